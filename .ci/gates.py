@@ -1,0 +1,204 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""Run the gates that the arguments name (lint and test stand for many), each in a fresh copy of the checkout.
+
+A gate has passed when all its commands end with status 0. What they print goes to build/logs/GATE.log and is shown when
+the gate fails; of a gate that passes only the lines are shown that say what was counted, left out or warned about.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tree import COLLECTIONS, TREE, make_tree
+from venvs import LOGS, ROOT, VENVS, clean_environment, find_python, make_venv
+
+HOME = ROOT / "build" / "home"
+PYTHONS = ROOT / "build" / "pythons"
+ARTIFACTS = ROOT / "build" / "artifacts"
+
+LEFT_OUT = re.compile(r"SKIPPED |WARNING: Skipping ")
+SHOWN = re.compile(
+    r"=+ .*\d (passed|failed|skipped|errors?)\b.* =+$"
+    r"|SKIPPED "
+    r"|Running \S+ integration test role$"
+    r"|WARNING: (?!Using locale|Reviewing previous|Location |Retrying )"
+)
+
+
+class Gate(NamedTuple):
+    """Something that must succeed before a change is good."""
+
+    name: str
+    venvs: list[str]
+    """Those that must be there. The first gives the programs."""
+    commands: list[list[str]]
+
+
+def every_gate() -> dict[str, list[Gate]]:
+    """Return what each target of make runs, besides what the targets before it run."""
+    changelog = ["antsibull-changelog", "lint"]
+    docs = ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."]
+    sanity = ["ansible-test", "sanity", "--color", "no", "--local", "--python", "default"]
+    integration = ["ansible-test", "integration", "--color", "no", "--continue-on-error"]
+    integration += ["--controller", "origin:python=default", "--target"]
+    pytest = ["python", "-m", "pytest", "--color", "no"]
+    on_target = [*pytest, "tests/unit/plugins/module_utils", "tests/unit/roles"]
+
+    build = ["ansible-galaxy", "collection", "build", "--force", "--output-path", str(ARTIFACTS)]
+    version = re.search(r"^version: (\S+)$", (TREE / "galaxy.yml").read_text(), re.MULTILINE).group(1)
+    artifact = str(ARTIFACTS / f"fleetops-azure_maintenance-{version}.tar.gz")
+
+    files = [path for path in sorted(TREE.rglob("*")) if path.is_file() and TREE / ".git" not in path.parents]
+    # ansible-test knows a shell script only by the ending .sh.
+    shell_scripts = [str(path) for path in files if re.match(rb"#!.*\b(ba|da)?sh\b", path.read_bytes())]
+    # ansible-test leaves out pslint where there is no pwsh, which is right as long as pslint has nothing to do.
+    powershell = " ".join(str(path) for path in files if path.suffix in (".ps1", ".psm1", ".psd1"))
+
+    lint = [
+        Gate("ruff", ["lint"], [["ruff", "check", "--no-cache"], ["ruff", "format", "--no-cache", "--diff"]]),
+        Gate("mypy", ["lint"], [["mypy"]]),
+        Gate("yamllint", ["lint"], [["yamllint", "--strict", "."]]),
+        Gate("shellcheck", ["lint"], [["shellcheck", *shell_scripts]]),
+        Gate("no-powershell", ["lint"], [["test", "-z", powershell]]),
+        Gate("ansible-lint", ["lint"], [["ansible-lint", "--offline", "--nocolor"]]),
+        Gate("antsibull-docs", ["lint"], [docs]),
+        Gate("antsibull-changelog", ["lint"], [changelog]),
+        Gate("galaxy-importer", ["galaxy-importer"], [build, ["python", "-m", "galaxy_importer.main", artifact]]),
+        Gate("sanity-2.19", ["core-2.19", "lint"], [sanity]),
+        Gate("sanity-2.16", ["core-2.16", "lint"], [sanity]),
+    ]
+    test = [
+        Gate("unit-2.19", ["core-2.19"], [pytest]),
+        Gate("unit-2.16", ["core-2.16"], [pytest]),
+        Gate("unit-python3.8", ["target-3.8"], [on_target]),
+        Gate("unit-python3.13", ["target-3.13"], [on_target]),
+        Gate("integration-2.19", ["core-2.19"], [[*integration, "controller:python=default"]]),
+        Gate("integration-2.16", ["core-2.16"], [[*integration, "controller:python=default"]]),
+    ]
+    for python in ("3.8", "3.13"):
+        interpreter = ROOT / ".venv" / f"target-{python}" / "bin" / "python"
+        hosts = f"controller:python={python}@{interpreter}"
+        test.append(Gate(f"integration-python{python}", ["core-2.19", f"target-{python}"], [[*integration, hosts]]))
+    test += [
+        Gate("end-to-end-2.19", ["core-2.19"], [[*pytest, "tests/end_to_end"]]),
+        Gate("end-to-end-2.16", ["core-2.16"], [[*pytest, "tests/end_to_end"]]),
+    ]
+    return {"lint": lint, "test": test}
+
+
+def prepare_home(programs: Path) -> None:
+    """Make the home folder of the gates.
+
+    ansible-test keeps its virtual environments there, and two that share them get into each other's way. It runs pip
+    without the variables of the environment that say where pip finds its packages, so they are written down as a file.
+    """
+    cache = HOME / ".ansible" / "test" / "cache"
+    settings = HOME / ".config" / "pip" / "pip.conf"
+    for folder in (cache, settings.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    for pip in ("24_2", "23_1_2"):  # what ansible-test 2.19 and 2.16 ask for
+        shutil.copy(ROOT / ".ci" / "get_pip.py", cache / f"get_pip_{pip}.py")
+
+    listing = [str(programs / "python"), "-m", "pip", "config", "list"]
+    lines = subprocess.check_output(listing, text=True, env=clean_environment()).splitlines()
+    found = {}
+    for line in sorted(lines, key=lambda line: line.startswith(":env:")):  # the environment has the last word
+        name, value = line.split("=", 1)
+        if name.startswith((":env:.", "global.")):
+            found[name.split(".", 1)[1]] = ast.literal_eval(value).replace("\n", "\n  ")
+    settings.touch(mode=0o600)  # an address of an index may carry a password
+    settings.write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in found.items()))
+
+
+def prepare_pythons() -> None:
+    """Link every Python that ansible-test can hold a module to, so that it need not meet the shims of pyenv."""
+    shutil.rmtree(PYTHONS, ignore_errors=True)
+    PYTHONS.mkdir(parents=True)
+    for minor in range(8, 14):
+        python = find_python(f"3.{minor}")
+        if python:
+            (PYTHONS / f"python3.{minor}").symlink_to(python)
+
+
+def environment(folders: list[Path]) -> dict[str, str]:
+    """Return the environment of a gate that finds its programs in these folders."""
+    env = clean_environment()
+    rest = [folder for folder in env["PATH"].split(":") if Path(folder).name != "shims"]
+    env["PATH"] = ":".join([*map(str, folders), str(PYTHONS), *rest])
+    env["HOME"] = str(HOME)
+    env["LC_ALL"] = "C.UTF-8"
+    env["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)
+    # Where nothing listens: a forgotten endpoint must not reach 169.254.169.254, a real service on some networks.
+    env["AZURE_IMDS_ENDPOINT"] = "http://127.0.0.1:9"
+    env.setdefault("AZURE_MAINTENANCE_SAMPLES", str(ROOT.parent / "shared" / "samples"))
+    return env
+
+
+def run(gate: Gate, env: dict[str, str]) -> tuple[bool, str]:
+    """Run the commands of this gate one after the other, until one fails, and return what they printed."""
+    log = LOGS / f"{gate.name}.log"
+    with open(log, "w") as output:
+        passed = all(
+            subprocess.call(command, cwd=TREE, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output) == 0
+            for command in gate.commands
+        )
+    return passed, log.read_text(errors="replace")
+
+
+def main() -> int:
+    if re.search(r"\s", str(ROOT)):
+        sys.exit(f"ansible-test cannot work below a folder with a space in its name: {ROOT}")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    make_tree()
+    groups = every_gate()
+    groups["test"] = groups["lint"] + groups["test"]
+    known = {gate.name: gate for gate in groups["test"]}
+    unknown = [name for name in sys.argv[1:] if name not in known and name not in groups]
+    if unknown or not sys.argv[1:]:
+        sys.exit(f"No such gate: {' '.join(unknown)}\nThere are: {' '.join([*groups, *known])}")
+    gates = [gate for name in sys.argv[1:] for gate in (groups.get(name) or [known[name]])]
+
+    wanted = [name for name in VENVS if any(name in gate.venvs for gate in gates)]
+    with ThreadPoolExecutor(2) as pool:
+        programs = dict(zip(wanted, pool.map(make_venv, wanted)))
+    prepare_home(next(filter(None, programs.values())))
+    prepare_pythons()
+
+    results, left_out = [], []
+    for gate in gates:
+        missing = [f"no Python {' or '.join(VENVS[name][1])} was found" for name in gate.venvs if not programs[name]]
+        if missing:
+            left_out.append(f"{gate.name}: {', '.join(missing)}")
+            continue
+        print(f"{gate.name} ...", flush=True)
+        start = time.monotonic()
+        passed, printed = run(gate, environment([programs[name] for name in gate.venvs]))
+        seconds = time.monotonic() - start
+        shown = dict.fromkeys(line for line in printed.splitlines() if SHOWN.match(line))
+        print("".join(f"    {line}\n" for line in shown) if passed else printed, end="")
+        print(f"    {'ok' if passed else 'FAILED'}, {seconds:.0f} s", flush=True)
+        results.append((gate.name, passed, seconds))
+        left_out += [f"{gate.name}: {line}" for line in shown if LEFT_OUT.match(line)]
+
+    print("\nSummary")
+    for name, passed, seconds in results:
+        print(f"  {name:22} {seconds:5.0f} s  {'ok' if passed else 'FAILED'}")
+    print("Left out" if left_out else "Nothing was left out.")
+    print("".join(f"  {line}\n" for line in left_out), end="")
+    failed = [name for name, passed, _seconds in results if not passed]
+    print(f"{len(results) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+
+# Each target makes what it needs in .venv/ and build/, and needs no more than Python 3.11 or newer, git and make.
+
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+TREE = build/ansible_collections/fleetops/azure_maintenance
+# Spelt out in each recipe, because a folder may have a space in its name.
+CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
+
+.PHONY: help demo test lint gate bench clean
+
+help:
+	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
+	@echo 'make test             run every gate: lint, unit, integration and end-to-end tests'
+	@echo 'make lint             run the gates that only read'
+	@echo 'make gate GATE=NAME   run one gate, or several; without GATE: list them'
+	@echo 'make bench            measure what DESIGN promises'
+	@echo 'make clean            remove .venv/ and build/'
+
+demo: tree
+	@$(CORE) ansible-playbook fleetops.azure_maintenance.rehearse
+
+test lint:
+	@"$(PYTHON)" .ci/gates.py $@
+
+gate:
+	@"$(PYTHON)" .ci/gates.py $(GATE)
+
+bench: tree
+	@cd $(TREE) && status=0 && for benchmark in tests/benchmarks/[!_]*.py; do \
+		$(CORE) python "$$benchmark" || status=1; done; exit $$status
+
+clean:
+	rm -rf .venv build .ci/__pycache__ .ansible .mypy_cache .pytest_cache .ruff_cache
+
+# The copy of the collection that Ansible finds, and the ansible-core that reads it
+.PHONY: tree
+tree:
+	@[ -n "$(PYTHON)" ] || { echo 'Python 3.11 or newer is needed, and none was found.' >&2; exit 1; }
+	@"$(PYTHON)" .ci/venvs.py core-2.19
+	@"$(PYTHON)" .ci/tree.py
