@@ -1,0 +1,212 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Which events a caller selects, and which of them may be approved."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Iterable, NamedTuple, Sequence
+
+from ._document import SCHEDULED, STARTED, Document, Event, Incarnation, name_key
+from ._errors import plain
+
+APPROVED = "approved"
+ALREADY_STARTED = "already_started"
+NOT_FOUND = "not_found"
+REFUSED = "refused"
+
+NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
+
+
+def keys(words: Iterable[str]) -> frozenset[str]:
+    """Return the words in the form in which they are compared."""
+    return frozenset(name_key(word) for word in words)
+
+
+class Selection(NamedTuple):
+    """Which events are wanted; an empty set asks for no particular one. Words are held as keys() makes them."""
+
+    event_ids: frozenset[str] = frozenset()
+    event_types: frozenset[str] = frozenset()
+    event_statuses: frozenset[str] = frozenset()
+    event_sources: frozenset[str] = frozenset()
+    due_within: int | None = None
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        """Tell whether the event has every wanted property; an unknown start is never due within anything."""
+        if self.event_ids and event.key not in self.event_ids:
+            return False
+        for wanted, value in (
+            (self.event_types, event.event_type),
+            (self.event_statuses, event.event_status),
+            (self.event_sources, event.event_source),
+        ):
+            if wanted and name_key(value or "") not in wanted:
+                return False
+        if self.due_within is None:
+            return True
+        seconds = event.seconds_until_start(now)
+        return seconds is not None and seconds <= self.due_within
+
+
+def select_events(document: Document, selection: Selection, now: datetime, only_for: str | None = None) -> list[Event]:
+    """Return the wanted events in the document's order.
+
+    :param only_for: leave out the events that do not affect the VM of this name. An event that names
+        no VM at all is kept: it may be meant for this one.
+    """
+    return [
+        event
+        for event in document.events
+        if selection.matches(event, now) and (only_for is None or event.affects(only_for) is not False)
+    ]
+
+
+class ApprovalRequest(NamedTuple):
+    """What a caller wants approved, and for which VMs it speaks.
+
+    :ivar event_ids: ids as the caller wrote them; empty asks for every event that matches the rest and
+        lists a VM the caller speaks for.
+    :ivar resource_name: the name of this VM.
+    :ivar resources_ready: further VMs that the caller vouches for.
+    :ivar document_incarnation: refuse unless the document still has this one; None does not look.
+    :ivar force: approve whatever VMs the event lists.
+    """
+
+    resource_name: str
+    event_ids: tuple[str, ...] = ()
+    event_types: frozenset[str] = frozenset()
+    event_sources: frozenset[str] = frozenset()
+    resources_ready: tuple[str, ...] = ()
+    document_incarnation: str | None = None
+    force: bool = False
+
+    @property
+    def vouched_for(self) -> frozenset[str]:
+        return keys((self.resource_name, *self.resources_ready))
+
+
+class Approval(NamedTuple):
+    """What becomes of one event: ``result`` is one of this module's four words, ``why`` a sentence for people."""
+
+    event_id: str
+    result: str
+    event_status: str | None = None
+    waiting_for: tuple[str, ...] = ()
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "event_id": self.event_id,
+            "result": self.result,
+            "waiting_for": list(self.waiting_for),
+            "event_status": self.event_status,
+        }
+
+
+class ApprovalPlan(NamedTuple):
+    """The answer to an ApprovalRequest for one document.
+
+    :ivar approvals: one for each event that was selected or listed.
+    :ivar warnings: a sentence for each listed id that nothing is done for.
+    """
+
+    approvals: tuple[Approval, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def refusals(self) -> list[Approval]:
+        return [approval for approval in self.approvals if approval.result == REFUSED]
+
+    @property
+    def ids_to_approve(self) -> list[str]:
+        """The ids to POST, spelled as Azure spelled them."""
+        return [approval.event_id for approval in self.approvals if approval.result == APPROVED]
+
+
+def plan_approval(document: Document | None, request: ApprovalRequest, now: datetime) -> ApprovalPlan:
+    """Decide for each event of the request whether it is approved, and why not.
+
+    :param document: None where Azure answered without a document.
+    """
+    events: Sequence[Event] = document.events if document is not None else ()
+    incarnation = document.incarnation if document is not None else None
+    listed = keys(request.event_ids)
+    selection = Selection(event_types=request.event_types, event_sources=request.event_sources)
+    approvals: list[Approval] = []
+    warnings: list[str] = []
+    for event in events:
+        if listed and event.key not in listed:
+            continue
+        if not selection.matches(event, now):
+            if listed:
+                warnings.append(f"{_title(event)} is listed but has another type or source, and is left alone.")
+            continue
+        if listed or _concerns(event, request.vouched_for):
+            approvals.append(_decide(event, incarnation, request))
+    absent = {name_key(event_id): event_id for event_id in request.event_ids}
+    for event in events:
+        absent.pop(event.key, None)
+    approvals.extend(Approval(event_id, NOT_FOUND) for event_id in absent.values())
+    if document is None:
+        warnings.append(NO_DOCUMENT)
+    else:
+        warnings.extend(
+            f"Event {plain(event_id)} is not in the document: it has ended, was withdrawn, or was never there."
+            for event_id in absent.values()
+        )
+    if any(approval.result == REFUSED for approval in approvals):
+        approvals = [_hold_back(approval) for approval in approvals]
+    return ApprovalPlan(tuple(approvals), tuple(warnings))
+
+
+def _hold_back(approval: Approval) -> Approval:
+    """Refuse what could be approved alone: one refused event means that nothing at all is sent."""
+    if approval.result != APPROVED:
+        return approval
+    why = f"Event {plain(approval.event_id)} is not approved: another event of this task is refused."
+    return approval._replace(result=REFUSED, why=why)
+
+
+def _concerns(event: Event, vouched_for: frozenset[str]) -> bool:
+    """Tell whether the caller speaks for a VM of the event; one that names no VM is decided on, and refused."""
+    return not event.resources or any(name_key(name) in vouched_for for name in event.resources)
+
+
+def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequest) -> Approval:
+    if event.has_started:
+        return Approval(event.event_id, ALREADY_STARTED, event.event_status)
+    expected = request.document_incarnation
+    if expected is not None and (incarnation is None or expected != str(incarnation)):
+        return _refuse(
+            event,
+            f"the document has changed since (DocumentIncarnation is {incarnation}, not {expected}); look again",
+        )
+    if not request.force:
+        if not event.resources:
+            return _refuse(event, "it names no VM, so nobody can vouch for it; force approves it all the same")
+        vouched_for = request.vouched_for
+        waiting_for = tuple(name for name in event.resources if name_key(name) not in vouched_for)
+        if waiting_for:
+            return _refuse(
+                event,
+                f"it waits for {', '.join(map(plain, waiting_for))}; prepare them and name them in resources_ready",
+                waiting_for,
+            )
+        if event.event_status != SCHEDULED:
+            return _refuse(event, f"its status is neither {SCHEDULED} nor {STARTED}; force approves it all the same")
+    return Approval(event.event_id, APPROVED, event.event_status)
+
+
+def _refuse(event: Event, why: str, waiting_for: tuple[str, ...] = ()) -> Approval:
+    return Approval(
+        event.event_id, REFUSED, event.event_status, waiting_for, f"{_title(event)} is not approved: {why}."
+    )
+
+
+def _title(event: Event) -> str:
+    return f"Event {plain(event.event_id)} ({plain(event.event_type or 'unknown type')})"

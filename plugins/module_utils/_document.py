@@ -1,0 +1,311 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Documents of ``/metadata/scheduledevents``: decode one, and model its events.
+
+Facts about Azure are from Microsoft's page "Scheduled Events for Linux VMs"
+(azure-compute-docs, linux/scheduled-events.md) unless another source is named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timezone
+from typing import Any, Callable, NamedTuple, Union
+
+from ._errors import MalformedError, NotImdsError, excerpt, plain
+
+SCHEDULED = "Scheduled"
+STARTED = "Started"
+
+EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+EVENT_STATUSES = (SCHEDULED, STARTED)
+EVENT_SOURCES = ("Platform", "User")
+
+# Microsoft's own client (go.goms.io/aks/imds) notes that the case of these values is not fixed.
+_AZURE_SPELLING = {word.lower(): word for word in (*EVENT_TYPES, *EVENT_STATUSES, *EVENT_SOURCES, "VirtualMachine")}
+
+# Strict, because a guessed date could make an event due at once: email.utils takes the year 1 of an unset date
+# (in .NET and Go) for 2001, and on Python 3.8 fails in a way of its own over an unknown month.
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# Compiled when first needed: an Ansible module starts anew for each task, and compiling is a good part of its start.
+_RFC1123 = (
+    r"(?:[A-Za-z]{3}, *)?(\d{1,2}) ([A-Za-z]{3}) ([1-9]\d{3}) (\d{2}:\d{2}:\d{2}) (?:GMT|UTC|([+-]\d{2})([0-5]\d))"
+)
+_ISO8601 = r"([1-9]\d{3}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:[Zz]|([+-]\d{2}):?([0-5]\d))?"
+
+Warn = Callable[[str], None]
+Incarnation = Union[int, str]
+
+
+def name_key(name: str) -> str:
+    """Return what two spellings of one event id, VM name or keyword have in common: Azure mixes letter case."""
+    return name.lower()
+
+
+class Event(NamedTuple):
+    """One member of ``Events``.
+
+    Fields that Azure left out, or filled with what cannot be read, are None (``resources``: empty).
+    ``not_before`` is in UTC; ``duration_seconds`` is None where Azure says -1, unknown.
+    """
+
+    event_id: str
+    event_type: str | None
+    event_status: str | None
+    resource_type: str | None
+    resources: tuple[str, ...]
+    not_before: datetime | None
+    not_before_raw: str | None
+    description: str | None
+    event_source: str | None
+    duration_seconds: int | None
+
+    @property
+    def key(self) -> str:
+        """The id in the form in which ids are compared."""
+        return name_key(self.event_id)
+
+    @property
+    def has_started(self) -> bool:
+        return self.event_status == STARTED
+
+    @property
+    def leader(self) -> str | None:
+        """The first name in Resources, by which the VMs of an event agree on one that speaks for all."""
+        return self.resources[0] if self.resources else None
+
+    def seconds_until_start(self, now: datetime) -> int | None:
+        """Return whole seconds until Azure may start the event: 0 when started or due, None when unknown."""
+        if self.has_started:
+            return 0
+        if self.not_before is None:
+            return None
+        return max(0, int((self.not_before - now).total_seconds()))
+
+    def affects(self, resource_name: str | None) -> bool | None:
+        """Tell whether Resources lists the VM; None where the VM's name is unknown or the event names no VM."""
+        if resource_name is None or not self.resources:
+            return None
+        return name_key(resource_name) in map(name_key, self.resources)
+
+    def to_dict(self, now: datetime, resource_name: str | None) -> dict[str, Any]:
+        """Return the event as users see it, every key always present.
+
+        :param now: aware datetime that ``seconds_until_start`` counts from.
+        :param resource_name: the name of this VM, None where it is unknown.
+        """
+        leader = self.leader
+        leads = None
+        if resource_name is not None and leader is not None:
+            leads = name_key(leader) == name_key(resource_name)
+        return {
+            "event_id": self.event_id,
+            "event_type": self.event_type,
+            "event_status": self.event_status,
+            "resource_type": self.resource_type,
+            "resources": list(self.resources),
+            "not_before": format_utc(self.not_before),
+            "not_before_raw": self.not_before_raw,
+            "seconds_until_start": self.seconds_until_start(now),
+            "description": self.description,
+            "event_source": self.event_source,
+            "duration_seconds": self.duration_seconds,
+            "affects_this_vm": self.affects(resource_name),
+            "leader": leader,
+            "is_leader": leads,
+        }
+
+
+class Document(NamedTuple):
+    """One answer of ``/metadata/scheduledevents``.
+
+    :ivar incarnation: DocumentIncarnation as Azure sent it; it may go back, so compare for equality only.
+    :ivar warnings: a sentence for everything in the answer that could not be read.
+    """
+
+    incarnation: Incarnation | None
+    events: tuple[Event, ...]
+    warnings: tuple[str, ...]
+
+    def find(self, event_id: str) -> Event | None:
+        wanted = name_key(event_id)
+        return next((event for event in self.events if event.key == wanted), None)
+
+
+def format_utc(moment: datetime | None) -> str | None:
+    """Return ``2026-11-21T10:00:00Z``, or None for None."""
+    return None if moment is None else moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def decode_document(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON object in an answer with status 200, or None for an empty body: no document.
+
+    Some VMs answer 200 with nothing in it (aks-node-termination-handler, issue 70), which tells neither
+    that there are events nor that there are none.
+
+    :raises NotImdsError: the body is a page of something else.
+    :raises MalformedError: the body is not a JSON object with a list ``Events``.
+    """
+    # A byte that is not UTF-8 must not cost us the event it stands in.
+    text = body.decode("utf-8-sig", errors="replace").strip()
+    if not text:
+        return None
+    if text.startswith("<"):
+        raise NotImdsError(
+            "The endpoint answered with a web page, not with a scheduled events document: "
+            f"{excerpt(text)}. Check for a proxy or portal between this VM and the endpoint.",
+            http_status=200,
+        )
+    try:
+        # strict=False: IMDS has been seen to leave control characters unescaped inside strings.
+        content = json.loads(text, strict=False)
+        if "\\ud" in text or "\\uD" in text:
+            # Half a surrogate pair cannot be written as UTF-8, and Ansible refuses a whole answer that holds one.
+            content = json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise _malformed(f"is not JSON ({error})", text) from error
+    if not isinstance(content, dict):
+        raise _malformed("is not a JSON object", text)
+    if not isinstance(content.get("Events"), list):
+        raise _malformed("has no list 'Events'", text)
+    return content
+
+
+def _malformed(what: str, text: str) -> MalformedError:
+    return MalformedError(
+        f"The scheduled events document {what}: {excerpt(text)}. Ask again; if it stays so, check the endpoint.",
+        http_status=200,
+    )
+
+
+def parse_document(content: dict[str, Any], api_version: str) -> Document:
+    """Model a decoded document; what cannot be read of one event never costs another.
+
+    :param content: what decode_document returned.
+    :param api_version: the version that was asked for; 2017-03-01 puts an underscore before VM names.
+    """
+    warnings: list[str] = []
+    incarnation = content.get("DocumentIncarnation")
+    if isinstance(incarnation, bool) or not isinstance(incarnation, (int, str, type(None))):
+        warnings.append(f"DocumentIncarnation is neither a number nor a string: {_show(incarnation)}.")
+        incarnation = None
+    events: dict[str, Event] = {}
+    for number, raw in enumerate(content["Events"], start=1):
+        event = _parse_event(raw, f"Event {number} of the document", api_version, warnings.append)
+        if event is None:
+            continue
+        twin = events.get(event.key)
+        if twin is not None:
+            warnings.append(f"The document lists event {plain(event.event_id)} twice; the two are taken for one.")
+            event = _merge(twin, event)
+        events[event.key] = event
+    return Document(incarnation, tuple(events.values()), tuple(warnings))
+
+
+def _merge(first: Event, second: Event) -> Event:
+    """Return one event for two entries with one id: no VM is lost, and started means started."""
+    base = second if second.has_started and not first.has_started else first
+    if not (first.resources and second.resources):
+        # Which VMs it affects is not known then, and nobody can vouch for them.
+        return base._replace(resources=())
+    known = {name_key(name) for name in first.resources}
+    added = tuple(name for name in second.resources if name_key(name) not in known)
+    return base._replace(resources=first.resources + added)
+
+
+def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | None:
+    if not isinstance(raw, dict):
+        warn(f"{place} is not an object and is left out: {_show(raw)}.")
+        return None
+    event_id = raw.get("EventId")
+    if not isinstance(event_id, str) or not event_id.strip():
+        warn(f"{place} has no EventId and is left out: {_show(raw)}.")
+        return None
+    place = f"Event {plain(event_id)}"
+
+    def text(field: str) -> str | None:
+        value = raw.get(field)
+        if value is None or isinstance(value, str):
+            return value
+        warn(f"{place}: {field} is not a string: {_show(value)}.")
+        return None
+
+    def keyword(field: str, required: bool = False) -> str | None:
+        value = text(field)
+        if required and not value:
+            warn(f"{place} has no {field}.")
+        return _AZURE_SPELLING.get(name_key(value), value) if value else value
+
+    not_before_raw = text("NotBefore")
+    return Event(
+        event_id=event_id,
+        event_type=keyword("EventType", required=True),
+        event_status=keyword("EventStatus", required=True),
+        resource_type=keyword("ResourceType"),
+        resources=_parse_resources(raw.get("Resources"), place, api_version, warn),
+        not_before=_parse_not_before(not_before_raw, place, warn),
+        not_before_raw=not_before_raw,
+        description=text("Description"),
+        event_source=keyword("EventSource"),
+        duration_seconds=_parse_duration(raw.get("DurationInSeconds"), place, warn),
+    )
+
+
+def _parse_resources(value: Any, place: str, api_version: str, warn: Warn) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        warn(f"{place} names no VM: Resources is {_show(value)}. It may concern this VM; nobody can approve it.")
+        return ()
+    names = []
+    for name in value:
+        if not isinstance(name, str) or not name:
+            warn(f"{place}: Resources holds something that is no VM name: {_show(name)}.")
+            # Kept, because an event that also concerns an unknown VM must not pass the guard.
+            name = _show(name)
+        if api_version == "2017-03-01" and name.startswith("_"):
+            name = name[1:]
+        names.append(name)
+    return tuple(names)
+
+
+def _parse_not_before(value: str | None, place: str, warn: Warn) -> datetime | None:
+    """Read RFC 1123 or ISO 8601; Azure leaves the field empty once the event has started."""
+    if value is None or not value.strip():
+        return None
+    try:
+        return _parse_date(value.strip())
+    except (ValueError, OverflowError):
+        warn(f"{place}: NotBefore cannot be read as a date, so its start is unknown: {_show(value)}.")
+        return None
+
+
+def _parse_date(value: str) -> datetime:
+    rfc = re.fullmatch(_RFC1123, value, re.ASCII)
+    iso = None if rfc else re.fullmatch(_ISO8601, value, re.ASCII)
+    if rfc:
+        # The weekday is not checked: Microsoft's own samples have it wrong.
+        number, month, year, clock, hours, minutes = rfc.groups()
+        day = f"{year}-{_MONTHS.index(month.lower()) + 1:02}-{number:0>2}"
+    elif iso:
+        day, clock, hours, minutes = iso.groups()
+    else:
+        raise ValueError(value)
+    return datetime.fromisoformat(f"{day}T{clock}{hours or '+00'}:{minutes or '00'}").astimezone(timezone.utc)
+
+
+def _parse_duration(value: Any, place: str, warn: Warn) -> int | None:
+    """Read DurationInSeconds, where -1 stands for unknown."""
+    if value is None or value == -1:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        warn(f"{place}: DurationInSeconds is not a number of seconds: {_show(value)}.")
+        return None
+    return value
+
+
+def _show(value: Any) -> str:
+    return excerpt(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

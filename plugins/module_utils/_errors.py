@@ -1,0 +1,79 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The errors of talking to Azure's metadata service, one small family."""
+
+from __future__ import annotations
+
+import json
+
+
+class ImdsError(Exception):
+    """No usable answer from IMDS.
+
+    ``str(error)`` is one message that says what happened and what to do next.
+
+    :ivar reason: one word for programs, the same for every error of a class.
+    :ivar http_status: the HTTP status of the last answer, or None where there was none.
+    :ivar imds_reachable: whether something that may be IMDS took the connection.
+    """
+
+    reason = "unreachable"
+    imds_reachable = False
+
+    def __init__(self, message: str, http_status: int | None = None) -> None:
+        super().__init__(message)
+        self.http_status = http_status
+
+
+class UnreachableError(ImdsError):
+    """Nothing takes connections at the endpoint."""
+
+
+class NotImdsError(ImdsError):
+    """Something answers at the endpoint, but it is not Azure's metadata service."""
+
+    reason = "not_imds"
+
+
+class NoAnswerError(ImdsError):
+    """The endpoint takes connections, but gave no complete answer in time."""
+
+    reason = "timeout"
+    imds_reachable = True
+
+
+class HttpStatusError(ImdsError):
+    """IMDS refused the request, or could not serve it."""
+
+    reason = "http_status"
+    imds_reachable = True
+
+
+class ThrottledError(ImdsError):
+    """IMDS kept answering 429: too many requests from this VM."""
+
+    reason = "throttled"
+    imds_reachable = True
+
+
+class MalformedError(ImdsError):
+    """IMDS answered 200 with something that is not a scheduled events document."""
+
+    reason = "malformed"
+    imds_reachable = True
+
+
+def plain(text: str) -> str:
+    """Return text from outside, such as a name, so that it can stand in a sentence: on one line and not too long."""
+    return text if text.isprintable() and len(text) <= 200 else excerpt(text)
+
+
+def excerpt(text: str) -> str:
+    """Return the first 200 characters as a quoted string in which control characters are escaped."""
+    shown = json.dumps(text[:200], ensure_ascii=False) + ("…" if len(text) > 200 else "")
+    # JSON leaves those above ASCII as they are, and some of them steer a terminal too.
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)

@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""One sentence about events, for people who read it on one line."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Sequence
+
+from ._document import Event
+from ._errors import plain
+
+_MOST_LISTED = 4
+
+
+def summarize(events: Sequence[Event], now: datetime, resource_name: str | None) -> str:
+    """Return what is coming and when: ``web-1: Reboot Scheduled, may start in 14 min 59 s (web-1, web-2)``."""
+    described = _first([_describe(event, now) for event in events], "; ") or "no events"
+    return f"{plain(resource_name or 'document')}: {described}"
+
+
+def _first(parts: Sequence[str], separator: str) -> str:
+    """Join the parts; of many only the first ones, with the number of the others."""
+    more = [f"{len(parts) - _MOST_LISTED} more"] if len(parts) > _MOST_LISTED else []
+    return separator.join([*parts[:_MOST_LISTED], *more])
+
+
+def _describe(event: Event, now: datetime) -> str:
+    words = [f"{plain(event.event_type or 'unknown event')} {plain(event.event_status or 'in unknown status')}"]
+    seconds = event.seconds_until_start(now)
+    if not event.has_started:
+        words.append(_when(seconds))
+    return f"{', '.join(words)} ({_first([plain(name) for name in event.resources], ', ') or 'no VM named'})"
+
+
+def _when(seconds: int | None) -> str:
+    if seconds is None:
+        return "start unknown"
+    return f"may start in {format_duration(seconds)}" if seconds else "may start now"
+
+
+def format_duration(seconds: int) -> str:
+    """Return the two largest units of a number of seconds, as in ``2 h 5 min``."""
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    parts = []
+    for unit, size in units:
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"

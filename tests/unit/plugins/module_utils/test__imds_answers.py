@@ -1,0 +1,215 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whole answers that are no document: statuses, other services, throttling."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _scheduled_events
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+DOCUMENT = b'{"DocumentIncarnation":1,"Events":[]}'
+PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (
+            400,
+            b'{"error": "Bad request. api-version is invalid or was not specified in the request.",'
+            b' "newest-versions": ["2025-04-07", "2024-07-17", "2024-03-15"]}',
+            ["api_version was 1999-01-01", "Azure offers 2025-04-07, 2024-07-17, 2024-03-15.", "2020-07-01"],
+        ),
+        (400, b'{"error": "Bad request.", "newest-versions": "2025-04-07"}', ["Azure offers 2025-04-07."]),
+        (400, b'{"newest-versions": [1, null]}', ["Azure offers 1, None."]),
+        (400, b'{"error":"Bad request. Required metadata header not specified"}', ["'Metadata: true'"]),
+        (400, b'{"error":"Bad request. Required Metadata Header not specified"}', ["'Metadata: true'"]),
+        (400, b"400 Bad Request, Required metadata header not specified", ["'Metadata: true'"]),
+        (400, b'{"error": {"code": 7}}', ["{'code': 7}", "Check endpoint and api_version"]),
+        (400, b'{"error": null}', ["None"]),
+        (400, b'{"error": "Bad\nrequest", "newest-versions": []}', ['HTTP 400: "Bad\\nrequest".', "Azure offers"]),
+        (400, b'["error", "newest-versions"]', ["Check endpoint and api_version"]),
+        (400, b'"error"', ["Check endpoint and api_version"]),
+        (400, b"", ['HTTP 400: ""', "Check endpoint and api_version"]),
+        (401, b"", ["Access is filtered"]),
+        (403, b"Forbidden by policy", ["Forbidden by policy", "Metadata Security Protocol"]),
+        (404, b'{ "error": "Not found" }', ["Not found", "Check endpoint and api_version"]),
+        (405, b'{"error":"Method not allowed"}', ["HTTP 405", "Check endpoint and api_version"]),
+        (204, b"", ["HTTP 204"]),
+        (206, DOCUMENT, ["HTTP 206"]),
+        (400, b"\xff\x00\x1b[31m\r\n" + b"x" * 5000, ["HTTP 400", "…"]),
+        (400, b"[" * 100000, ["HTTP 400", "…"]),
+    ],
+)
+def test_refusals_that_are_final(serve, short_pauses, status, body, words):
+    error = serve((status, body)).failure(_errors.HttpStatusError, api_version="1999-01-01")
+    assert (error.reason, error.http_status, error.imds_reachable) == ("http_status", status, True)
+    assert all(word in str(error) for word in words), str(error)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"404 page not found\n",
+        PAGE,
+        b'<?xml version="1.0" encoding="iso-8859-1"?><html><title>404 - Not Found</title></html>',
+        b"",
+        b"[]",
+        b'{"message": "no such path"}',
+    ],
+)
+def test_404_of_another_cloud(serve, short_pauses, body):
+    error = serve((404, body)).failure(_errors.NotImdsError)
+    assert (error.reason, error.http_status, error.imds_reachable) == ("not_imds", 404, False)
+    assert "may be another cloud" in str(error)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 304, 307, 308])
+def test_a_redirect_is_refused_and_not_followed(serve, short_pauses, status):
+    elsewhere = serve()
+    server = serve((status, PAGE if status != 304 else b"", {"Location": f"{elsewhere.endpoint}/login\x1b[31m"}))
+    error = server.failure(_errors.NotImdsError)
+    assert (error.reason, error.http_status) == ("not_imds", status)
+    assert f"{elsewhere.endpoint}/login" in str(error)
+    assert "proxy or portal" in str(error)
+    assert not elsewhere.requests
+
+
+def test_an_approval_is_not_redirected(serve, short_pauses):
+    elsewhere = serve()
+    server = serve((307, b"", {"Location": elsewhere.endpoint}))
+    with pytest.raises(_errors.NotImdsError):
+        server.client().approve(["A"])
+
+
+@pytest.mark.parametrize("status", [410, 429, 500, 502, 503, 504])
+def test_statuses_that_are_asked_again(serve, short_pauses, status):
+    server = serve((status, PAGE), (status, b"{}"), (200, DOCUMENT))
+    assert server.client().get_document() == DOCUMENT
+    assert len({request.target for request in server.requests}) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(410, b""), (500, b'{"error": "Retry"}'), (503, PAGE), (504, b"Zscaler"), (599, b"")],
+)
+def test_an_error_that_stays(serve, one_try, status, body):
+    error = serve((status, body)).failure(_errors.HttpStatusError)
+    assert (error.reason, error.http_status, error.imds_reachable) == ("http_status", status, True)
+    assert "out of order for the moment. Ask again" in str(error)
+
+
+def test_s6_500_with_a_document_is_an_error(serve, one_try):
+    error = serve((500, DOCUMENT)).failure(_errors.HttpStatusError)
+    assert (error.reason, error.http_status) == ("http_status", 500)
+
+
+def test_429_that_stays_is_throttled(serve, one_try):
+    error = serve((429, b'{"error":"Too many requests"}')).failure(_errors.ThrottledError)
+    assert (error.reason, error.http_status, error.imds_reachable) == ("throttled", 429, True)
+    assert "5 requests a second" in str(error)
+
+
+def test_the_last_error_is_the_one_that_is_told(serve, monkeypatch):
+    monkeypatch.setattr(_imds, "_FIRST_PAUSE", 0.01)
+    server = serve((503, b""), (429, b"", {"Retry-After": "600"}))
+    server.failure(_errors.ThrottledError)
+    server = serve((429, b""), (403, b""))
+    server.failure(_errors.HttpStatusError)
+
+
+def http_date(seconds, zone="GMT"):
+    moment = datetime.now(timezone.utc) + timedelta(seconds=seconds)
+    return format_datetime(moment).replace("+0000", zone)
+
+
+@pytest.mark.parametrize(("status", "retry_after", "least"), [(503, "1 ", 1.0), (410, http_date, 0.9)])
+def test_retry_after_is_waited_for(serve, short_pauses, status, retry_after, least):
+    if callable(retry_after):
+        # A date has no fractions, so that of two seconds ahead is at least one second ahead.
+        retry_after = retry_after(2)
+    server = serve((status, b"", {"Retry-After": retry_after}), (200, DOCUMENT))
+    assert server.client(timeout=30).get_document() == DOCUMENT
+    first, second = server.requests
+    assert least <= second.moment - first.moment < 10
+
+
+@pytest.mark.parametrize(
+    "retry_after",
+    [
+        "",
+        " ",
+        "\x0b",
+        "soon",
+        "-600",
+        "+600",
+        "600.5",
+        "600, 600",
+        "\xb2",
+        "6_0_0",
+        "Fri, 31 Dec 99999999999999999999 23:59:59 GMT",
+        "Fri, 31 Dec 2100 23:59:59 +99999999999999999999",
+        "Dec - , 99999999999 -99",
+        "Thu, 01 Jan 1970 00:00:00 GMT",
+        "0",
+    ],
+)
+@pytest.mark.parametrize("status", [429, 500])
+def test_retry_after_that_asks_for_no_longer_wait(serve, monkeypatch, at_most, status, retry_after):
+    monkeypatch.setattr(_imds, "_FIRST_PAUSE", 0.03)
+    server = serve((status, b"", {"Retry-After": retry_after}), (200, DOCUMENT, {"Retry-After": retry_after}))
+    with at_most(5):
+        assert server.client(timeout=30).get_document() == DOCUMENT
+    first, second = server.requests
+    assert second.moment - first.moment >= 0.03
+
+
+def test_retry_after_does_not_shorten_a_pause(serve, monkeypatch):
+    monkeypatch.setattr(_imds, "_FIRST_PAUSE", 1.3)
+    server = serve((429, b"", {"Retry-After": "1"}), (200, DOCUMENT))
+    assert server.client(timeout=30).get_document() == DOCUMENT
+    first, second = server.requests
+    assert second.moment - first.moment >= 1.3
+
+
+@pytest.mark.parametrize("retry_after", ["6", "70", "999999999", http_date(600), http_date(600, "-0000")])
+@pytest.mark.parametrize(("status", "reason"), [(429, "throttled"), (503, "http_status"), (410, "http_status")])
+def test_retry_after_beyond_the_limit_fails_at_once(serve, short_pauses, at_most, status, reason, retry_after):
+    server = serve((status, b"", {"Retry-After": retry_after}))
+    with at_most(3), pytest.raises(_errors.ImdsError) as caught:
+        server.client().get_document()
+    assert (caught.value.reason, caught.value.http_status) == (reason, status)
+
+
+@pytest.mark.parametrize("body", [b"", b" \r\n"])
+def test_s7_an_empty_200_is_no_document(serve, short_pauses, body):
+    client = serve((200, body), (200, body)).client()
+    assert client.get_document() == body
+    assert _scheduled_events.read_document(client, client.deadline()) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "error_class", "reason"),
+    [
+        (PAGE, _errors.NotImdsError, "not_imds"),
+        (b"\n  <html>", _errors.NotImdsError, "not_imds"),
+        (b"OK", _errors.MalformedError, "malformed"),
+        (b"[]", _errors.MalformedError, "malformed"),
+        (b"null", _errors.MalformedError, "malformed"),
+        (b'{"Events": null}', _errors.MalformedError, "malformed"),
+        (DOCUMENT[:-1], _errors.MalformedError, "malformed"),
+    ],
+)
+def test_200_with_something_else(serve, short_pauses, body, error_class, reason):
+    server = serve((200, body))
+    client = server.client()
+    with pytest.raises(error_class) as caught:
+        _scheduled_events.read_document(client, client.deadline())
+    assert (caught.value.reason, caught.value.http_status) == (reason, 200)
