@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Applies ``query`` to the module's answer on the controller, so that VMs need no JMESPath library."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+MODULE = "fleetops.azure_maintenance.scheduled_events_info"
+
+
+class ActionModule(ActionBase):
+    _supports_async = True
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        query = arguments.pop("query", None)
+        compiled = self._compile(query) if query not in (None, "") else None
+        result.update(
+            self._execute_module(
+                module_name=MODULE, module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
+            )
+        )
+        if compiled is not None and not result.get("failed"):
+            result["query_result"] = self._apply(compiled, query, result)
+        return result
+
+    def _compile(self, query: Any) -> Any:
+        """Return the compiled query, or fail before the VM is asked."""
+        if not isinstance(query, str):
+            raise AnsibleActionFail(f"query must be a string that holds a JMESPath expression, not {query!r}.")
+        try:
+            # Every worker loads the plugin anew, and most tasks have no query.
+            import jmespath
+        except ImportError as error:
+            raise AnsibleActionFail(
+                f"query needs the Python library jmespath on the controller: install it for {sys.executable}."
+            ) from error
+        if self._task.async_val:
+            raise AnsibleActionFail("query cannot be used with async: leave it out, and query the result of the job.")
+        try:
+            return jmespath.compile(query)
+        except jmespath.exceptions.JMESPathError as error:
+            raise AnsibleActionFail(f"query {query!r} is no JMESPath expression: {error}") from error
+
+    def _apply(self, compiled: Any, query: str, result: dict[str, Any]) -> Any:
+        from jmespath.exceptions import JMESPathError
+
+        # JMESPath knows plain types only, and newer ansible-core hands out strings of types of its own.
+        plain = json.loads(json.dumps({name: result[name] for name in result if not name.startswith("_")}))
+        try:
+            return compiled.search(plain)
+        except JMESPathError as error:
+            raise AnsibleActionFail(f"query {query!r} cannot be applied to the answer: {error}") from error

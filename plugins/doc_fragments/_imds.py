@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options of every module; the twin of imds_argument_spec in module_utils/_module.py."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  endpoint:
+    description:
+      - Where the metadata service answers, as C(http://HOST[:PORT][/PREFIX]).
+      - Anything but the default is for a simulator, or for a VM outside a virtual network.
+      - If not set, the environment variable E(AZURE_IMDS_ENDPOINT) of the target is used, if it is set there.
+      - A proxy is never used and a redirect never followed.
+    type: str
+    default: http://169.254.169.254
+  api_version:
+    description:
+      - Version of C(/metadata/scheduledevents). It has a version list of its own, other than C(/metadata/instance).
+      - Older versions lack fields (RV(ignore:events[].description), RV(ignore:events[].event_source),
+        RV(ignore:events[].duration_seconds)) and some event types.
+    type: str
+    default: "2020-07-01"
+  connect_timeout:
+    description:
+      - Seconds to wait for a connection, more than 0 and at most 86400.
+      - A machine that is no Azure VM fails after this time at the latest.
+    type: float
+    default: 3.0
+  timeout:
+    description:
+      - Seconds for the whole conversation with the metadata service, retries included. More than 0 and at most 86400.
+      - Azure may hold the first answer up to two minutes while it switches Scheduled Events on for the VM.
+    type: float
+    default: 150.0
+  discover_endpoint:
+    description:
+      - If nothing answers at O(endpoint), look up the address that DHCP option 245 names in the lease files of
+        dhclient, systemd-networkd, dhcpcd and NetworkManager, and ask there. Nothing is written.
+    type: bool
+    default: false
+  resource_name:
+    description:
+      - The name that the events call this VM by. It is the VM's resource name, not its host name.
+      - If not set, the metadata service is asked for it. Classic VMs have none there and must set it.
+    type: str
+"""

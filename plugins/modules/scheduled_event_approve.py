@@ -1,0 +1,315 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scheduled_event_approve
+short_description: Let Azure start a maintenance event now
+version_added: 1.0.0
+description:
+  - Approves Scheduled Events of an Azure VM through its metadata service, so that Azure may start them before the
+    time announced.
+  - An approval counts for B(all) the VMs of an event, and cannot be taken back. So an event is approved only when
+    each of
+    its VMs is this VM or stands in O(resources_ready).
+  - Azure may still wait, for instance for other customers on the same host. It starts the event when its time has
+    come in any case.
+  - Runs on a VM that sees the event. The metadata service cannot be reached from elsewhere.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._imds
+  - fleetops.azure_maintenance._attributes
+attributes:
+  action_group: {}
+  check_mode:
+    support: full
+    details:
+      - Asks the metadata service and says what it would approve or refuse, and approves nothing. O(wait_for)
+        is not waited for.
+  diff_mode:
+    support: full
+  idempotent:
+    support: partial
+    details:
+      - Nothing is sent for an event that has started or is gone.
+      - Azure does not tell whether an event that is still Scheduled has been approved before. It is approved
+        again, which Azure
+        takes, and the task reports a change again.
+  platform: {}
+options:
+  event_ids:
+    description:
+      - Approve the events with these ids, whichever VMs they list.
+      - At least one of O(event_ids), O(event_types) and O(event_sources) is needed. An event is selected when
+        it meets all that are given.
+        Letter case does not matter.
+      - An id that the document does not have is reported as V(not_found) with a warning. It is neither a
+        change nor a failure.
+    type: list
+    elements: str
+    aliases: [event_id]
+  event_types:
+    description:
+      - Approve events of these types. Azure knows V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
+      - Without O(event_ids) only those events are selected that list this VM or one of O(resources_ready), or
+        name no VM at all.
+        Events of other VMs are left alone.
+    type: list
+    elements: str
+  event_sources:
+    description:
+      - Approve events from these sources. Azure knows V(Platform) and V(User).
+      - Without O(event_ids) selected as for O(event_types).
+    type: list
+    elements: str
+  resources_ready:
+    description: Resource names of the VMs that you vouch for besides this VM, because they are prepared too.
+    type: list
+    elements: str
+    default: []
+  force:
+    description:
+      - Approve whichever VMs the event lists, even if they are not ready or the event names none.
+      - O(document_incarnation) is heeded all the same.
+    type: bool
+    default: false
+  document_incarnation:
+    description:
+      - Refuse to approve unless the document still has this DocumentIncarnation, as
+        M(fleetops.azure_maintenance.scheduled_events_info) returned it. So nothing is approved that was not decided on.
+      - It is then sent along with the approval, as it always is with the api-versions of 2017.
+    type: str
+  wait_for:
+    description:
+      - How far the events have to get before the task ends.
+      - V(started), until each has started or is gone from the document. V(ended), until each is gone.
+      - On a VM that the event reboots the task is lost with its connection. Wait on another VM that sees the event.
+    type: str
+    choices: [nothing, started, ended]
+    default: nothing
+  wait_timeout:
+    description: Seconds to wait at most. The task fails after that; the approval stands.
+    type: float
+    default: 900.0
+notes:
+  - When one selected event is refused, none is approved.
+  - When the metadata service fails while O(wait_for) waits, the task goes on waiting. A failed look is not the
+    end of an event.
+seealso:
+  - module: fleetops.azure_maintenance.scheduled_events_info
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Do not let the restarts that our own people ask for wait
+  fleetops.azure_maintenance.scheduled_event_approve:
+    event_sources: [User]
+
+- name: Ask which reboots are coming
+  fleetops.azure_maintenance.scheduled_events_info:
+    event_types: [Reboot]
+    event_statuses: [Scheduled]
+  register: reboots
+
+- name: Approve exactly what was decided on, and wait until Azure starts
+  fleetops.azure_maintenance.scheduled_event_approve:
+    event_ids: "{{ reboots.events | map(attribute='event_id') }}"
+    document_incarnation: "{{ reboots.document_incarnation }}"
+    wait_for: started
+    wait_timeout: 300
+  when: reboots.events | length > 0
+
+- name: Approve an event of several VMs once all of them are prepared
+  fleetops.azure_maintenance.scheduled_event_approve:
+    event_id: C7061BAC-AFDC-4513-B24B-AA5F13A16123
+    resources_ready: [web-1, web-2]
+  register: approval
+
+- name: Say which VMs an event still waits for
+  ansible.builtin.debug:
+    msg: "{{ item.event_id }} waits for {{ item.waiting_for | join(', ') }}"
+  loop: "{{ approval.approvals | selectattr('waiting_for') }}"
+  loop_control:
+    label: "{{ item.event_id }}"
+"""
+
+RETURN = r"""
+approvals:
+  description: What became of each event that was selected or listed.
+  returned: success, refusal, and failure while waiting
+  type: list
+  elements: dict
+  contains:
+    event_id:
+      description: The id, as Azure spells it. As you wrote it if the document does not have it.
+      type: str
+      sample: C7061BAC-AFDC-4513-B24B-AA5F13A16123
+    result:
+      description:
+        - V(approved), Azure took the approval, or would be given it in check mode.
+        - V(already_started), the event had started, so nothing was sent.
+        - V(not_found), the document does not have the event, so nothing was sent.
+        - V(refused), the event, or another one of this task, must not be approved, so nothing was sent.
+      type: str
+      sample: approved
+    waiting_for:
+      description: The VMs of the event that nobody vouched for.
+      type: list
+      elements: str
+      sample: [web-2]
+    event_status:
+      description: The status that the event was last seen with, null when it is not in the document.
+      type: str
+      sample: Scheduled
+diff:
+  description: The status of each event before, and V(approved) for those that this task approves.
+  returned: success
+  type: dict
+  sample:
+    before: {C7061BAC-AFDC-4513-B24B-AA5F13A16123: Scheduled}
+    after: {C7061BAC-AFDC-4513-B24B-AA5F13A16123: approved}
+msg:
+  description: What was done, or what went wrong, in words.
+  returned: always
+  type: str
+  sample: "approved C7061BAC-AFDC-4513-B24B-AA5F13A16123"
+reason:
+  description: Why there is no answer, as in M(fleetops.azure_maintenance.scheduled_events_info).
+  returned: failure of the metadata service
+  type: str
+  sample: unreachable
+http_status:
+  description: HTTP status of the last answer, null if there was none.
+  returned: failure of the metadata service
+  type: int
+  sample: 400
+imds_reachable:
+  description: Whether something that may be the metadata service took the connection.
+  returned: failure of the metadata service
+  type: bool
+  sample: true
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._decisions import ApprovalPlan, ApprovalRequest, keys, plan_approval
+from ..module_utils._errors import plain
+from ..module_utils._module import (
+    failure_data,
+    imds_argument_spec,
+    look_at_imds,
+    no_resource_name,
+    run_guarded,
+    warn_of_unknown_words,
+    words,
+)
+from ..module_utils._scheduled_events import Look, WaitExpired, approve, now_utc, wait_for
+
+
+def read_request(module: AnsibleModule, found: Look) -> ApprovalRequest:
+    params = module.params
+    if found.resource_name is None:
+        raise ValueError(no_resource_name(found))
+    return ApprovalRequest(
+        resource_name=found.resource_name,
+        event_ids=words(params["event_ids"]),
+        event_types=keys(words(params["event_types"])),
+        event_sources=keys(words(params["event_sources"])),
+        resources_ready=words(params["resources_ready"]),
+        document_incarnation=params["document_incarnation"],
+        force=params["force"],
+    )
+
+
+def run(module: AnsibleModule) -> None:
+    params = module.params
+    if not any(words(params[option]) for option in ("event_ids", "event_types", "event_sources")):
+        raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
+    if params["wait_timeout"] <= 0:
+        raise ValueError(f"wait_timeout must be more than 0 seconds, not {params['wait_timeout']}.")
+    warn_of_unknown_words(module)
+    found = look_at_imds(module)
+    request = read_request(module, found)
+    plan = plan_approval(found.document, request, now_utc())
+    if not module.check_mode:
+        plan = approve(found, plan, request)
+    for warning in plan.warnings:
+        module.warn(warning)
+    result = describe(plan)
+    if plan.refusals:
+        module.fail_json(**result)
+    if params["wait_for"] != "nothing" and not module.check_mode:
+        wait(module, found, plan, result)
+    module.exit_json(**result)
+
+
+def describe(plan: ApprovalPlan) -> dict:
+    """Return the plan as users see it."""
+    before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
+    approved = plan.ids_to_approve
+    done = "; ".join(f"{approval.result} {plain(approval.event_id)}" for approval in plan.approvals) or "no such event"
+    return {
+        "changed": bool(approved),
+        "approvals": [approval.to_dict() for approval in plan.approvals],
+        "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},
+        "msg": " ".join(refusal.why for refusal in plan.refusals) or done,
+    }
+
+
+def wait(module: AnsibleModule, found: Look, plan: ApprovalPlan, result: dict) -> None:
+    """Wait as wait_for says, and put the statuses that were seen into the result."""
+    wanted, seconds = module.params["wait_for"], module.params["wait_timeout"]
+    # Without a document nothing is known of the listed events, so they are waited for.
+    statuses = {
+        approval.event_id: approval.event_status
+        for approval in plan.approvals
+        if approval.event_status or found.document is None
+    }
+    if not statuses:
+        return
+    failure = None
+    try:
+        statuses = wait_for(found.client, statuses, wanted == "ended", seconds)
+    except WaitExpired as expired:
+        statuses, failure = expired.statuses, expired
+    for approval in result["approvals"]:
+        approval["event_status"] = statuses.get(approval["event_id"])
+    if failure is not None:
+        result["msg"] = tell_what_is_missing(result, wanted, seconds, failure)
+        error = failure.last_error
+        module.fail_json(**result, **(failure_data(error) if error else {}))
+
+
+def tell_what_is_missing(result: dict, wanted: str, seconds: float, failure: WaitExpired) -> str:
+    left = [f"{plain(event_id)} is {status}" for event_id, status in failure.statuses.items() if status]
+    parts = [f"After {seconds:g} s of waiting for {wanted}: {', '.join(left) or 'no document came'}."]
+    if result["changed"]:
+        parts.append("The approval stands.")
+    if failure.last_error:
+        parts.append(f"The last look failed: {failure.last_error}")
+    return " ".join(parts)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **imds_argument_spec(),
+            "event_ids": {"type": "list", "elements": "str", "aliases": ["event_id"]},
+            "event_types": {"type": "list", "elements": "str"},
+            "event_sources": {"type": "list", "elements": "str"},
+            "resources_ready": {"type": "list", "elements": "str", "default": []},
+            "force": {"type": "bool", "default": False},
+            "document_incarnation": {"type": "str"},
+            "wait_for": {"type": "str", "choices": ["nothing", "started", "ended"], "default": "nothing"},
+            "wait_timeout": {"type": "float", "default": 900.0},
+        },
+        supports_check_mode=True,
+    )
+    run_guarded(module, run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: scheduled_events_info
+short_description: Ask an Azure VM which maintenance is coming
+version_added: 1.0.0
+description:
+  - Reads the Scheduled Events of an Azure VM from its metadata service, C(/metadata/scheduledevents).
+  - Asking switches the feature on for the VM and all that share its document (availability set, placement group),
+    until nobody has asked for 24 hours. While it is on, your own restarts of these VMs wait for an approval
+    or up to 15 minutes.
+  - Runs on the VM itself. The metadata service cannot be reached from elsewhere.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._imds
+  - fleetops.azure_maintenance._attributes
+attributes:
+  action_group: {}
+  check_mode:
+    support: full
+    details:
+      - This module changes nothing and asks in check mode too.
+  diff_mode:
+    support: N/A
+    details:
+      - This module changes nothing.
+  idempotent:
+    support: full
+  platform: {}
+  action:
+    description: Has an action plugin of the same name, so that some options are handled on the controller.
+    support: full
+    details:
+      - The action plugin applies O(query). JMESPath need not be installed on the VM.
+  async:
+    description: Can be used with C(async).
+    support: partial
+    details:
+      - O(query) cannot be used with C(async).
+options:
+  scope:
+    description:
+      - Which events to return.
+      - V(this_vm) returns those that list this VM, and those that name no VM at all, for these may mean this one.
+      - V(all) returns the whole document. VMs of one availability set or placement group see each other's events.
+    type: str
+    choices: [this_vm, all]
+    default: this_vm
+  event_types:
+    description:
+      - Only events of these types. Azure knows V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
+      - Letter case does not matter here, nor in O(event_statuses), O(event_sources) and O(event_ids).
+    type: list
+    elements: str
+  event_statuses:
+    description: Only events in one of these statuses. Azure knows V(Scheduled) and V(Started).
+    type: list
+    elements: str
+  event_sources:
+    description: Only events from these sources. Azure knows V(Platform) and V(User).
+    type: list
+    elements: str
+  event_ids:
+    description: Only the events with these ids.
+    type: list
+    elements: str
+  due_within:
+    description:
+      - Only events that have started, or that Azure may start within so many seconds.
+      - An event whose start is unknown is never due.
+    type: int
+  query:
+    description:
+      - A JMESPath expression over all that this module returns. What it yields is in RV(query_result).
+      - Needs the Python library C(jmespath) on the controller.
+      - An empty string counts as not set.
+    type: str
+notes:
+  - An empty answer of the metadata service, which some VMs give, is not a document. RV(document_incarnation) is
+    then null,
+    RV(events) is empty and a warning says that nothing is known.
+  - What cannot be read of one event never costs another. It is reported in a warning.
+  - When two entries of a document have the same id they are returned as one event that lists the VMs of both.
+seealso:
+  - module: fleetops.azure_maintenance.scheduled_event_approve
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Ask what is coming for this VM
+  fleetops.azure_maintenance.scheduled_events_info:
+  register: maintenance
+
+- name: Show what is coming
+  ansible.builtin.debug:
+    msg: "{{ maintenance.msg }}"
+
+- name: Ask for reboots that Azure may start within the next 15 minutes
+  fleetops.azure_maintenance.scheduled_events_info:
+    event_types: [Reboot, Redeploy]
+    event_statuses: [Scheduled]
+    due_within: 900
+  register: reboots
+
+- name: Stop taking new work before a reboot
+  ansible.builtin.file:
+    path: /run/maintenance
+    state: touch
+    mode: "0644"
+  when: reboots.events | length > 0
+
+- name: Ask for the ids of every event in the document, also those of other VMs
+  fleetops.azure_maintenance.scheduled_events_info:
+    scope: all
+    query: events[].event_id
+  register: all_events
+
+- name: Show the ids
+  ansible.builtin.debug:
+    var: all_events.query_result
+
+- name: Go on where there is no metadata service
+  fleetops.azure_maintenance.scheduled_events_info:
+    connect_timeout: 1
+  register: maintenance
+  failed_when:
+    - maintenance is failed
+    - maintenance.reason | default('') not in ['unreachable', 'not_imds']
+"""
+
+RETURN = r"""
+events:
+  description: The selected events, in Azure's order.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    event_id:
+      description: The id, as Azure spells it. It stays the same from Scheduled to Started.
+      type: str
+      sample: C7061BAC-AFDC-4513-B24B-AA5F13A16123
+    event_type:
+      description:
+        - What Azure will do. Null if Azure did not say.
+        - Words that Azure is known to use are in Azure's own spelling, here and in RV(events[].event_status) and
+          RV(events[].event_source). Other words are passed on as they came.
+      type: str
+      sample: Reboot
+    event_status:
+      description: How far the event is. Null if Azure did not say.
+      type: str
+      sample: Scheduled
+    resource_type:
+      description: The type of what is affected, null if Azure did not say.
+      type: str
+      sample: VirtualMachine
+    resources:
+      description: The resource names of the VMs that the event affects.
+      type: list
+      elements: str
+      sample: [web-1, web-2]
+    not_before:
+      description:
+        - The time before which Azure does not start the event unless it is approved. ISO 8601 in UTC.
+        - Null when the event has started, and when Azure gave no time or one that cannot be read.
+      type: str
+      sample: "2026-11-21T10:00:00Z"
+    not_before_raw:
+      description: The time as Azure wrote it.
+      type: str
+      sample: Sat, 21 Nov 2026 10:00:00 GMT
+    seconds_until_start:
+      description: Seconds until RV(events[].not_before), 0 when the event has started or is due, null when unknown.
+      type: int
+      sample: 899
+    description:
+      description: Azure's own words, for people. Null where the api-version has none.
+      type: str
+      sample: Host server is undergoing maintenance.
+    event_source:
+      description:
+        - Who asked for it, Azure (V(Platform)) or a user of the subscription (V(User)). Null where the
+          api-version lacks it.
+      type: str
+      sample: Platform
+    duration_seconds:
+      description: How long the interruption is expected to last, null when Azure does not know or say.
+      type: int
+      sample: 9
+    affects_this_vm:
+      description:
+        - Whether RV(events[].resources) lists this VM. Null when the name of this VM is unknown or the
+          event names no VM.
+      type: bool
+      sample: true
+    leader:
+      description: The first of RV(events[].resources), null if there is none.
+      type: str
+      sample: web-1
+    is_leader:
+      description: Whether this VM is the leader, null when unknown.
+      type: bool
+      sample: true
+document_incarnation:
+  description:
+    - The document's DocumentIncarnation. Null when the answer had none, or was no document.
+    - It changes with the document, and may go back. Compare it for equality only.
+  returned: success
+  type: raw
+  sample: 2
+resource_name:
+  description: The name of this VM. Null only with O(scope=all) where the metadata service has no name.
+  returned: success
+  type: str
+  sample: web-1
+endpoint:
+  description: The endpoint that answered.
+  returned: success
+  type: str
+  sample: http://169.254.169.254
+api_version:
+  description: The version that was asked for.
+  returned: success
+  type: str
+  sample: "2020-07-01"
+query_result:
+  description: What O(query) yields.
+  returned: success and O(query) is given
+  type: raw
+  sample: [C7061BAC-AFDC-4513-B24B-AA5F13A16123]
+msg:
+  description: The answer, or what went wrong, in words.
+  returned: always
+  type: str
+  sample: "web-1: Reboot Scheduled, may start in 14 min 59 s (web-1, web-2)"
+reason:
+  description:
+    - Why there is no answer, in one word.
+    - V(unreachable), nothing takes connections at the endpoint. V(not_imds), something else answers there.
+      V(timeout), no complete answer in time. V(http_status), the metadata service refused or failed, with
+      RV(http_status). V(throttled), too many requests from this VM. V(malformed), the answer is no document.
+  returned: failure of the metadata service
+  type: str
+  sample: unreachable
+http_status:
+  description: HTTP status of the last answer, null if there was none.
+  returned: failure of the metadata service
+  type: int
+  sample: 500
+imds_reachable:
+  description: Whether something that may be the metadata service took the connection.
+  returned: failure of the metadata service
+  type: bool
+  sample: false
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils._decisions import NO_DOCUMENT, Selection, keys, select_events
+from ..module_utils._module import (
+    imds_argument_spec,
+    look_at_imds,
+    no_resource_name,
+    run_guarded,
+    warn_of_unknown_words,
+    words,
+)
+from ..module_utils._scheduled_events import now_utc
+from ..module_utils._summary import summarize
+
+
+def ask(module: AnsibleModule) -> None:
+    params = module.params
+    if params["query"]:
+        raise ValueError(
+            "query is applied on the controller: call the module as fleetops.azure_maintenance.scheduled_events_info."
+        )
+    if params["due_within"] is not None and params["due_within"] < 0:
+        raise ValueError(f"due_within must be 0 seconds or more, not {params['due_within']}.")
+    warn_of_unknown_words(module)
+    found = look_at_imds(module)
+    this_vm_only = params["scope"] == "this_vm"
+    if this_vm_only and found.resource_name is None:
+        raise ValueError(no_resource_name(found) + " Or ask with scope: all.")
+    wanted = {
+        name: keys(words(params[name])) for name in ("event_ids", "event_types", "event_statuses", "event_sources")
+    }
+    selection = Selection(due_within=params["due_within"], **wanted)
+    now = now_utc()
+    if found.document is None:
+        module.warn(NO_DOCUMENT)
+        events = []
+    else:
+        only_for = found.resource_name if this_vm_only else None
+        events = select_events(found.document, selection, now, only_for)
+    module.exit_json(
+        changed=False,
+        events=[event.to_dict(now, found.resource_name) for event in events],
+        document_incarnation=found.document.incarnation if found.document else None,
+        resource_name=found.resource_name,
+        endpoint=found.client.endpoint,
+        api_version=found.client.api_version,
+        msg=summarize(events, now, found.resource_name) if found.document else NO_DOCUMENT,
+    )
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **imds_argument_spec(),
+            "scope": {"type": "str", "choices": ["this_vm", "all"], "default": "this_vm"},
+            "event_types": {"type": "list", "elements": "str"},
+            "event_statuses": {"type": "list", "elements": "str"},
+            "event_sources": {"type": "list", "elements": "str"},
+            "event_ids": {"type": "list", "elements": "str"},
+            "due_within": {"type": "int"},
+            "query": {"type": "str"},
+        },
+        supports_check_mode=True,
+    )
+    run_guarded(module, ask)
+
+
+if __name__ == "__main__":
+    main()
