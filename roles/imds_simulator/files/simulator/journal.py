@@ -1,0 +1,58 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every IMDS request as it came, and what it was answered."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+
+from simulator.clock import iso
+
+_KEPT = 10000
+
+
+class Journal:
+    """In memory the last 10,000 requests; in the file, when there is one, all of them."""
+
+    def __init__(self, clock, file=None):
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._requests = deque(maxlen=_KEPT)
+        self._file = file
+
+    def begin(self, address, method, path, headers, body):
+        """Enter a request when it comes, so that one that is being held is seen; ``status`` is null until then."""
+        now = self._clock.now()
+        entry = {
+            "time": iso(now),
+            "seconds": round(now - self._clock.started, 3),
+            "address": address,
+            "vm": None,
+            "method": method,
+            "path": path,
+            "headers": [list(header) for header in headers],
+            "body": body.decode("utf-8", "backslashreplace"),
+            "status": None,
+            "fault": None,
+        }
+        with self._lock:
+            self._requests.append(entry)
+        return entry
+
+    def finish(self, entry):
+        if self._file is not None:
+            line = json.dumps(entry) + "\n"
+            with self._lock:
+                self._file.write(line)
+                self._file.flush()
+
+    def requests(self):
+        with self._lock:
+            return [dict(entry) for entry in self._requests]
+
+    def clear(self):
+        with self._lock:
+            self._requests.clear()
