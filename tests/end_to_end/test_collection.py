@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The collection as its users get it: built, installed elsewhere, and asked ad hoc."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+INFO = "fleetops.azure_maintenance.scheduled_events_info"
+TREE = Path(__file__).resolve().parents[2]
+
+
+def test_the_built_artifact_rehearses_without_the_repository(ansible, tmp_path):
+    built = ansible("ansible-galaxy", "collection", "build", str(TREE), "--output-path", str(tmp_path))
+    assert built.code == 0, built.out
+    (artifact,) = tmp_path.glob("fleetops-azure_maintenance-*.tar.gz")
+    elsewhere = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections")}
+    installed = ansible("ansible-galaxy", "collection", "install", "--offline", str(artifact), env=elsewhere)
+    assert installed.code == 0, installed.out
+    run = ansible("ansible-playbook", "fleetops.azure_maintenance.rehearse", env=elsewhere, cwd=tmp_path)
+    assert run.code == 0, run.out
+    assert "The rehearsal went well." in run.out
+
+
+def test_the_artifact_holds_what_users_need_and_nothing_of_the_workshop(ansible, tmp_path):
+    ansible("ansible-galaxy", "collection", "build", str(TREE), "--output-path", str(tmp_path))
+    (artifact,) = tmp_path.glob("fleetops-azure_maintenance-*.tar.gz")
+    listing = subprocess.run(["tar", "-tzf", str(artifact)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    folders = {name.split("/", 1)[0] for name in listing.split() if "/" in name}
+    assert folders <= {"changelogs", "docs", "meta", "playbooks", "plugins", "roles"}
+    assert "roles/imds_simulator/files/imds_simulator.py" in listing
+    assert "__pycache__" not in listing
+
+
+def test_asked_ad_hoc_a_host_answers_on_one_line_that_says_in_words_what_is_coming(ansible, simulator):
+    imds = simulator("--vms", "web-1,web-2")
+    imds.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": [0, 1]})
+    run = ansible("ansible", "localhost", "-m", INFO, "-o", env={"AZURE_IMDS_ENDPOINT": imds.endpoint("web-2")})
+    assert run.code == 0, run.out
+    (line,) = [line for line in run.out.splitlines() if line.startswith("localhost | ")]
+    state, answer = re.fullmatch(r"localhost \| (\w+) => (\{.*\})", line).groups()
+    assert state == "SUCCESS"
+    said = json.loads(answer)["msg"]
+    assert re.fullmatch(r"web-2: Reboot Scheduled, may start in 1[45] min( \d+ s)? \(web-1, web-2\)", said)
+
+
+def test_asked_ad_hoc_off_azure_a_host_says_so_on_one_line(ansible):
+    run = ansible("ansible", "localhost", "-m", INFO, "-o", env={"AZURE_IMDS_ENDPOINT": "http://127.0.0.1:9"})
+    assert run.code != 0
+    (line,) = [line for line in run.out.splitlines() if line.startswith("localhost | ")]
+    answer = json.loads(line.split(" => ", 1)[1])
+    assert (answer["reason"], answer["http_status"], answer["imds_reachable"]) == ("unreachable", None, False)
+    assert "Nothing answers at http://127.0.0.1:9" in answer["msg"]
+
+
+def test_each_documented_example_is_a_valid_play(ansible, tmp_path):
+    for module in ("scheduled_events_info", "scheduled_event_approve"):
+        shown = ansible("ansible-doc", "--json", f"fleetops.azure_maintenance.{module}")
+        examples = next(iter(json.loads(shown.out).values()))["examples"]
+        tasks = "\n".join("    " + line for line in examples.strip().splitlines())
+        playbook = tmp_path / f"{module}.yml"
+        playbook.write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{tasks}\n")
+        run = ansible("ansible-playbook", "--syntax-check", str(playbook))
+        assert run.code == 0, run.out

@@ -1,0 +1,139 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The rehearsal as a person runs it: by its full name, with real ansible-playbook."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+
+import pytest
+
+REHEARSE = "fleetops.azure_maintenance.rehearse"
+PREPARE_FAILS_ON_WEB_2 = """
+- name: Leave a trace of what the tasks are given
+  ansible.builtin.copy:
+    content: "{{ maintenance_event.event_type }} {{ maintenance_event.resources | join(' ') }}"
+    dest: "{{ trace }}/prepared-{{ inventory_hostname }}"
+    mode: "0600"
+- name: Drain
+  ansible.builtin.fail:
+    msg: the balancer said no
+  when: inventory_hostname == 'rehearsal-web-2'
+"""
+RESTORE = """
+- name: Leave a trace
+  ansible.builtin.copy:
+    content: "{{ maintenance_event.event_type }}"
+    dest: "{{ trace }}/restored-{{ inventory_hostname }}"
+    mode: "0600"
+"""
+RESTORE_FAILS = """
+- name: Refill
+  ansible.builtin.fail:
+    msg: the balancer is gone
+"""
+
+
+def timeline(out: str) -> list[str]:
+    """Return the lines that the task 'Show the timeline' printed."""
+    task = out.split("TASK [Show the timeline]", 1)[1]
+    return json.loads(re.search(r'"msg": (\[.*?\n    \])', task, re.DOTALL).group(1))
+
+
+def order(lines: list[str], *wanted: str) -> None:
+    """Assert that the wanted texts stand in the timeline, in this order."""
+    story = "\n".join(lines)
+    places = [story.find(text) for text in wanted]
+    assert -1 not in places, f"not in the timeline: {[w for w, p in zip(wanted, places) if p < 0]}\n{story}"
+    assert places == sorted(places), story
+
+
+def simulator_url(out: str) -> str:
+    return re.search(r"http://127\.0\.0\.1:\d+", out).group(0)
+
+
+def assert_nothing_listens(url: str) -> None:
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(url, timeout=5)
+
+
+@pytest.fixture
+def trace(tmp_path):
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    return folder
+
+
+def test_a_rehearsal_goes_from_announced_to_restored_and_leaves_nothing_behind(ansible):
+    run = ansible("ansible-playbook", "-v", REHEARSE)
+    assert run.code == 0, run.out
+    lines = timeline(run.out)
+    order(
+        lines,
+        "scheduled Reboot",
+        "> prepared",
+        "approved Reboot",
+        "started Reboot",
+        "completed Reboot",
+        "> restored",
+    )
+    story = "\n".join(lines)
+    assert story.count("> prepared") == story.count("> restored") == 2, story
+    assert len(re.findall(r"web-\d  approved Reboot", story)) == 1, story
+    assert "nobody approved it" in story, "the short Freeze is only noted, and starts by itself"
+    assert "The rehearsal went well." in run.out
+    assert_nothing_listens(simulator_url(run.out))
+
+
+def test_every_line_of_the_timeline_fits_80_columns_as_ansible_prints_it(ansible):
+    run = ansible("ansible-playbook", REHEARSE)
+    shown = run.out.split("TASK [Show the timeline]", 1)[1].split("TASK [", 1)[0]
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+
+
+def test_s1_s4_a_failed_prepare_on_one_vm_holds_the_approval_of_both_back(ansible, tmp_path, trace):
+    (tmp_path / "drain.yml").write_text(PREPARE_FAILS_ON_WEB_2)
+    (tmp_path / "refill.yml").write_text(RESTORE)
+    run = ansible(
+        "ansible-playbook",
+        "-v",
+        REHEARSE,
+        *("-e", "rehearse_prepare=drain.yml", "-e", "rehearse_restore=refill.yml", "-e", f"trace={trace}"),
+        cwd=tmp_path,
+    )
+    assert run.code != 0, run.out
+    story = "\n".join(timeline(run.out))
+    assert "approved Reboot" not in story
+    assert "started Reboot" not in story
+    assert "it waits for web-2" in run.out
+    assert "the balancer said no" in run.out
+    assert sorted(path.name for path in trace.iterdir()) == [
+        "prepared-rehearsal-web-1",
+        "prepared-rehearsal-web-2",
+        "restored-rehearsal-web-1",
+    ]
+    assert (trace / "prepared-rehearsal-web-1").read_text() == "Reboot web-1 web-2"
+    assert_nothing_listens(simulator_url(run.out))
+
+
+def test_a_failed_restore_is_told_at_the_end_and_the_simulator_stops(ansible, tmp_path):
+    (tmp_path / "refill.yml").write_text(RESTORE_FAILS)
+    run = ansible("ansible-playbook", "-v", REHEARSE, "-e", f"rehearse_restore={tmp_path}/refill.yml")
+    assert run.code != 0, run.out
+    verdict = run.out.split("TASK [Say how it went]", 1)[1]
+    assert "rehearsal-web-1: Refill: the balancer is gone" in verdict
+    assert "rehearsal-web-2: Refill: the balancer is gone" in verdict
+    assert_nothing_listens(simulator_url(run.out))
+
+
+@pytest.mark.parametrize("option", ["rehearse_prepare", "rehearse_restore"])
+def test_a_task_file_that_does_not_exist_stops_the_rehearsal_before_it_begins(ansible, option):
+    run = ansible("ansible-playbook", REHEARSE, "-e", f"{option}=no/such/file.yml")
+    assert run.code != 0
+    assert f"{option}: there is no file no/such/file.yml" in run.out
+    assert "Start the simulator" not in run.out

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every document captured from a real VM, through the module as Ansible runs it, served by a plain loopback server."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.samples import (
+    DOCUMENTS,
+    EVENTS,
+    FOLDER,
+    MALFORMED,
+    NO_DOCUMENT,
+    NO_FOLDER,
+    NO_SAMPLE,
+    WARNINGS,
+    Wanted,
+)
+
+if not FOLDER.is_dir():
+    pytest.skip(NO_FOLDER, allow_module_level=True)
+
+INFO = "fleetops.azure_maintenance.scheduled_events_info"
+SERVED = sorted({path.name for path in FOLDER.iterdir()} - NO_SAMPLE)
+
+
+class Samples(BaseHTTPRequestHandler):
+    """Serves each sample at the endpoint /NAME; no VM has a name here, as on classic VMs."""
+
+    def do_GET(self):
+        name, _slash, path = self.path[1:].partition("/")
+        found = path.startswith("metadata/scheduledevents?") and name in SERVED
+        body = (FOLDER / name).read_bytes().strip() if found else b'{"error":"Not found"}'
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_unused):
+        """Keep quiet."""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory, ansible_once):
+    """What the module returned for each sample: one host a sample, all asked by one command."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Samples)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    inventory = tmp_path_factory.mktemp("samples") / "hosts.json"
+    hosts = {
+        name: {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+            "endpoint": f"http://127.0.0.1:{server.server_port}/{name}",
+            "api_version": DOCUMENTS.get(name, ("2020-07-01",))[0],
+        }
+        for name in SERVED
+    }
+    inventory.write_text(json.dumps({"all": {"hosts": hosts}}))
+    arguments = {"scope": "all", "endpoint": "{{ endpoint }}", "api_version": "{{ api_version }}"}
+    run = ansible_once("ansible", "all", "-i", str(inventory), "-m", INFO, "-a", json.dumps(arguments), "-o")
+    server.shutdown()
+    server.server_close()
+    found = re.findall(r"^(\S+) \| (SUCCESS|FAILED!) => (\{.*\})$", run.out, re.MULTILINE)
+    assert sorted(name for name, _state, _answer in found) == SERVED, run.out + run.err
+    return {name: {"state": state, **json.loads(answer)} for name, state, answer in found}
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_a_document_comes_out_as_stated(answers, name):
+    answer = answers[name]
+    assert answer["state"] == "SUCCESS", answer["msg"]
+    wanted = [EVENTS[name]._asdict()] if name in EVENTS else []
+    assert [{field: event[field] for field in Wanted._fields} for event in answer["events"]] == wanted
+    assert answer["document_incarnation"] == DOCUMENTS[name][1]
+    assert answer["resource_name"] is None
+    assert all(event["affects_this_vm"] is None for event in answer["events"])
+    # Ansible may print warnings beside the answer instead of in it; where it keeps them they name what is odd.
+    assert all(WARNINGS[name] in str(warning) for warning in answer.get("warnings", []))
+
+
+@pytest.mark.parametrize("name", sorted(MALFORMED))
+def test_what_is_no_document_is_one_clear_error(answers, name):
+    answer = answers[name]
+    assert (answer["state"], answer["reason"], answer["http_status"]) == ("FAILED!", "malformed", 200)
+    assert answer["imds_reachable"] is True
+    assert MALFORMED[name] in answer["msg"]
+
+
+@pytest.mark.parametrize("name", sorted(NO_DOCUMENT))
+def test_s7_an_empty_body_is_no_document(answers, name):
+    answer = answers[name]
+    assert answer["state"] == "SUCCESS", answer["msg"]
+    assert (answer["events"], answer["document_incarnation"]) == ([], None)
+    assert "no document" in answer["msg"]
