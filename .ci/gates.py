@@ -19,12 +19,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tree import COLLECTIONS, TREE, make_tree
+from tree import COLLECTIONS, make_tree
 from venvs import LOGS, ROOT, VENVS, clean_environment, find_python, make_venv
 
 HOME = ROOT / "build" / "home"
 PYTHONS = ROOT / "build" / "pythons"
 ARTIFACTS = ROOT / "build" / "artifacts"
+# Two runs of ansible-test at once get into each other's way, and it writes into the tree while others may read it.
+# So its gates run one after the other, in a tree of their own, beside all other gates.
+ANSIBLE_TEST_COLLECTIONS = ROOT / "build" / "ansible-test"
 
 LEFT_OUT = re.compile(r"SKIPPED |WARNING: Skipping ")
 SHOWN = re.compile(
@@ -44,8 +47,8 @@ class Gate(NamedTuple):
     commands: list[list[str]]
 
 
-def every_gate() -> dict[str, list[Gate]]:
-    """Return what each target of make runs, besides what the targets before it run."""
+def every_gate(tree: Path) -> dict[str, list[Gate]]:
+    """Return what each target of make runs on this tree, besides what the targets before it run."""
     changelog = ["antsibull-changelog", "lint"]
     docs = ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."]
     sanity = ["ansible-test", "sanity", "--color", "no", "--local", "--python", "default"]
@@ -55,10 +58,10 @@ def every_gate() -> dict[str, list[Gate]]:
     on_target = [*pytest, "tests/unit/plugins/module_utils", "tests/unit/roles"]
 
     build = ["ansible-galaxy", "collection", "build", "--force", "--output-path", str(ARTIFACTS)]
-    version = re.search(r"^version: (\S+)$", (TREE / "galaxy.yml").read_text(), re.MULTILINE).group(1)
+    version = re.search(r"^version: (\S+)$", (tree / "galaxy.yml").read_text(), re.MULTILINE).group(1)
     artifact = str(ARTIFACTS / f"fleetops-azure_maintenance-{version}.tar.gz")
 
-    files = [path for path in sorted(TREE.rglob("*")) if path.is_file() and TREE / ".git" not in path.parents]
+    files = [path for path in sorted(tree.rglob("*")) if path.is_file() and tree / ".git" not in path.parents]
     # ansible-test knows a shell script only by the ending .sh.
     shell_scripts = [str(path) for path in files if re.match(rb"#!.*\b(ba|da)?sh\b", path.read_bytes())]
     # ansible-test leaves out pslint where there is no pwsh, which is right as long as pslint has nothing to do.
@@ -130,26 +133,26 @@ def prepare_pythons() -> None:
             (PYTHONS / f"python3.{minor}").symlink_to(python)
 
 
-def environment(folders: list[Path]) -> dict[str, str]:
-    """Return the environment of a gate that finds its programs in these folders."""
+def environment(folders: list[Path], collections: Path) -> dict[str, str]:
+    """Return the environment of a gate that finds its programs in these folders, and the collection in that one."""
     env = clean_environment()
     rest = [folder for folder in env["PATH"].split(":") if Path(folder).name != "shims"]
     env["PATH"] = ":".join([*map(str, folders), str(PYTHONS), *rest])
     env["HOME"] = str(HOME)
     env["LC_ALL"] = "C.UTF-8"
-    env["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)
+    env["ANSIBLE_COLLECTIONS_PATH"] = str(collections)
     # Where nothing listens: a forgotten endpoint must not reach 169.254.169.254, a real service on some networks.
     env["AZURE_IMDS_ENDPOINT"] = "http://127.0.0.1:9"
     env.setdefault("AZURE_MAINTENANCE_SAMPLES", str(ROOT.parent / "shared" / "samples"))
     return env
 
 
-def run(gate: Gate, env: dict[str, str]) -> tuple[bool, str]:
+def run(gate: Gate, tree: Path, env: dict[str, str]) -> tuple[bool, str]:
     """Run the commands of this gate one after the other, until one fails, and return what they printed."""
     log = LOGS / f"{gate.name}.log"
     with open(log, "w") as output:
         passed = all(
-            subprocess.call(command, cwd=TREE, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output) == 0
+            subprocess.call(command, cwd=tree, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output) == 0
             for command in gate.commands
         )
     return passed, log.read_text(errors="replace")
@@ -159,8 +162,8 @@ def main() -> int:
     if re.search(r"\s", str(ROOT)):
         sys.exit(f"ansible-test cannot work below a folder with a space in its name: {ROOT}")
     LOGS.mkdir(parents=True, exist_ok=True)
-    make_tree()
-    groups = every_gate()
+    trees = {collections: make_tree(collections) for collections in (COLLECTIONS, ANSIBLE_TEST_COLLECTIONS)}
+    groups = every_gate(trees[COLLECTIONS])
     groups["test"] = groups["lint"] + groups["test"]
     known = {gate.name: gate for gate in groups["test"]}
     unknown = [name for name in sys.argv[1:] if name not in known and name not in groups]
@@ -174,24 +177,33 @@ def main() -> int:
     prepare_home(next(filter(None, programs.values())))
     prepare_pythons()
 
-    results, left_out = [], []
+    results: list[tuple[str, bool, float]] = []
+    left_out: list[str] = []
+    lanes: dict[Path, list[Gate]] = {collections: [] for collections in trees}
     for gate in gates:
         missing = [f"no Python {' or '.join(VENVS[name][1])} was found" for name in gate.venvs if not programs[name]]
         if missing:
             left_out.append(f"{gate.name}: {', '.join(missing)}")
-            continue
-        print(f"{gate.name} ...", flush=True)
-        start = time.monotonic()
-        passed, printed = run(gate, environment([programs[name] for name in gate.venvs]))
-        seconds = time.monotonic() - start
-        shown = dict.fromkeys(line for line in printed.splitlines() if SHOWN.match(line))
-        print("".join(f"    {line}\n" for line in shown) if passed else printed, end="")
-        print(f"    {'ok' if passed else 'FAILED'}, {seconds:.0f} s", flush=True)
-        results.append((gate.name, passed, seconds))
-        left_out += [f"{gate.name}: {line}" for line in shown if LEFT_OUT.match(line)]
+        else:
+            lanes[ANSIBLE_TEST_COLLECTIONS if gate.commands[0][0] == "ansible-test" else COLLECTIONS].append(gate)
+
+    def run_lane(collections: Path) -> None:
+        for gate in lanes[collections]:
+            start = time.monotonic()
+            env = environment([programs[name] for name in gate.venvs], collections)
+            passed, printed = run(gate, trees[collections], env)
+            seconds = time.monotonic() - start
+            shown = dict.fromkeys(line for line in printed.splitlines() if SHOWN.match(line))
+            told = "".join(f"    {line}\n" for line in shown) if passed else printed
+            print(f"{gate.name}\n{told}    {'ok' if passed else 'FAILED'}, {seconds:.0f} s", flush=True)
+            results.append((gate.name, passed, seconds))
+            left_out.extend(f"{gate.name}: {line}" for line in shown if LEFT_OUT.match(line))
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        list(pool.map(run_lane, lanes))
 
     print("\nSummary")
-    for name, passed, seconds in results:
+    for name, passed, seconds in sorted(results, key=lambda result: list(known).index(result[0])):
         print(f"  {name:22} {seconds:5.0f} s  {'ok' if passed else 'FAILED'}")
     print("Left out" if left_out else "Nothing was left out.")
     print("".join(f"  {line}\n" for line in left_out), end="")
