@@ -1,0 +1,207 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""playbooks/approve.yml as a person or AWX runs it: what it says, and what the simulator received."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+
+import pytest
+
+APPROVE = "fleetops.azure_maintenance.approve"
+VMS = ("web-1", "web-2", "db-1")
+EMPTY_SURVEY = {
+    "target": "",
+    "approve_event_ids": "",
+    "approve_event_types": "",
+    "approve_event_sources": "",
+    "approve_resources_ready": "",
+    "approve_wait_for": "",
+    "approve_wait_timeout": "",
+}
+
+
+class Fleet:
+    """Hosts that are simulated VMs: each has an interpreter that sees the endpoint of its VM, as a real VM would."""
+
+    def __init__(self, ansible, simulator, folder):
+        self.simulator = simulator
+        self._ansible = ansible
+        self._inventory = folder / "hosts.ini"
+        lines = []
+        for vm in VMS:
+            python = folder / f"python-of-{vm}"
+            python.write_text(
+                f'#!/bin/sh\nAZURE_IMDS_ENDPOINT={simulator.endpoint(vm)} exec {shlex.quote(sys.executable)} "$@"\n'
+            )
+            python.chmod(0o755)
+            lines.append(f"{vm} ansible_connection=local ansible_python_interpreter={python}\n")
+        self._inventory.write_text("".join(lines))
+
+    def announce(self, event_type, *resources, **more):
+        """Announce an event, and return its id."""
+        event = {"event_type": event_type, "resources": list(resources), **more}
+        return self.simulator.control("POST", "/simulator/events", event)["event_id"]
+
+    def approve(self, *argv, **extra_vars):
+        return self._ansible(
+            "ansible-playbook", "-i", str(self._inventory), APPROVE, "-e", json.dumps(extra_vars), *argv
+        )
+
+    def posted(self):
+        """The approvals that came, as (VM, ids)."""
+        approvals = []
+        for vm, body in self.simulator.posted():
+            assert list(body) == ["StartRequests"], body
+            approvals.append((vm, [request["EventId"] for request in body["StartRequests"]]))
+        return sorted(approvals)
+
+    def asked(self):
+        """The VMs that asked for the document."""
+        requests = self.simulator.control("GET", "/simulator/journal")["requests"]
+        return {one["vm"] for one in requests if one["method"] == "GET" and "/scheduledevents" in one["path"]}
+
+
+def recap(run):
+    """What PLAY RECAP says of each host: {"web-1": {"ok": 2, "changed": 1, …}}."""
+    lines = re.findall(r"^(\S+)\s+: (ok=.*)$", run.out.split("PLAY RECAP", 1)[1], re.MULTILINE)
+    return {host: {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", counts)} for host, counts in lines}
+
+
+@pytest.fixture
+def fleet(ansible, simulator, tmp_path):
+    return Fleet(ansible, simulator("--vms", ",".join(VMS), "--clock", "manual"), tmp_path)
+
+
+def test_an_event_is_approved_by_its_id_whatever_its_letter_case_and_no_other(fleet):
+    wanted = fleet.announce("Reboot", "web-1")
+    fleet.announce("Reboot", "web-1")
+    run = fleet.approve(target="web-1", approve_event_ids=wanted.lower())
+    assert run.code == 0, run.out
+    assert fleet.posted() == [("web-1", [wanted])]
+    assert f"approved {wanted}" in run.out
+    assert recap(run)["web-1"]["changed"] == 1
+
+
+def test_by_type_each_vm_approves_its_own_events_of_that_type(fleet):
+    freeze_1 = fleet.announce("Freeze", "web-1")
+    freeze_2 = fleet.announce("Freeze", "web-2")
+    fleet.announce("Reboot", "db-1")
+    run = fleet.approve(approve_event_types=["freeze"])
+    assert run.code == 0, run.out
+    assert fleet.posted() == [("web-1", [freeze_1]), ("web-2", [freeze_2])]
+    assert {host: counts["changed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 1, "db-1": 0}
+    assert "no such event" in run.out
+
+
+def test_by_source_on_the_command_line_as_the_head_of_the_playbook_shows_it(fleet):
+    ours = fleet.announce("Reboot", "web-1", event_source="User")
+    fleet.announce("Reboot", "web-1", event_source="Platform")
+    run = fleet.approve("-e", "target=web-1", "-e", "approve_event_sources=User")
+    assert run.code == 0, run.out
+    assert fleet.posted() == [("web-1", [ours])]
+
+
+def test_s4_what_the_guard_refuses_is_not_approved_and_fails_the_run(fleet):
+    event = fleet.announce("Reboot", "web-1", "web-2")
+    run = fleet.approve(target="web-1", approve_event_ids=event)
+    assert run.code != 0
+    assert "it waits for web-2; prepare them and name them in resources_ready" in run.out
+    assert recap(run)["web-1"] == {**recap(run)["web-1"], "failed": 1, "changed": 0}
+    assert fleet.posted() == []
+
+
+def test_vms_that_the_caller_vouches_for_satisfy_the_guard(fleet):
+    event = fleet.announce("Reboot", "web-1", "web-2")
+    run = fleet.approve(target="web-1", approve_event_ids=event, approve_resources_ready="WEB-2")
+    assert run.code == 0, run.out
+    assert fleet.posted() == [("web-1", [event])]
+
+
+def test_a_vm_that_refuses_does_not_keep_another_from_approving(fleet):
+    fleet.announce("Reboot", "web-1", "web-2")
+    alone = fleet.announce("Reboot", "db-1")
+    run = fleet.approve(approve_event_types="Reboot")
+    assert run.code != 0
+    assert fleet.posted() == [("db-1", [alone])]
+    assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 1, "db-1": 0}
+
+
+def test_a_survey_left_empty_fails_clearly_before_any_vm_is_asked(fleet):
+    fleet.announce("Reboot", "web-1")
+    run = fleet.approve(**EMPTY_SURVEY)
+    assert run.code != 0
+    reason = "Nothing says which events to approve: set event_ids, event_types or event_sources."
+    assert run.out.count(f'"msg": "{reason}"') == len(VMS), run.out
+    assert fleet.asked() == set()
+
+
+def test_a_survey_with_one_answer_takes_the_others_for_not_given(fleet):
+    event = fleet.announce("Reboot", "web-1")
+    run = fleet.approve(**{**EMPTY_SURVEY, "approve_event_types": "Reboot"})
+    assert run.code == 0, run.out
+    assert fleet.posted() == [("web-1", [event])]
+
+
+def test_check_mode_says_what_it_would_do_and_sends_nothing(fleet):
+    event = fleet.announce("Reboot", "web-1")
+    run = fleet.approve("--check", "--diff", target="web-1", approve_event_ids=event, approve_wait_for="ended")
+    assert run.code == 0, run.out
+    assert recap(run)["web-1"]["changed"] == 1
+    assert f'-    "{event}": "Scheduled"' in run.out
+    assert f'+    "{event}": "approved"' in run.out
+    assert fleet.posted() == []
+
+
+def test_check_mode_fails_where_the_guard_would_refuse(fleet):
+    event = fleet.announce("Reboot", "web-1", "web-2")
+    run = fleet.approve("--check", target="web-1", approve_event_ids=event)
+    assert run.code != 0
+    assert "it waits for web-2" in run.out
+
+
+def test_limit_and_target_leave_the_other_vms_unasked(fleet):
+    fleet.announce("Freeze", "web-1")
+    event = fleet.announce("Freeze", "web-2")
+    fleet.announce("Freeze", "db-1")
+    run = fleet.approve("--limit", "web-2,db-1", target="web-*", approve_event_types="Freeze")
+    assert run.code == 0, run.out
+    assert fleet.asked() == {"web-2"}
+    assert fleet.posted() == [("web-2", [event])]
+
+
+def test_an_event_that_is_gone_is_a_warning_and_neither_change_nor_failure(fleet):
+    event = fleet.announce("Reboot", "web-1")
+    fleet.simulator.control("DELETE", f"/simulator/events/{event}")
+    run = fleet.approve(target="web-1", approve_event_ids=event)
+    assert run.code == 0, run.out
+    assert recap(run)["web-1"]["changed"] == 0
+    assert f"not_found {event}" in run.out
+    assert f"Event {event} is not in the document" in re.sub(r"\s+", " ", run.err)
+    assert fleet.posted() == []
+
+
+def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, tmp_path):
+    event = fleet.announce("Reboot", "web-1")
+    # Such a host has no interpreter of its own here, so it sees the endpoint where nothing listens.
+    with open(tmp_path / "hosts.ini", "a", encoding="utf-8") as inventory:
+        inventory.write(f"laptop ansible_connection=local ansible_python_interpreter={sys.executable}\n")
+    run = fleet.approve(target="web-1,laptop", approve_event_types="Reboot")
+    assert run.code != 0
+    assert "Nothing answers at http://127.0.0.1:9" in run.out
+    assert '"reason": "unreachable"' in run.out
+    assert fleet.posted() == [("web-1", [event])]
+
+
+def test_it_waits_until_the_event_has_ended(ansible, simulator, tmp_path):
+    fleet = Fleet(ansible, simulator("--vms", ",".join(VMS)), tmp_path)
+    event = fleet.announce("Reboot", "web-1", start_delay=1, started_for=1)
+    run = fleet.approve(target="web-1", approve_event_ids=event, approve_wait_for="ended", approve_wait_timeout="60")
+    assert run.code == 0, run.out
+    (shown,) = fleet.simulator.control("GET", "/simulator/events")["events"]
+    assert (shown["phase"], shown["outcome"], shown["approved_by"]) == ("ended", "completed", "web-1")
