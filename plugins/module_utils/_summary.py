@@ -17,9 +17,13 @@ from ._errors import plain
 _MOST_LISTED = 4
 
 
-def summarize(events: Sequence[Event], now: datetime, resource_name: str | None) -> str:
-    """Return what is coming and when: ``web-1: Reboot Scheduled, may start in 14 min 59 s (web-1, web-2)``."""
-    described = _first([_describe(event, now) for event in events], "; ") or "no events"
+def summarize(events: Sequence[Event], in_document: int, now: datetime, resource_name: str | None) -> str:
+    """Return what is coming and when: ``web-1: Reboot Scheduled, may start in 14 min 59 s (web-1, web-2)``.
+
+    :param in_document: how many events the document has, so that none selected does not read as none there.
+    """
+    none = f"no such events ({in_document} others in the document)" if in_document else "no events"
+    described = _first([_describe(event, now) for event in events], "; ") or none
     return f"{plain(resource_name or 'document')}: {described}"
 
 

@@ -45,6 +45,8 @@ options:
       - At least one of O(event_ids), O(event_types) and O(event_sources) is needed. An event is selected when
         it meets all that are given.
         Letter case does not matter.
+      - An empty list selects nothing: the ids of what was not found must not approve anything else. An empty string, as
+        an empty answer in an AWX survey gives it, counts as not given.
       - An id that the document does not have is reported as V(not_found) with a warning. It is neither a
         change nor a failure.
     type: list
@@ -226,9 +228,12 @@ def read_request(module: AnsibleModule, found: Look) -> ApprovalRequest:
 
 def run(module: AnsibleModule) -> None:
     params = module.params
-    if not any(words(params[option]) for option in ("event_ids", "event_types", "event_sources")):
+    selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
+    if [] in selecting:
+        module.exit_json(**describe(ApprovalPlan((), ())))
+    if not any(map(words, selecting)):
         raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
-    if params["wait_timeout"] <= 0:
+    if not params["wait_timeout"] > 0:
         raise ValueError(f"wait_timeout must be more than 0 seconds, not {params['wait_timeout']}.")
     warn_of_unknown_words(module)
     found = look_at_imds(module)

@@ -294,10 +294,11 @@ def ask(module: AnsibleModule) -> None:
     now = now_utc()
     if found.document is None:
         module.warn(NO_DOCUMENT)
-        events = []
+        events, message = [], NO_DOCUMENT
     else:
         only_for = found.resource_name if this_vm_only else None
         events = select_events(found.document, selection, now, only_for)
+        message = summarize(events, len(found.document.events), now, found.resource_name)
     module.exit_json(
         changed=False,
         events=[event.to_dict(now, found.resource_name) for event in events],
@@ -305,7 +306,7 @@ def ask(module: AnsibleModule) -> None:
         resource_name=found.resource_name,
         endpoint=found.client.endpoint,
         api_version=found.client.api_version,
-        msg=summarize(events, now, found.resource_name) if found.document else NO_DOCUMENT,
+        msg=message,
     )
 
 

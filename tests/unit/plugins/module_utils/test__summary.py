@@ -30,7 +30,7 @@ def raw_event(**changes: Any) -> dict[str, Any]:
 
 def summary(*events: dict[str, Any], name: str | None = "vm-1") -> str:
     numbered = [{**event, "EventId": f"A-{number}"} for number, event in enumerate(events)]
-    return summarize(parse_document({"Events": numbered}, "2020-07-01").events, NOW, name)
+    return summarize(parse_document({"Events": numbered}, "2020-07-01").events, len(events), NOW, name)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,10 @@ def summary(*events: dict[str, Any], name: str | None = "vm-1") -> str:
 )
 def test_a_summary_says_what_is_coming_and_when(events: list[dict[str, Any]], name: str | None, said: str) -> None:
     assert summary(*events, name=name) == said
+
+
+def test_none_selected_does_not_read_as_none_there() -> None:
+    assert summarize([], 2, NOW, "vm-1") == "vm-1: no such events (2 others in the document)"
 
 
 @pytest.mark.parametrize(
