@@ -10,10 +10,13 @@ import json
 import sys
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 MODULE = "fleetops.azure_maintenance.scheduled_events_info"
+
+
+class QueryError(Exception):
+    """What is wrong with the query, in a sentence."""
 
 
 class ActionModule(ActionBase):
@@ -23,33 +26,41 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         query = arguments.pop("query", None)
-        compiled = self._compile(query) if query not in (None, "") else None
+        # A result says what is wrong, not an exception: Ansible heeds failed_when for results only.
+        try:
+            compiled = self._compile(query) if query not in (None, "") else None
+        except QueryError as error:
+            result.update(failed=True, msg=str(error))
+            return result
         result.update(
             self._execute_module(
                 module_name=MODULE, module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
             )
         )
         if compiled is not None and not result.get("failed"):
-            result["query_result"] = self._apply(compiled, query, result)
+            try:
+                result["query_result"] = self._apply(compiled, query, result)
+            except QueryError as error:
+                result.update(failed=True, msg=str(error))
         return result
 
     def _compile(self, query: Any) -> Any:
-        """Return the compiled query, or fail before the VM is asked."""
+        """Return the compiled query; what is wrong with it is found before the VM is asked."""
         if not isinstance(query, str):
-            raise AnsibleActionFail(f"query must be a string that holds a JMESPath expression, not {query!r}.")
+            raise QueryError(f"query must be a string that holds a JMESPath expression, not {query!r}.")
         try:
             # Every worker loads the plugin anew, and most tasks have no query.
             import jmespath
         except ImportError as error:
-            raise AnsibleActionFail(
+            raise QueryError(
                 f"query needs the Python library jmespath on the controller: install it for {sys.executable}."
             ) from error
         if self._task.async_val:
-            raise AnsibleActionFail("query cannot be used with async: leave it out, and query the result of the job.")
+            raise QueryError("query cannot be used with async: leave it out, and query the result of the job.")
         try:
             return jmespath.compile(query)
         except jmespath.exceptions.JMESPathError as error:
-            raise AnsibleActionFail(f"query {query!r} is no JMESPath expression: {error}") from error
+            raise QueryError(f"query {query!r} is no JMESPath expression: {error}") from error
 
     def _apply(self, compiled: Any, query: str, result: dict[str, Any]) -> Any:
         from jmespath.exceptions import JMESPathError
@@ -59,4 +70,5 @@ class ActionModule(ActionBase):
         try:
             return compiled.search(plain)
         except JMESPathError as error:
-            raise AnsibleActionFail(f"query {query!r} cannot be applied to the answer: {error}") from error
+            # The library's message repeats the whole answer.
+            raise QueryError(f"query {query!r} cannot be applied to the answer: {str(error)[:200]}") from error
