@@ -88,9 +88,23 @@ def test_check_mode_leaves_a_running_one_as_it_is_and_tells_what_would_change(ro
     assert (pid(home), content(home)) == (process, files)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="in check mode both the command that starts it and the request that stops it are skipped"
-)
 def test_check_mode_tells_that_another_configuration_would_restart_it(role):
     role("started")
     assert role("started", "--check", clock="manual") > 0
+
+
+def test_check_mode_of_the_task_alone_lays_nothing_on_the_host_either(ansible, tmp_path):
+    home = tmp_path / "home-of-the-simulator"
+    home.mkdir()
+    task = {
+        "ansible.builtin.include_role": {
+            "name": "fleetops.azure_maintenance.imds_simulator",
+            "apply": {"check_mode": True},
+        },
+        "vars": {"imds_simulator_vms": ["web-1"], "imds_simulator_dir": str(home)},
+    }
+    playbook = tmp_path / "task.json"
+    playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
+    ended = ansible("ansible-playbook", str(playbook))
+    assert ended.code == 0, ended.out + ended.err
+    assert list(home.iterdir()) == []
