@@ -21,7 +21,8 @@ help:
 	@echo 'make clean            remove .venv/ and build/'
 
 demo: tree
-	@$(CORE) ansible-playbook fleetops.azure_maintenance.rehearse
+	@$(CORE) ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_INVENTORY_UNPARSED_WARNING=false \
+		ansible-playbook fleetops.azure_maintenance.rehearse
 
 test lint:
 	@"$(PYTHON)" .ci/gates.py $@
