@@ -36,6 +36,8 @@ SHOWN = re.compile(
     r"|Running \S+ integration test role$"
     r"|WARNING: (?!Using locale|Reviewing previous|Location |Retrying )"
 )
+# What of a failed gate is said again beside its name: a build server may show no more than the surroundings of that.
+REASON = re.compile(r"(fatal|failed): \[|E   |FAILED |ERROR")
 
 
 class Gate(NamedTuple):
@@ -196,6 +198,9 @@ def main() -> int:
             shown = dict.fromkeys(line for line in printed.splitlines() if SHOWN.match(line))
             told = "".join(f"    {line}\n" for line in shown) if passed else printed
             print(f"{gate.name}\n{told}    {'ok' if passed else 'FAILED'}, {seconds:.0f} s", flush=True)
+            if not passed:
+                reasons = [line[:300] for line in printed.splitlines() if REASON.match(line)]
+                print("".join(f"    {line}\n" for line in reasons[:20]), end="", flush=True)
             results.append((gate.name, passed, seconds))
             left_out.extend(f"{gate.name}: {line}" for line in shown if LEFT_OUT.match(line))
 
