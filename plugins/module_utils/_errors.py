@@ -18,6 +18,7 @@ class ImdsError(Exception):
 
     :ivar reason: one word for programs, the same for every error of a class.
     :ivar http_status: the HTTP status of the last answer, or None where there was none.
+    :ivar retry_after: the seconds that the last answer asked to wait before the next request, None where it did not.
     :ivar imds_reachable: whether something that may be IMDS took the connection.
     """
 
@@ -27,6 +28,7 @@ class ImdsError(Exception):
     def __init__(self, message: str, http_status: int | None = None) -> None:
         super().__init__(message)
         self.http_status = http_status
+        self.retry_after: float | None = None
 
 
 class UnreachableError(ImdsError):

@@ -75,6 +75,7 @@ class ImdsClient:
     :param api_version: version of ``/metadata/scheduledevents``.
     :param connect_timeout: seconds to wait for a connection; off Azure this ends the attempt.
     :param timeout: seconds for one whole operation with its retries, unless a deadline is given.
+    :param retries: whether to ask again after a fault that may pass; a caller that polls asks again by itself.
     :raises ValueError: the endpoint is not of that form, or a limit is not more than 0 and at most a day.
     """
 
@@ -84,6 +85,7 @@ class ImdsClient:
         api_version: str = DEFAULT_API_VERSION,
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
         timeout: float = DEFAULT_TIMEOUT,
+        retries: bool = True,
     ) -> None:
         self._host, self._port, self._prefix = _split_endpoint(endpoint)
         for name, seconds in (("connect_timeout", connect_timeout), ("timeout", timeout)):
@@ -93,10 +95,11 @@ class ImdsClient:
         self.api_version = api_version
         self._connect_timeout = connect_timeout
         self.timeout = timeout
+        self._retries = retries
 
     def at(self, endpoint: str) -> ImdsClient:
         """Return a client like this one for another endpoint."""
-        return ImdsClient(endpoint, self.api_version, self._connect_timeout, self.timeout)
+        return ImdsClient(endpoint, self.api_version, self._connect_timeout, self.timeout, self._retries)
 
     def deadline(self) -> Deadline:
         """Return a deadline that gives several operations the client's timeout together."""
@@ -157,7 +160,7 @@ class ImdsClient:
                 if answer.status == http.client.OK:
                     return answer.body
                 error = self._refusal(answer)
-                least = answer.retry_after
+                error.retry_after = least = answer.retry_after
                 again = answer.status in (410, 429) or answer.status >= 500
             except (NoAnswerError, UnreachableError) as failure:
                 if error is None and isinstance(failure, UnreachableError):
@@ -165,7 +168,7 @@ class ImdsClient:
                 # What an earlier try was told says more than a connection that failed, or had no time, later on.
                 error, again = error or failure, True
             wait = max(pause, least or 0.0)
-            if not again or wait >= deadline.remaining():
+            if not again or not self._retries or wait >= deadline.remaining():
                 raise error
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
