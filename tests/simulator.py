@@ -92,8 +92,9 @@ class Simulator:
         finally:
             self.process.kill()
             self.process.stdout.close()
-        self._stderr.seek(0)
-        return self._stderr.read().decode("utf-8", "replace")
+        with self._stderr:
+            self._stderr.seek(0)
+            return self._stderr.read().decode("utf-8", "replace")
 
 
 def plain_environment():

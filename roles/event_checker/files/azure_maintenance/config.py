@@ -1,0 +1,266 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The configuration: read it, and refuse what is wrong in it with one sentence that says where."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Iterable, Mapping, NamedTuple
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
+    EVENT_SOURCES,
+    EVENT_TYPES,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import (
+    DEFAULT_API_VERSION,
+    DEFAULT_CONNECT_TIMEOUT,
+    DEFAULT_ENDPOINT,
+    DEFAULT_TIMEOUT,
+    ImdsClient,
+)
+
+from . import fields
+from .fields import Check
+
+NEVER = "never"
+WHEN_READY = "when_ready"
+AT_ONCE = "at_once"
+APPROVE = (NEVER, WHEN_READY, AT_ONCE)
+
+PLAYBOOK = "playbook"
+COMMAND = "command"
+WEBHOOK = "webhook"
+AWX_CALLBACK = "awx_callback"
+AWX_JOB = "awx_job"
+# For each kind of step the options that it needs, and those it may have
+STEP_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    PLAYBOOK: ((), ()),
+    COMMAND: ((), ()),
+    WEBHOOK: ((), ("ca_file", "hmac_file", "token_file")),
+    AWX_CALLBACK: (("key_file",), ("ca_file",)),
+    AWX_JOB: (("template", "token_file"), ("ca_file",)),
+}
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message says where and why."""
+
+
+class Rule(NamedTuple):
+    """What is done for the events that match.
+
+    :ivar match: the conditions by name; an absent one asks for nothing.
+    :ivar lead_time: seconds before the start at which the steps of on_announced are due; None: at once.
+    :ivar timeout: seconds for each step.
+    :ivar retries: further tries of a step after the first has failed, ``retry_delay`` seconds apart.
+    """
+
+    name: str
+    match: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    lead_time: int | None = None
+    on_announced: tuple[dict[str, Any], ...] = ()
+    on_started: tuple[dict[str, Any], ...] = ()
+    on_ended: tuple[dict[str, Any], ...] = ()
+    approve: str = NEVER
+    timeout: float = 600
+    retries: int = 2
+    retry_delay: float = 10
+
+    @property
+    def steps(self) -> tuple[dict[str, Any], ...]:
+        return self.on_announced + self.on_started + self.on_ended
+
+
+class Config(NamedTuple):
+    """config.json; times are in seconds."""
+
+    endpoint: str = DEFAULT_ENDPOINT
+    api_version: str = DEFAULT_API_VERSION
+    connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
+    timeout: float = DEFAULT_TIMEOUT
+    discover_endpoint: bool = False
+    resource_name: str | None = None
+    poll_interval: float = 1
+    timer_interval: float = 60
+    metrics_dir: str | None = None
+    ansible_playbook: str | None = None
+    rules: tuple[Rule, ...] = ()
+
+    def client(self, retries: bool, timeout: float | None = None) -> ImdsClient:
+        return ImdsClient(self.endpoint, self.api_version, self.connect_timeout, timeout or self.timeout, retries)
+
+
+_SECONDS = fields.number(0, above=True)
+_CONFIG_FIELDS: dict[str, Check] = {
+    "endpoint": fields.text,
+    "api_version": fields.date,
+    "connect_timeout": _SECONDS,
+    "timeout": _SECONDS,
+    "discover_endpoint": fields.flag,
+    "resource_name": fields.text,
+    # Azure allows five requests a second for all programs of a VM together.
+    "poll_interval": fields.number(0.5, most=3600),
+    "timer_interval": fields.number(1, most=3600),
+    "metrics_dir": fields.path,
+    "ansible_playbook": fields.path,
+    "rules": fields.listing,
+}
+_RULE_FIELDS: dict[str, Check] = {
+    "name": fields.text,
+    "match": fields.mapping,
+    "lead_time": fields.number(0, whole=True, most=604800),
+    "on_announced": fields.listing,
+    "on_started": fields.listing,
+    "on_ended": fields.listing,
+    "approve": fields.text,
+    "timeout": _SECONDS,
+    "retries": fields.number(0, whole=True, most=1000),
+    "retry_delay": fields.number(0),
+}
+_MATCH_FIELDS: dict[str, Check] = {
+    "event_types": fields.words(EVENT_TYPES),
+    "event_sources": fields.words(EVENT_SOURCES),
+    "min_duration": fields.number(0, most=604800),
+    "max_duration": fields.number(0, most=604800),
+    "description": fields.pattern,
+    "query": fields.query,
+}
+
+
+def read_config(path: str) -> Config:
+    """Read and check a file.
+
+    :raises ConfigError: it cannot be read or used.
+    """
+    try:
+        with open(0 if path == "-" else path, encoding="utf-8", closefd=path != "-") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path}: cannot be read ({reason}). Run the role event_checker again.") from error
+    try:
+        return parse_config(json.loads(text))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: is nested too deeply. Run the role event_checker again.") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not JSON ({error}). Run the role event_checker again.") from error
+
+
+def parse_config(content: Any) -> Config:
+    """:raises ConfigError: something in it cannot be used."""
+    fields = _take("the configuration", content, _CONFIG_FIELDS)
+    rules = fields.pop("rules", [])
+    config = Config(**fields, rules=tuple(parse_rule(rule, f"rule {at}") for at, rule in enumerate(rules, start=1)))
+    names: set[str] = set()
+    for rule in config.rules:
+        if rule.name in names:
+            raise ConfigError(f"rules: two are named {excerpt(rule.name)}; give each a name of its own.")
+        names.add(rule.name)
+    try:
+        config.client(retries=False)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return config
+
+
+def parse_rule(content: Any, where: str) -> Rule:
+    """:raises ConfigError: something in it cannot be used."""
+    if isinstance(content, dict) and isinstance(content.get("name"), str):
+        where = f"{where} ({plain(content['name'])})"
+    fields = _take(where, content, _RULE_FIELDS)
+    if not fields.get("name"):
+        raise ConfigError(f"{where}: has no name.")
+    match = _take(f"{where}: match", fields.pop("match", {}), _MATCH_FIELDS)
+    steps: dict[str, Any] = {
+        phase: tuple(_parse_step(step, f"{where}: {phase}, step {at}") for at, step in enumerate(fields.pop(phase), 1))
+        for phase in ("on_announced", "on_started", "on_ended")
+        if phase in fields
+    }
+    rule = Rule(match=match, **steps, **fields)
+    if rule.approve not in APPROVE:
+        raise ConfigError(f"{where}: approve is {excerpt(rule.approve)}, which is none of {', '.join(APPROVE)}.")
+    if rule.approve == AT_ONCE and rule.lead_time is not None:
+        raise ConfigError(f"{where}: lead_time and approve: at_once contradict each other; leave one out.")
+    if match.get("min_duration", 0) > match.get("max_duration", float("inf")):
+        raise ConfigError(f"{where}: match: min_duration is more than max_duration; no event matches.")
+    return rule
+
+
+def _parse_step(content: Any, where: str) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise ConfigError(f"{where}: must be a mapping such as {{playbook: drain.yml}}, not {_show(content)}.")
+    step = {key: value for key, value in content.items() if value is not None}
+    kinds = [key for key in step if key in STEP_OPTIONS]
+    if len(kinds) != 1:
+        raise ConfigError(f"{where}: needs exactly one of {', '.join(STEP_OPTIONS)}; it has {len(kinds)}.")
+    kind = kinds[0]
+    required, optional = STEP_OPTIONS[kind]
+    for key, value in step.items():
+        if key == kind:
+            _check_target(kind, value, where)
+        elif key not in required + optional:
+            raise ConfigError(f"{where}: unknown key {excerpt(str(key))}; {kind} takes {_names(required + optional)}.")
+        elif key == "template":
+            if isinstance(value, bool) or not isinstance(value, (int, str)) or not str(value).strip():
+                raise ConfigError(f"{where}: template must be the number of a job template or NAME++ORGANIZATION.")
+        elif fields.path(value):
+            raise ConfigError(f"{where}: {key} must be the absolute path of a file, not {_show(value)}.")
+    for key in required:
+        if key not in step:
+            raise ConfigError(f"{where}: {kind} needs {key}.")
+    return step
+
+
+def _check_target(kind: str, value: Any, where: str) -> None:
+    if kind == COMMAND:
+        if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value) or not value[0]:
+            raise ConfigError(
+                f"{where}: command must be a list of strings, the program first: there is no shell to take it apart."
+            )
+        if any("\0" in word for word in value):
+            raise ConfigError(f"{where}: command holds a NUL character, which no program can be given.")
+    elif not isinstance(value, str) or not value or not value.isprintable():
+        raise ConfigError(f"{where}: {kind} must be a string on one line, not {_show(value)}.")
+    elif kind != PLAYBOOK and not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@#]*)?", value):
+        raise ConfigError(f"{where}: {kind} must be an address https://HOST/… without a password in it.")
+
+
+def describe_step(step: Mapping[str, Any]) -> str:
+    """Return a few words that tell a step from its neighbours.
+
+    Of an address only the host: with many webhooks, whoever knows the path may post to it.
+    """
+    kind = next((kind for kind in STEP_OPTIONS if kind in step), None)
+    if kind is None:
+        return "approve"
+    target = " ".join(step[kind]) if kind == COMMAND else step[kind]
+    if kind not in (COMMAND, PLAYBOOK):
+        target = "/".join(target.split("/")[:3])
+    return f"{kind} {target} {step['template']}" if kind == AWX_JOB else f"{kind} {target}"
+
+
+def _take(where: str, content: Any, known: Mapping[str, Check]) -> dict[str, Any]:
+    """Return the values that are given (null stands for the default), each of them checked."""
+    if not isinstance(content, dict):
+        raise ConfigError(f"{where} must be a mapping, not {_show(content)}.")
+    for key, value in content.items():
+        if key not in known:
+            raise ConfigError(f"{where}: unknown key {excerpt(str(key))}; known are {_names(known)}.")
+        wanted = None if value is None else known[key](value)
+        if wanted:
+            raise ConfigError(f"{where}: {key} must be {wanted}, not {_show(value)}.")
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def _names(words: Iterable[str]) -> str:
+    return ", ".join(words) or "no other"
+
+
+def _show(value: Any) -> str:
+    return excerpt(value) if isinstance(value, str) else plain(json.dumps(value))

@@ -1,0 +1,83 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Checks of single values: each returns None for a good one, else what the value should have been."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Optional
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import name_key
+
+Check = Callable[[Any], Optional[str]]
+
+
+def text(value: Any) -> str | None:
+    return None if isinstance(value, str) and value else "a string"
+
+
+def path(value: Any) -> str | None:
+    return None if isinstance(value, str) and value.startswith("/") and "\0" not in value else "an absolute path"
+
+
+def date(value: Any) -> str | None:
+    right = isinstance(value, str) and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value)
+    return None if right else "a date such as 2020-07-01"
+
+
+def flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
+def listing(value: Any) -> str | None:
+    return None if isinstance(value, list) else "a list"
+
+
+def mapping(value: Any) -> str | None:
+    return None if isinstance(value, dict) else "a mapping"
+
+
+def number(least: float, whole: bool = False, above: bool = False, most: float = 86400) -> Check:
+    """Return a check for a number from ``least`` (itself excluded with ``above``) to ``most``."""
+
+    def check(value: Any) -> str | None:
+        kinds: tuple[type, ...] = (int,) if whole else (int, float)
+        right = isinstance(value, kinds) and not isinstance(value, bool)
+        if right and (value > least if above else value >= least) and value <= most:
+            return None
+        limits = f"{'more than' if above else 'at least'} {least:g} and at most {most:g}"
+        return f"a {'whole ' if whole else ''}number, {limits}"
+
+    return check
+
+
+def words(known: tuple[str, ...]) -> Check:
+    lowered = {name_key(word) for word in known}
+
+    def check(value: Any) -> str | None:
+        right = isinstance(value, list) and all(isinstance(word, str) and name_key(word) in lowered for word in value)
+        return None if right else f"a list of {', '.join(known)}"
+
+    return check
+
+
+def pattern(value: Any) -> str | None:
+    try:
+        re.compile(value)
+    except (TypeError, re.error, RecursionError, OverflowError) as error:
+        return f"a regular expression ({error})"
+    return None
+
+
+def query(value: Any) -> str | None:
+    try:
+        import jmespath
+    except ImportError:
+        return "left out, or the Python library jmespath installed (Debian: python3-jmespath)"
+    try:
+        jmespath.compile(value)
+    except (jmespath.exceptions.JMESPathError, AttributeError, RecursionError, TypeError) as error:
+        return f"a JMESPath expression ({' '.join(str(error).split())})"
+    return None

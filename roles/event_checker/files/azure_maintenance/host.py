@@ -1,0 +1,151 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the program asks of the operating system: clocks, locks, files, systemd and the journal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import sys
+import time
+from contextlib import contextmanager
+from typing import Iterator, NamedTuple
+
+from .state import Moment
+
+# Priorities of the journal
+ERROR = 3
+WARNING = 4
+NOTICE = 5
+
+
+class Folders(NamedTuple):
+    """Where things lie; a test gives others."""
+
+    config: str = "/etc/azure-maintenance/config.json"
+    playbooks: str = "/etc/azure-maintenance/playbooks"
+    state: str = "/var/lib/azure-maintenance"
+    run: str = "/run/azure-maintenance"
+    facts: str = "/etc/ansible/facts.d"
+
+
+def say(message: str, priority: int = NOTICE) -> None:
+    """Write a line to stderr, with the priority by which the journal knows it."""
+    lines = message.splitlines() or [""]
+    if "JOURNAL_STREAM" in os.environ:
+        lines = [f"<{priority}>{line}" for line in lines]
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    sys.stderr.flush()
+
+
+def warn(message: str) -> None:
+    say(message, WARNING)
+
+
+def read_boot_id() -> str:
+    """Return what differs from boot to boot.
+
+    The start of process 1 tells apart the boots of a container, which all have the boot id of their host.
+    """
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot_id = file.read().strip()
+    with open("/proc/1/stat", encoding="utf-8", errors="replace") as file:
+        # The name of the program, in parentheses, may hold spaces.
+        started = file.read().rpartition(")")[2].split()[19]
+    return f"{boot_id}/{started}"
+
+
+class Clock:
+    """Tells the moment."""
+
+    def __init__(self) -> None:
+        self._boot_id = read_boot_id()
+
+    def now(self) -> Moment:
+        # This clock goes on while the VM is frozen, and nobody can set it.
+        return Moment(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self._boot_id)
+
+
+@contextmanager
+def lock(folder: str, name: str, wait: bool = False) -> Iterator[bool]:
+    """Hold a lock that ends with the process at the latest; yield False where another process holds it.
+
+    :param wait: wait until the other process is done.
+    """
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    descriptor = os.open(os.path.join(folder, f"{name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
+
+
+def response_lock(number: int) -> str:
+    return f"respond-{number}"
+
+
+def is_running(folders: Folders, number: int) -> bool:
+    """Tell whether a process runs the response now."""
+    with lock(folders.run, response_lock(number)) as free:
+        return not free
+
+
+def is_any_running(folders: Folders) -> bool:
+    """Tell whether a process runs any response now."""
+    names = [name for name in os.listdir(folders.run) if name.startswith("respond-") and name.endswith(".lock")]
+    for name in names:
+        with lock(folders.run, name[: -len(".lock")]) as free:
+            if not free:
+                return True
+    return False
+
+
+def start_unit(number: int) -> str | None:
+    """Start the unit of a response without waiting for it; return why that failed, or None."""
+    # Imported when needed: a check that has nothing to start is to cost next to nothing.
+    import subprocess
+
+    unit = f"azure-maintenance-respond@{number}.service"
+    try:
+        ended = subprocess.run(
+            ["systemctl", "start", "--no-block", unit],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{unit} could not be started: {error}."
+    if ended.returncode:
+        said = " ".join(ended.stdout.decode("utf-8", errors="replace").split())
+        return f"{unit} could not be started: {said or f'systemctl ended with {ended.returncode}'}."
+    return None
+
+
+def prolong_start(seconds: float) -> None:
+    """Tell systemd that this unit is at work, and to stop it if it says no more for so many seconds."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    message = f"EXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}".encode()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifier:
+        notifier.sendto(message, "\0" + address[1:] if address.startswith("@") else address)
+
+
+def write_file(path: str, text: str, mode: int) -> None:
+    """Replace a file in one step, so that nobody ever reads half of it."""
+    new = f"{path}.new"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, mode)
+        file.write(text)
+    os.replace(new, path)

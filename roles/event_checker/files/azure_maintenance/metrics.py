@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Metrics in the text format that the textfile collector of Prometheus' node_exporter reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timezone
+from typing import Any, Iterable
+
+_PREFIX = "azure_maintenance"
+
+
+def metrics_text(found: dict[str, Any], responses: Iterable[tuple[str, str, int]]) -> str:
+    """Return the metrics of a report.
+
+    :param responses: phase and state of the responses that are remembered, with the number of those.
+    """
+    events = [event for event in found["events"] if event["ended_at"] is None]
+    kinds = Counter((_word(event["event_type"]), _word(event["event_status"])) for event in events)
+    last_answer = found["last_answer_at"]
+    lines = [
+        *_metric("polls_total", "counter", "Polls of the metadata service.", [({}, found["polls"])]),
+        *_metric(
+            "poll_errors_total",
+            "counter",
+            "Polls that failed, by reason.",
+            [({"reason": reason}, count) for reason, count in sorted(found["poll_errors"].items())],
+        ),
+        *_metric(
+            "last_poll_success", "gauge", "Whether the last poll was answered.", [({}, int(not found["last_error"]))]
+        ),
+        *_metric(
+            "last_answer_timestamp_seconds",
+            "gauge",
+            "When a poll was last answered; its age is time() minus this.",
+            [({}, _timestamp(last_answer))] if last_answer else [],
+        ),
+        *_metric(
+            "events",
+            "gauge",
+            "Events of this VM that have not ended.",
+            [({"event_type": kind, "event_status": status}, count) for (kind, status), count in sorted(kinds.items())],
+        ),
+        *_metric(
+            "event_seconds_until_start",
+            "gauge",
+            "Seconds until Azure may start the event, when this file was written.",
+            [
+                (_labels(event), event["seconds_until_start"])
+                for event in events
+                if event["seconds_until_start"] is not None
+            ],
+        ),
+        *_metric(
+            "event_not_before_timestamp_seconds",
+            "gauge",
+            "When Azure may start the event.",
+            [(_labels(event), _timestamp(event["not_before"])) for event in events if event["not_before"]],
+        ),
+        *_metric(
+            "event_waits_for_approval",
+            "gauge",
+            "Whether the event is left to a runbook for the fleet.",
+            [(_labels(event), int(event["approval"] == "waiting")) for event in events],
+        ),
+        *_metric(
+            "responses",
+            "gauge",
+            "Responses of the last 30 days, by phase and result.",
+            [({"phase": phase, "result": state}, count) for phase, state, count in responses],
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(event: dict[str, Any]) -> dict[str, str]:
+    return {
+        "event_id": event["event_id"],
+        "event_type": _word(event["event_type"]),
+        "event_status": _word(event["event_status"]),
+    }
+
+
+def _word(value: str | None) -> str:
+    return value or "unknown"
+
+
+def _timestamp(text: str) -> int:
+    return int(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp())
+
+
+def _metric(name: str, kind: str, description: str, samples: list[tuple[dict[str, str], int]]) -> list[str]:
+    lines = [f"# HELP {_PREFIX}_{name} {description}", f"# TYPE {_PREFIX}_{name} {kind}"]
+    for labels, value in samples:
+        shown = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+        lines.append(f"{_PREFIX}_{name}{'{' + shown + '}' if shown else ''} {value}")
+    return lines
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,75 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which rule answers an event, and which steps it asks for."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, Iterable
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import Selection, keys
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, STARTED
+
+from .config import AT_ONCE, WHEN_READY, Rule
+
+
+class RuleError(Exception):
+    """The condition of a rule failed on an event."""
+
+
+APPROVE_STEP: dict[str, Any] = {"approve": True}
+
+
+def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name: str) -> Rule | None:
+    """Return the first rule that matches, None where none does.
+
+    An event that names no VM gets none: whether it concerns this VM is unknown, and all VMs that
+    share the document would act on it at the same moment.
+
+    :raises RuleError: the query of a rule cannot be applied to the event; which rules come after it is then of no
+        matter, because the one that failed may have been meant.
+    """
+    if not event.resources:
+        return None
+    return next((rule for rule in rules if _matches(rule, event, now, resource_name)), None)
+
+
+def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> bool:
+    match = rule.match
+    selection = Selection(
+        event_types=keys(match.get("event_types", ())), event_sources=keys(match.get("event_sources", ()))
+    )
+    if not selection.matches(event, now):
+        return False
+    if "min_duration" in match or "max_duration" in match:
+        # An unknown length is neither short nor long.
+        if event.duration_seconds is None:
+            return False
+        if not match.get("min_duration", 0) <= event.duration_seconds <= match.get("max_duration", float("inf")):
+            return False
+    if "description" in match and not re.search(match["description"], event.description or ""):
+        return False
+    if "query" not in match:
+        return True
+    import jmespath
+
+    try:
+        return bool(jmespath.search(match["query"], event.to_dict(now, resource_name)))
+    except Exception as error:
+        # jmespath lets TypeError, ValueError and others of Python's own through.
+        why = plain(" ".join(str(error).split()))
+        raise RuleError(f"the query of rule {plain(rule.name)} failed ({why})") from error
+
+
+def steps_for(rule: Rule, phase: str) -> list[dict[str, Any]]:
+    """Return what the rule asks for in a phase, the approval among it as a step of its own."""
+    if phase == ANNOUNCED:
+        first = [APPROVE_STEP] if rule.approve == AT_ONCE else []
+        last = [APPROVE_STEP] if rule.approve == WHEN_READY else []
+        return [*first, *rule.on_announced, *last]
+    return list(rule.on_started if phase == STARTED else rule.on_ended)

@@ -1,0 +1,251 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""POSTs to another service with ``requests``: secrets, tries and pauses, and a bound on all of it.
+
+A certificate is always checked, no redirect is followed, and no cookie or ``~/.netrc`` is used. The proxies of the
+environment (``https_proxy``, ``no_proxy``, …) are, except for addresses of loopback.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import ipaddress
+import json
+import os
+import re
+import ssl
+import stat
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, plain
+
+from .answer import Answer, ask, chain
+
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+# Even where no time is left, one try has this much.
+_LEAST = 1.0
+# The first of several addresses of a host may be dead.
+_LONGEST_CONNECT = 10.0
+# AWX gives up a request after two minutes, so a later answer never comes.
+_LONGEST_TRY = 120.0
+_LONGEST_SECRET = 64 * 1024
+
+
+class NotifyError(Exception):
+    """A service was not told.
+
+    :ivar permanent: whether trying again is in vain until a person has changed something.
+    """
+
+    def __init__(self, message: str, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
+class Service:
+    """An address, what is sent there besides the content, and what must not be told of it."""
+
+    def __init__(self, url: str, ca_file: str | None) -> None:
+        try:
+            parts = urlsplit(url)
+            host, _port = parts.hostname, parts.port
+        except ValueError:
+            parts, host = urlsplit(""), None
+        if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc:
+            raise NotifyError("The address must have the form https://HOST/… without a password in it.", permanent=True)
+        if ca_file is not None:
+            try:
+                ssl.create_default_context(cafile=ca_file)
+            except OSError as error:
+                raise NotifyError(
+                    f"ca_file {plain(ca_file)} has no certificates that can be used ({error.strerror or error}).",
+                    permanent=True,
+                ) from None
+        self.name = plain(f"{parts.scheme}://{parts.netloc}")
+        # The words of AWX's answers count, so they must come in English.
+        self.headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Accept-Language": "en",
+            "Content-Type": "application/json",
+            "User-Agent": "fleetops.azure_maintenance",
+        }
+        self._url = url
+        self._encrypted = parts.scheme == "https"
+        self._loopback = _is_loopback(host)
+        self._verify = True if ca_file is None else ca_file
+        self._hidden: set[str] = set()
+
+    def hide(self, text: str) -> None:
+        """Keep this text out of all messages, even if the service should repeat it."""
+        if text:
+            mangled = text.encode("utf-8", "replace").decode("latin-1")
+            self._hidden |= {text, json.dumps(text)[1:-1], html.escape(text), mangled}
+
+    def read_secret(self, path: str) -> str:
+        secret = read_secret(path)
+        self.hide(secret)
+        return secret
+
+    def read_sent_secret(self, path: str) -> str:
+        """Return a secret that is itself sent, and so must not be where others on the way can read it."""
+        if not self._encrypted and not self._loopback:
+            raise NotifyError(
+                f"The secret in {plain(path)} is not sent to {self.name} unencrypted. Give an address https://….",
+                permanent=True,
+            )
+        return self.read_secret(path)
+
+    def use_token(self, path: str) -> None:
+        token = self.read_sent_secret(path)
+        if not re.fullmatch(r"[!-~]+", token):
+            raise NotifyError(f"The token in {plain(path)} must be one word of ASCII characters.", permanent=True)
+        self.headers["Authorization"] = f"Bearer {token}"
+
+    def post(self, content: bytes, seconds: float) -> Answer:
+        """POST the content, again and again until there is an answer that may stand."""
+        requests = _import_requests()
+        end = time.monotonic() + max(seconds, _LEAST)
+        pause = _FIRST_PAUSE
+        tries = 0
+        while True:
+            tries += 1
+            answer, problem = self._try(requests, content, max(end - time.monotonic(), 0.1))
+            if problem is None:
+                return answer
+            left = end - time.monotonic()
+            asked = answer.asked_pause()
+            if left < _FIRST_PAUSE or asked >= left:
+                raise NotifyError(
+                    problem
+                    + (f" It asks to wait {asked:.0f} seconds." if asked else "")
+                    + (f" It was tried {tries} times." if tries > 1 else "")
+                )
+            # Never more than half of what is left, so that a service that comes back late is still told.
+            time.sleep(max(min(pause, left / 2), asked))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _try(self, requests: Any, content: bytes, seconds: float) -> tuple[Answer, str | None]:
+        """Return what came of one try, and a sentence if it is something that may pass."""
+        seconds = min(seconds, _LONGEST_TRY)
+        answer = ask(
+            requests,
+            {
+                "url": self._url,
+                "data": content,
+                "headers": self.headers,
+                "timeout": (min(seconds, _LONGEST_CONNECT), seconds),
+                "verify": self._verify,
+                "proxies": {} if self._loopback else requests.utils.get_environ_proxies(self._url),
+            },
+            seconds,
+        )
+        status, error = answer.status, answer.error
+        if status >= 500 or status in (408, 409, 425, 429):
+            return answer, str(self.refusal(answer, ""))
+        if status:
+            return answer, None
+        if error is None or isinstance(error, requests.exceptions.ReadTimeout):
+            return answer, f"{self.name} gave no answer in time."
+        certificate = next((item for item in chain(error) if _is_about_certificate(item)), None)
+        if certificate is not None:
+            said = getattr(certificate, "verify_message", "") or str(certificate)
+            raise NotifyError(
+                f"The certificate of {self.name} is not trusted: {self._shown(said)}. Check the address, the clock of "
+                "this VM, and ca_file.",
+                permanent=True,
+            )
+        if isinstance(error, ValueError):
+            raise NotifyError(f"{self.name} cannot be asked ({type(error).__name__}).", permanent=True)
+        through = " through the proxy" if isinstance(error, requests.exceptions.ProxyError) else ""
+        return answer, f"{self.name} cannot be reached{through} ({self._reason(error)})."
+
+    def refusal(self, answer: Answer, advice: str) -> NotifyError:
+        """Return the error for an answer that is none of the good ones, and that no retry mends."""
+        if 300 <= answer.status < 400:
+            return NotifyError(
+                f"{self.name} redirects (HTTP {answer.status}) to {self._shown(answer.location)}, which is not "
+                "followed because secrets could go astray. Give the final address.",
+                permanent=True,
+            )
+        said = answer.said()
+        message = f"{self.name} answered HTTP {answer.status}{': ' + self._shown(said) if said else ''}. {advice}"
+        return NotifyError(message.rstrip(), permanent=True)
+
+    def _reason(self, error: BaseException) -> str:
+        """Return what the libraries below requests said, because its own messages hold the whole address."""
+        for item in chain(error):
+            if type(item).__module__.split(".")[0] not in ("requests", "urllib3"):
+                if isinstance(item, OSError):
+                    return plain(self._without_secrets(item.strerror or str(item)))
+                return f"{type(item).__name__}: {self._shown(str(item))}"
+        return type(error).__name__
+
+    def _shown(self, text: str) -> str:
+        return excerpt(self._without_secrets(text))
+
+    def _without_secrets(self, text: str) -> str:
+        for hidden in sorted(self._hidden, key=len, reverse=True):
+            text = text.replace(hidden, "***")
+        return text
+
+
+def read_secret(path: str) -> str:
+    """Return the first line of a file that nobody else can read.
+
+    :raises NotifyError: there is no such file, or it can be read by others, or holds no secret.
+    """
+
+    def wrong(what: str) -> NotifyError:
+        return NotifyError(f"The secret file {plain(path)} {what}.", permanent=True)
+
+    try:
+        # Without O_NONBLOCK a named pipe would hold us.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise wrong("is no regular file")
+            if status.st_uid not in (0, os.geteuid()):
+                raise wrong("belongs to another user: chown it to root, or to the user that runs this")
+            if status.st_mode & 0o077:
+                raise wrong("is open to others than its owner: chmod 600 it")
+            line = file.readline(_LONGEST_SECRET)
+    except (OSError, ValueError) as error:
+        raise wrong(f"cannot be read ({getattr(error, 'strerror', None) or 'no such path'})") from None
+    try:
+        secret = re.sub(r"\r?\n$", "", line.decode("utf-8"))
+    except UnicodeDecodeError:
+        secret = "\0"
+    if not secret:
+        raise wrong("is empty, or its first line is")
+    if not secret.isprintable():
+        raise wrong("holds something else than printable characters in its first line")
+    return secret
+
+
+def _import_requests() -> Any:
+    try:
+        return importlib.import_module("requests")
+    except ImportError:
+        raise NotifyError(
+            "Webhooks and AWX need the Python library requests: install the Debian package python3-requests.",
+            permanent=True,
+        ) from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_about_certificate(error: BaseException) -> bool:
+    # The second is urllib3's own, for a certificate of another host; its place varies between versions.
+    return isinstance(error, ssl.SSLCertVerificationError) or type(error).__name__ == "CertificateError"

@@ -1,0 +1,138 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report as a person reads it, at three in the morning and on 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from datetime import datetime, timezone
+from typing import Any
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
+
+_WIDTH = 79
+# What a person must do something about stands out by this mark.
+_ALARM = "!! "
+
+
+def status_text(found: dict[str, Any], now: datetime) -> str:
+    """Return what is coming, what was done, what failed, and what waits for whom."""
+    coming = [event for event in found["events"] if event["ended_at"] is None]
+    past = [event for event in found["events"] if event["ended_at"] is not None]
+    lines = _fold(f"{plain(found['resource_name'] or 'This VM')}: {_count(coming)}. {_heard(found, now)}", "")
+    if found["last_error"]:
+        lines += _fold(f"{_ALARM}{found['last_error']['message']}", "")
+    for event in coming:
+        lines += ["", *_event_lines(event, now)]
+    if past:
+        lines += ["", "Ended, but with a response that failed or is not finished:"]
+    for event in past:
+        lines += ["", *_event_lines(event, now)]
+    return "\n".join(lines) + "\n"
+
+
+def history_text(found: dict[str, Any], now: datetime) -> str:
+    """Return the events of the last 30 days, the newest first."""
+    if not found["events"]:
+        return "No event was seen in the last 30 days.\n"
+    return "\n\n".join("\n".join(_event_lines(event, now)) for event in reversed(found["events"])) + "\n"
+
+
+def _count(events: list[dict[str, Any]]) -> str:
+    if not events:
+        return "no maintenance is announced"
+    return "1 event" if len(events) == 1 else f"{len(events)} events"
+
+
+def _heard(found: dict[str, Any], now: datetime) -> str:
+    heard = found["last_answer_at"]
+    return f"Azure answered {_ago(heard, now)}." if heard else "Azure has never answered."
+
+
+def _event_lines(event: dict[str, Any], now: datetime) -> list[str]:
+    title = f"{plain(event['event_type'] or 'Event')} {plain(event['event_id'])} {_when(event, now)}"
+    about = ", ".join(plain(name) for name in event["resources"]) or "names no VM"
+    source = f" from {plain(event['event_source'])}" if event["event_source"] else ""
+    said = f": {plain(event['description'])}" if event["description"] else ""
+    lines = [*_fold(title, ""), *_fold(f"{about}{source}{said}", "  ")]
+    if event["note"]:
+        note = f"{event['note'][0].upper()}{event['note'][1:]}."
+        lines += _fold(f"{_ALARM if event['ended_at'] is None else ''}{note}", "  ")
+    else:
+        lines += _fold(f"rule: {plain(event['rule'])}", "  ")
+    for response in event["responses"]:
+        lines += _response_lines(response, event, now)
+    if event["ended_at"] is None:
+        lines += _approval_lines(event, now)
+    return lines
+
+
+def _when(event: dict[str, Any], now: datetime) -> str:
+    if event["ended_at"]:
+        return f"{event['outcome']} {_ago(event['ended_at'], now)}"
+    if event["started_at"]:
+        return f"started {_ago(event['started_at'], now)}"
+    seconds = event["seconds_until_start"]
+    if seconds is None:
+        return "announced, start unknown"
+    return f"may start in {format_duration(seconds)}" if seconds else "may start now"
+
+
+def _response_lines(response: dict[str, Any], event: dict[str, Any], now: datetime) -> list[str]:
+    state = response["state"]
+    if state == "planned":
+        told = _planned(response, event)
+    elif response["finished_at"]:
+        told = f"{state} {_ago(response['finished_at'], now)}"
+    else:
+        told = state
+    alarm = _ALARM if state == "failed" else ""
+    lines = _fold(f"{alarm}response {response['number']}, on_{response['phase']}: {told}", "  ")
+    for step in response["steps"]:
+        tries = f", {step['tries']} tries" if step["tries"] > 1 else ""
+        why = f": {step['message']}" if step["state"] in ("failed",) and step["message"] else ""
+        lines += _fold(f"{step['state']:9} {plain(step['step'])}{tries}{why}", "     ", "               ")
+    if state == "failed":
+        lines += _fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
+    elif state == "skipped" and response["message"]:
+        lines += _fold(response["message"], "     ")
+    return lines
+
+
+def _planned(response: dict[str, Any], event: dict[str, Any]) -> str:
+    if response["phase"] != "announced":
+        return "waits for the response before it"
+    if event["lead_time"] is None:
+        return "due now"
+    if event["seconds_until_start"] is None:
+        return "waits for a start time that can be read"
+    left = max(0, event["seconds_until_start"] - event["lead_time"])
+    return f"due in {format_duration(left)}"
+
+
+def _approval_lines(event: dict[str, Any], now: datetime) -> list[str]:
+    if event["approval"] == "approved":
+        return _fold(f"approved {_ago(event['approved_at'], now)}", "  ")
+    if event["approval"] == "waiting":
+        names = ", ".join(plain(name) for name in event["waiting_for"]) or "somebody else"
+        return _fold(f"approval: waits for {names}; a runbook for the fleet approves it", "  ")
+    return []
+
+
+def _ago(text: str, now: datetime) -> str:
+    then = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    seconds = int((now - then).total_seconds())
+    return f"{format_duration(seconds)} ago" if seconds > 0 else "just now"
+
+
+def _fold(text: str, indent: str, further: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  " if further is None else further,
+        break_on_hyphens=False,
+    )

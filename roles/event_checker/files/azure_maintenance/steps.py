@@ -1,0 +1,205 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Run one step of a response: a playbook, a command, or a message to another system.
+
+Text from Azure is data here: a playbook gets it marked unsafe, so that it is no template, and a command gets it in its
+environment and on stdin, never in its arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Any, NamedTuple
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED
+
+from . import notify
+from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
+from .host import Folders
+from .state import Moment
+
+# For a program that was told to end
+_GRACE = 10.0
+
+
+class StepError(Exception):
+    """A step failed; ``permanent`` says that trying again cannot mend it."""
+
+    def __init__(self, message: str, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
+class Occasion(NamedTuple):
+    """What a response answers."""
+
+    event: Event
+    phase: str
+    outcome: str | None
+    resource_name: str
+
+    def variables(self, now: Moment) -> dict[str, Any]:
+        """Return what playbooks and job templates get."""
+        return {
+            "maintenance_event": self.event.to_dict(now.wall, self.resource_name),
+            "maintenance_phase": self.phase,
+            "maintenance_outcome": self.outcome,
+        }
+
+    def payload(self, now: Moment) -> dict[str, Any]:
+        """Return what webhooks and commands get."""
+        return {**self.variables(now), "resource_name": self.resource_name}
+
+    def environment(self) -> dict[str, str]:
+        """Return what commands get as variables; what is unknown is empty."""
+        event = self.event
+        values = {
+            "ID": event.event_id,
+            "TYPE": event.event_type,
+            "STATUS": event.event_status,
+            "SOURCE": event.event_source,
+            "DESCRIPTION": event.description,
+            "RESOURCES": ",".join(event.resources),
+            "NOT_BEFORE": format_utc(event.not_before),
+            "DURATION_SECONDS": event.duration_seconds,
+            "PHASE": self.phase,
+            "OUTCOME": self.outcome,
+        }
+        texts = {f"AZURE_EVENT_{name}": "" if value is None else str(value) for name, value in values.items()}
+        # The environment of a program cannot hold this one character, nor a variable of more than 128 KiB.
+        return {name: text.replace("\0", "\N{REPLACEMENT CHARACTER}")[:30_000] for name, text in texts.items()}
+
+
+def run_step(
+    step: dict[str, Any], occasion: Occasion, config: Config, folders: Folders, now: Moment, timeout: float
+) -> str:
+    """Run a step that is no approval, and return a sentence of what it came to.
+
+    :param timeout: seconds after which it is stopped.
+    :raises StepError: it failed.
+    """
+    if PLAYBOOK in step:
+        return _run_playbook(step[PLAYBOOK], occasion, config, folders, now, timeout)
+    if COMMAND in step:
+        text = json.dumps(occasion.payload(now))
+        return _run_program(step[COMMAND], text, {**os.environ, **occasion.environment()}, timeout)
+    seconds = timeout
+    left = occasion.event.seconds_until_start(now.wall)
+    if occasion.phase == ANNOUNCED and left is not None:
+        # After the start it is too late to prepare; yet one try there is always.
+        seconds = min(timeout, max(left, 5.0))
+    options = {key: value for key, value in step.items() if key.endswith("_file")}
+    try:
+        if WEBHOOK in step:
+            return notify.webhook(step[WEBHOOK], occasion.payload(now), seconds, **options)
+        if AWX_CALLBACK in step:
+            return notify.awx_callback(step[AWX_CALLBACK], occasion.variables(now), seconds, **options)
+        return notify.awx_job(step[AWX_JOB], step["template"], occasion.variables(now), seconds, **options)
+    except notify.NotifyError as error:
+        raise StepError(str(error), error.permanent) from error
+
+
+def find_ansible_playbook(config: Config) -> str | None:
+    """Return the program that runs playbooks, None where there is none."""
+    return shutil.which(config.ansible_playbook or "ansible-playbook")
+
+
+def no_ansible_playbook(config: Config) -> str:
+    program = config.ansible_playbook or "ansible-playbook"
+    return f"{program} was not found. Install ansible-core on the VM, or let the role do it with event_checker_venv."
+
+
+def playbook_path(name: str, folders: Folders) -> str:
+    return os.path.join(folders.playbooks, name)
+
+
+def _run_playbook(name: str, occasion: Occasion, config: Config, folders: Folders, now: Moment, timeout: float) -> str:
+    program = find_ansible_playbook(config)
+    if program is None:
+        raise StepError(no_ansible_playbook(config), permanent=True)
+    path = playbook_path(name, folders)
+    if not os.path.isfile(path):
+        raise StepError(f"There is no playbook {path}.", permanent=True)
+    with tempfile.NamedTemporaryFile("w", dir=folders.run, suffix=".yml", encoding="ascii") as file:
+        file.write(unsafe_yaml(occasion.variables(now)))
+        file.flush()
+        command = [program, "--inventory", "localhost,", "--connection", "local", "--extra-vars", f"@{file.name}", path]
+        quiet = {
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_LOCALHOST_WARNING": "0",
+            "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
+        }
+        return _run_program(command, None, {**quiet, **os.environ}, timeout)
+
+
+def unsafe_yaml(value: Any) -> str:
+    """Return YAML in which text carries the tag by which Ansible takes it for data, never for a template.
+
+    Words and numbers are no template and go without it: from 2.19 on Ansible would take text such as "2026-11-21",
+    "yes" or "" for a date, true or null if it were tagged.
+    """
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)}: {unsafe_yaml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(unsafe_yaml, value)) + "]"
+    if not isinstance(value, str):
+        return json.dumps(value)
+    # JSON escapes characters beyond the first 65,536 as a pair, which YAML reads as two.
+    chars = (json.dumps(char)[1:-1] if ord(char) < 0x10000 else f"\\U{ord(char):08x}" for char in value)
+    tag = "" if re.fullmatch(r"[-+.:~<=\w\s]*", value, re.ASCII) else "!unsafe "
+    return f'{tag}"{"".join(chars)}"'
+
+
+def _run_program(command: list[str], text: str | None, environment: dict[str, str], timeout: float) -> str:
+    """Run a program in a process group of its own; what it prints goes to the journal of the unit."""
+    environment = {key: value for key, value in environment.items() if key != "NOTIFY_SOCKET"}
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
+            # The response itself has no other output, and the journal shows stdout below its own lines.
+            stdout=sys.stderr,
+            stderr=sys.stderr,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise StepError(f"{command[0]} could not be started: {error.strerror or error}.", permanent=True) from error
+    try:
+        # A program that does not read its input gets no more of it, and that is no error: communicate() forgives it.
+        process.communicate(None if text is None else text.encode(), timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        _end(process)
+        raise StepError(f"It did not end within {timeout:g} seconds and was stopped.") from error
+    except BaseException:
+        _end(process)
+        raise
+    if process.returncode < 0:
+        raise StepError(f"It was ended by signal {-process.returncode}.")
+    if process.returncode:
+        raise StepError(f"It ended with status {process.returncode}.")
+    return "It ended with status 0."
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the program and all that it has started in its group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()

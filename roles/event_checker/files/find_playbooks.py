@@ -1,0 +1,57 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Print as JSON which files the entries of event_checker_playbooks mean, and under which names they go to the VM.
+
+The role runs this on the controller: find_playbooks.py PLAYBOOK_FOLDER WORKING_FOLDER ENTRY...
+A file keeps its name, a folder too with all that is in it; of a folder that ends in a slash only the content goes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+
+def main(playbook_folder, working_folder, *entries):
+    sources = {}
+    for entry in entries:
+        places = [os.path.join(folder, entry) for folder in (playbook_folder, working_folder)]
+        found = [path for path in places if os.path.isdir(path) or os.path.isfile(path)]
+        if not found:
+            sys.exit(f"there is no {entry}, neither in {playbook_folder} nor in {working_folder}.")
+        for name, source in files_of(found[0]):
+            if sources.setdefault(name, source) != source:
+                sys.exit(f"both {sources[name]} and {source} would be laid as {name}.")
+    folders = {folder for name in sources for folder in parents(name)}
+    files = [
+        {"name": name, "source": source, "mode": "0700" if os.access(source, os.X_OK) else "0600"}
+        for name, source in sorted(sources.items())
+    ]
+    print(json.dumps({"folders": sorted(folders), "files": files}))
+
+
+def files_of(start):
+    """Yield each file as its name on the VM and its path here, without what Python and git keep for themselves."""
+    if not os.path.isdir(start):
+        yield os.path.basename(start), start
+        return
+    above = start if start.endswith("/") else os.path.dirname(start)
+    for folder, folders, names in os.walk(start, followlinks=True):
+        folders[:] = sorted(set(folders) - {"__pycache__", ".git"})
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                yield os.path.relpath(path, above), path
+
+
+def parents(name):
+    folder = os.path.dirname(name)
+    while folder:
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

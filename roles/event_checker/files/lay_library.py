@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make a folder hold the Python files given on stdin (JSON: path to content) and no others, and compile them.
+
+The role runs this on the VM: one task in place of a copy for each of the program's many small files. What it does, or
+with --dry-run would do, is printed. A folder of Python code that is not meant to be a package gets an empty
+__init__.py, so that a namespace package of the same name elsewhere on the VM cannot take its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import py_compile
+import sys
+
+
+def main(root, dry_run):
+    wanted = {os.path.join(root, path): content.encode("utf-8") for path, content in json.load(sys.stdin).items()}
+    for folder in {parent for path in wanted for parent in parents(path, root)}:
+        wanted.setdefault(os.path.join(folder, "__init__.py"), b"")
+    compiled = {importlib.util.cache_from_source(path) for path in wanted}
+    for path in sorted(stale(root, wanted.keys() | compiled)):
+        print("remove", path)
+        if not dry_run:
+            os.unlink(path)
+            with contextlib.suppress(OSError):  # as far as the folders are empty now
+                os.removedirs(os.path.dirname(path))
+    for path, content in sorted(wanted.items()):
+        if read(path) == content and is_compiled(path):
+            continue
+        print("write", path)
+        if not dry_run:
+            write(path, content)
+            py_compile.compile(path, doraise=True)
+
+
+def parents(path, root):
+    """Yield the folders between the root and the path."""
+    folder = os.path.dirname(path)
+    while folder != root:
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def stale(root, known):
+    for folder, _folders, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            if path not in known:
+                yield path
+
+
+def read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def write(path, content):
+    """Replace the file as a whole: a check that starts meanwhile reads the old or the new one."""
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    with open(path + ".new", "wb") as file:
+        file.write(content)
+    os.replace(path + ".new", path)
+
+
+def is_compiled(path):
+    """Tell whether this file was compiled as it is now; the header of the compiled one says when it was changed."""
+    header = (read(importlib.util.cache_from_source(path)) or b"")[8:16]
+    status = os.stat(path)
+    return header == b"".join((int(n) & 0xFFFFFFFF).to_bytes(4, "little") for n in (status.st_mtime, status.st_size))
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    main(sys.argv[1], "--dry-run" in sys.argv[2:])

@@ -1,0 +1,133 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The checker beside `curl … | jq …`: one minute of idle polling, its peak memory, and one `check --once`.
+
+DESIGN section 9, rows 2, 3 and 5. Needs curl and jq. The program is laid as the role lays it, compiled, and run by
+the Python of the system, as on a VM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+COLLECTION = Path(__file__).resolve().parents[2]
+PROGRAM = COLLECTION / "roles" / "event_checker" / "files" / "azure_maintenance"
+PURE_FILES = COLLECTION / "plugins" / "module_utils"
+LAUNCHER = COLLECTION / "roles" / "event_checker" / "templates" / "azure-maintenance.j2"
+PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
+SECONDS = 60
+ROUNDS = 15
+LIMIT_IDLE = 0.06
+LIMIT_MEMORY = 20.0
+LIMIT_ONCE = 2.0
+BODY = b'{"DocumentIncarnation":1,"Events":[]}'
+
+
+class Imds(BaseHTTPRequestHandler):
+    """Answers at once, so that only the cost of asking is measured."""
+
+    def do_GET(self) -> None:
+        body = b"vm" if "/instance/" in self.path else BODY
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_unused: object) -> None:
+        """Keep quiet: the benchmark's own lines are what is read."""
+
+
+def lay_program(root: Path, endpoint: str) -> list[str]:
+    """Lay the program and a configuration for a VM without events, and return the command that runs it."""
+    library = root / "library"
+    utils = library / "ansible_collections" / "fleetops" / "azure_maintenance" / "plugins" / "module_utils"
+    shutil.copytree(PROGRAM, library / "azure_maintenance", ignore=shutil.ignore_patterns("__pycache__"))
+    utils.mkdir(parents=True)
+    for file in PURE_FILES.glob("_*.py"):
+        if file.name not in ("__init__.py", "_module.py"):
+            shutil.copy(file, utils)
+    compile_all = [PYTHON, "-m", "compileall", "-q", str(library)]
+    subprocess.run(compile_all, check=True)
+    rules = [{"name": "Drain", "match": {"event_types": ["Reboot"]}, "on_announced": [{"playbook": "drain.yml"}]}]
+    config = root / "config.json"
+    config.write_text(json.dumps({"endpoint": endpoint, "timer_interval": SECONDS, "rules": rules}))
+    launcher = root / "azure-maintenance"
+    text = LAUNCHER.read_text().replace("{{ __event_checker_library }}", str(library))
+    paths = (config, root, root / "state", root / "run", root)
+    folders = f"host.Folders({', '.join(repr(str(path)) for path in paths)})"
+    text = text.replace("from azure_maintenance.", "from azure_maintenance import host\nfrom azure_maintenance.")
+    launcher.write_text(text.replace("main()", f"main(folders={folders})"))
+    return [PYTHON, "-I", str(launcher), "check"]
+
+
+def cpu_seconds(command: list[str]) -> float:
+    """Run a command and return the CPU time that it and all its children used."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def cpu_and_memory(command: list[str]) -> tuple[float, float]:
+    """Run a command and return its CPU seconds and its own peak memory in MiB, not that of this process."""
+    process = subprocess.Popen(command)
+    _pid, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status:
+        sys.exit(f"{' '.join(command)} failed with {status}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def main() -> int:
+    missing = [name for name in ("curl", "jq") if shutil.which(name) is None]
+    if missing:
+        sys.exit(f"bench_checker: {' and '.join(missing)} must be installed to compare with.")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Imds)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    url = f"{endpoint}/metadata/scheduledevents?api-version=2020-07-01"
+    ask = f"curl --silent --noproxy '*' --header Metadata:true '{url}' | jq --raw-output '.Events[] | .EventId'"
+    pipeline = ["sh", "-c", ask]
+    with tempfile.TemporaryDirectory() as folder:
+        check = lay_program(Path(folder), endpoint)
+        cpu_seconds([*check, "--once"])
+        once = [(cpu_seconds([*check, "--once"]), cpu_seconds(pipeline)) for _round in range(ROUNDS)]
+        once_check, once_pipeline = (statistics.median(each) for each in zip(*once))
+        idle_check, memory = cpu_and_memory(check)
+        idle_pipeline = 0.0
+        begun = time.monotonic()
+        for number in range(SECONDS):
+            time.sleep(max(0.0, begun + number - time.monotonic()))
+            idle_pipeline += cpu_seconds(pipeline)
+
+    print(f"\nThe checker, by {PYTHON}, beside curl | jq")
+    results = (
+        ("one minute idle, CPU", idle_check, idle_pipeline, LIMIT_IDLE),
+        ("one check --once, CPU", once_check, once_pipeline, LIMIT_ONCE),
+    )
+    good = True
+    for name, ours, theirs, limit in results:
+        ratio = ours / theirs
+        good = good and ratio <= limit
+        print(f"  {name:22} {ours * 1000:7.1f} ms / {theirs * 1000:7.1f} ms = {ratio:5.3f}  (limit {limit})")
+    good = good and memory <= LIMIT_MEMORY
+    print(f"  {'peak memory':22} {memory:7.1f} MiB  (limit {LIMIT_MEMORY:g})")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,425 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command azure-maintenance: what it takes, says and returns, and what several of it do at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    command_line,
+    host,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import state as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.host import Clock
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+    due_responses,
+    record_document,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
+    make_document,
+    make_event,
+    make_rule,
+    open_state,
+)
+
+# The folder that holds ansible_collections
+IMPORT_FROM = Path(command_line.__file__).parents[7]
+PACKAGE = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+COMMANDS = (["check", "--once"], ["respond", "1"], ["status"], ["history"], ["validate"], ["retry", "1"])
+
+
+@pytest.fixture(autouse=True)
+def _outside(monkeypatch):
+    """Nothing of the outside: no journal, and the handler of signals as it was."""
+    for name in ("JOURNAL_STREAM", "NOTIFY_SOCKET"):
+        monkeypatch.delenv(name, raising=False)
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+class Shell:
+    """A person at the command line, or systemd."""
+
+    def __init__(self, folders: Any, capfd: Any, units: Path) -> None:
+        self.folders = folders
+        self._capfd = capfd
+        self._units = units
+
+    def configure(self, **config: Any) -> None:
+        Path(self.folders.config).write_text(json.dumps(config))
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        """Return the exit status, what was printed, and what was said."""
+        self._capfd.readouterr()
+        status = command_line.main(arguments, self.folders)
+        return (status, *self._capfd.readouterr())
+
+    def respond_to(self, *steps: dict[str, Any], due: bool = True, **rule: Any) -> None:
+        """Make response 1."""
+        state, now = open_state(self.folders), Clock().now()
+        record_document(state, [make_rule(on_announced=list(steps), **rule)], make_document(make_event()), now, "web-1")
+        if due:
+            due_responses(state, now)
+        state.close()
+
+    @property
+    def response(self) -> Any:
+        state = open_state(self.folders)
+        try:
+            return state.response(1)
+        finally:
+            state.close()
+
+    @property
+    def steps(self) -> list[Any]:
+        state = open_state(self.folders)
+        try:
+            return state.steps(1)
+        finally:
+            state.close()
+
+    @property
+    def units(self) -> list[str]:
+        """How systemctl was called."""
+        return self._units.read_text().splitlines() if self._units.exists() else []
+
+
+@pytest.fixture
+def shell(folders, capfd, tmp_path, monkeypatch):
+    """The command with a configuration that is fine, and with a systemctl that writes down what it should start."""
+    bin_folder = tmp_path / "bin"
+    bin_folder.mkdir()
+    systemctl = bin_folder / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/units\n')
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_folder}:{os.environ['PATH']}")
+    shell = Shell(folders, capfd, tmp_path / "units")
+    shell.configure()
+    return shell
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "COMMAND"),
+        (["frobnicate"], "frobnicate"),
+        (["check", "--twice"], "--twice"),
+        (["check", "1"], "1"),
+        (["respond"], "ID"),
+        (["respond", "one"], "number of a response"),
+        (["respond", "-1"], "number of a response"),
+        (["respond", "1", "2"], "2"),
+        (["retry"], "ID"),
+        (["retry", "9" * 30], "number of a response"),
+        (["status", "--xml"], "--xml"),
+        (["validate", "--config"], "--config"),
+        (["--config"], "--config"),
+    ],
+)
+def test_wrong_usage_ends_with_2(shell, capfd, arguments, words):
+    with pytest.raises(SystemExit) as caught:
+        shell(*arguments)
+    assert caught.value.code == 2
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert words in said.err
+    assert "usage: azure-maintenance" in said.err
+
+
+def test_help(shell, capfd):
+    with pytest.raises(SystemExit) as caught:
+        shell("--help")
+    assert caught.value.code == 0
+    assert "Exit status: 0 fine, 1 failed, 2 bad configuration or usage." in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["check", "--once"], ["respond", "1"], ["validate"]], ids=" ".join)
+def test_without_a_configuration(shell, command):
+    os.unlink(shell.folders.config)
+    message = f"{shell.folders.config}: cannot be read (No such file or directory). Run the role event_checker again.\n"
+    assert shell(*command) == (2, "", message)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_configuration_that_cannot_be_used(shell, command):
+    shell.configure(rules=[{"name": "Drain", "lead_tim": 5}])
+    status, printed, said = shell(*command)
+    if command[0] in ("status", "history"):
+        # They show what is known, whatever the configuration says now.
+        assert (status, said) == (0, "")
+    else:
+        assert (status, printed) == (2, "")
+        assert len(said.splitlines()) == 1
+        assert command[0] == "retry" or 'rule 1 (Drain): unknown key "lead_tim"' in said
+
+
+def test_another_configuration(shell, tmp_path):
+    path = str(tmp_path / "other.json")
+    missing = shell("--config", path, "validate")
+    assert missing == (
+        2,
+        "",
+        f"{path}: cannot be read (No such file or directory). Run the role event_checker again.\n",
+    )
+    Path(path).write_text('{"rules": [{"name": "A"}, {"name": "B"}]}')
+    assert shell("--config", path, "validate") == (0, "", f"{path} is fine: 2 rules.\n")
+
+
+def run_module(*arguments: str, text: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as the role does on the controller."""
+    return subprocess.run(
+        [sys.executable, "-m", PACKAGE, *arguments],
+        input=text,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(IMPORT_FROM), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdin"])
+def test_the_configuration_from_standard_input(path):
+    fine = run_module("--config", path, "validate", "--syntax-only", text='{"rules": [{"name": "A"}]}')
+    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "", f"{path} is fine: 1 rule.\n")
+    wrong = run_module("--config", path, "validate", "--syntax-only", text='{"rulez": []}')
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith(f'{path}: the configuration: unknown key "rulez"')
+    assert wrong.stderr.count("\n") == 1
+
+
+class TestValidate:
+    """What is looked at besides the configuration itself is in test_validate."""
+
+    def test_a_good_one(self, shell):
+        assert shell("validate") == (0, "", f"{shell.folders.config} is fine: 0 rules.\n")
+
+    def test_each_thing_that_is_missing_is_told(self, shell):
+        shell.configure(rules=[{"name": "A", "on_ended": [{"command": ["/nosuch/a"]}, {"command": ["/nosuch/b"]}]}])
+        assert shell("validate") == (
+            2,
+            "",
+            "rule A: there is no program /nosuch/a.\nrule A: there is no program /nosuch/b.\n",
+        )
+
+    def test_the_syntax_only(self, shell):
+        shell.configure(rules=[{"name": "A", "on_ended": [{"command": ["/nosuch/a"]}]}], metrics_dir="/nosuch")
+        assert shell("validate", "--syntax-only") == (0, "", f"{shell.folders.config} is fine: 1 rule.\n")
+
+    def test_it_touches_nothing(self, shell):
+        before = sorted(Path(shell.folders.config).parent.rglob("*"))
+        shell("validate")
+        assert sorted(Path(shell.folders.config).parent.rglob("*")) == before
+
+
+class TestStatus:
+    """What a person sees is in test_status."""
+
+    def test_of_an_empty_state(self, shell):
+        assert shell("status") == (0, "This VM: no maintenance is announced. Azure has never answered.\n", "")
+        assert shell("history") == (0, "No event was seen in the last 30 days.\n", "")
+
+    @pytest.mark.parametrize("command", ["status", "history"])
+    def test_of_an_empty_state_for_programs(self, shell, command):
+        status, printed, said = shell(command, "--json")
+        assert (status, said) == (0, "")
+        assert json.loads(printed)["events"] == []
+
+    def test_of_an_event(self, shell):
+        shell.respond_to({"command": ["true"]})
+        for command in ("status", "history"):
+            assert "Reboot A1" in shell(command)[1]
+            assert json.loads(shell(command, "--json")[1])["events"][0]["event_id"] == "A1"
+
+    def test_on_a_terminal_that_knows_ascii_only(self, shell, tmp_path):
+        """Text from Azure may have any character, and a person must see the rest of it all the same."""
+        state = open_state(shell.folders)
+        event = make_event(description="Wartung für 🚧")
+        record_document(state, [], make_document(event), Clock().now(), "web-1")
+        state.close()
+        done = start(shell.folders, "status", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+        printed, said = done.communicate(timeout=60)
+        assert (done.returncode, said) == (0, "")
+        assert "Wartung f" in printed
+
+    def test_as_somebody_who_may_not_look(self, shell, monkeypatch):
+        def refuse(*_arguments: Any, **_options: Any) -> None:
+            raise PermissionError(13, "Permission denied", shell.folders.run)
+
+        monkeypatch.setattr(host.os, "makedirs", refuse)
+        assert shell("status") == (1, "", f"{shell.folders.run}: Permission denied.\n")
+
+
+def start(folders: Any, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    """Start the command as a process of its own on these folders."""
+    program = f"import sys; from {PACKAGE} import command_line, host; sys.exit(command_line.main(sys.argv[1:], "
+    program += f"host.Folders(*{tuple(folders)!r})))"
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(IMPORT_FROM), "PYTHONDONTWRITEBYTECODE": "1", **variables},
+    )
+
+
+class TestRespond:
+    """One response, as its unit runs it."""
+
+    def test_it_succeeds(self, shell, recorder):
+        shell.respond_to(recorder.step("one"))
+        status, printed, said = shell("respond", "1")
+        assert (status, printed) == (0, "")
+        assert said.splitlines()[0] == "Response 1 (announced, Reboot A1) begins."
+        assert recorder.words == ["one"]
+        assert shell.response.state == "succeeded"
+
+    def test_it_fails(self, shell, recorder):
+        recorder.fail(1)
+        shell.respond_to(recorder.step("one"), retries=0)
+        status, _printed, said = shell("respond", "1")
+        assert status == 1
+        assert said.splitlines()[-1].endswith("failed. To try again: azure-maintenance retry 1")
+
+    def test_in_the_journal_the_lines_have_their_priority(self, shell, recorder, monkeypatch):
+        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        recorder.fail(1)
+        shell.respond_to(recorder.step("one\n<0>two"), retries=0)
+        _status, _printed, said = shell("respond", "1")
+        lines = said.splitlines()
+        assert lines[0] == "<5>Response 1 (announced, Reboot A1) begins."
+        assert lines[-1].startswith("<3>Response 1")
+        # No line can claim a priority of its own.
+        assert {line[:3] for line in lines} == {"<3>", "<5>"}
+
+    def test_one_that_is_not_known(self, shell):
+        message = "There is no response 7. azure-maintenance history lists them.\n"
+        assert shell("respond", "7") == (2, "", message)
+
+    @pytest.mark.parametrize("state", [states.PLANNED, states.SUCCEEDED, states.FAILED, states.SKIPPED])
+    def test_one_that_has_nothing_to_run(self, shell, recorder, state):
+        shell.respond_to(recorder.step("one"), due=False)
+        if state != states.PLANNED:
+            opened = open_state(shell.folders)
+            with opened.transaction():
+                opened.finish_response(1, state, None, Clock().now())
+            opened.close()
+        assert shell("respond", "1") == (0, "", f"Response 1 is {state}; there is nothing to run.\n")
+        assert recorder.words == []
+
+    def test_one_that_is_running_already(self, shell, recorder):
+        shell.respond_to(recorder.step("one"))
+        with host.lock(shell.folders.run, host.response_lock(1)) as free:
+            assert free
+            assert shell("respond", "1") == (0, "", "Response 1 is running already.\n")
+        assert recorder.words == []
+        assert shell.response.state == "due"
+
+    def test_sigterm_ends_its_step_and_leaves_it_interrupted(self, shell, tmp_path):
+        begun, ended = tmp_path / "begun", tmp_path / "ended"
+        script = f"trap 'touch {ended}; exit 0' TERM; touch {begun}; while :; do sleep 0.05; done"
+        shell.respond_to({"command": ["/bin/sh", "-c", script]}, {"command": ["true"]})
+        process = start(shell.folders, "respond", "1")
+        end = time.monotonic() + 30
+        while not begun.exists():
+            assert time.monotonic() < end, process.communicate()
+            time.sleep(0.01)
+        process.terminate()
+        _printed, said = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert said.splitlines()[-1] == "Stopped."
+        assert ended.exists()
+        assert shell.response.state == "running"
+        assert [step.state for step in shell.steps] == ["running", "pending"]
+        assert [step.failures for step in shell.steps] == [0, 0]
+
+
+class TestRetry:
+    """A person has mended what made a response fail."""
+
+    @pytest.fixture
+    def failed(self, shell, recorder):
+        recorder.fail(1)
+        shell.respond_to(recorder.step("one"), retries=0)
+        assert shell("respond", "1")[0] == 1
+        return shell
+
+    def test_it_is_due_again_and_its_unit_is_started(self, failed, recorder):
+        assert failed("retry", "1") == (
+            0,
+            "",
+            "Response 1 runs again. To watch it: journalctl -fu azure-maintenance-respond@1\n",
+        )
+        assert failed.units == ["start --no-block azure-maintenance-respond@1.service"]
+        assert (failed.response.state, failed.response.message, failed.response.finished_at) == ("due", None, None)
+        assert failed("respond", "1")[0] == 0
+        assert recorder.words == ["one", "one"]
+
+    def test_its_unit_cannot_be_started(self, failed, tmp_path):
+        (tmp_path / "bin" / "systemctl").write_text("#!/bin/sh\necho 'Access denied'; echo again; exit 4\n")
+        assert failed("retry", "1") == (
+            1,
+            "",
+            "azure-maintenance-respond@1.service could not be started: Access denied again. "
+            "The next check tries it again.\n",
+        )
+        assert failed.response.state == "due"
+
+    def test_without_systemd(self, failed, monkeypatch, tmp_path):
+        monkeypatch.setenv("PATH", str(tmp_path))
+        status, _printed, said = failed("retry", "1")
+        assert status == 1
+        assert "azure-maintenance-respond@1.service could not be started: " in said
+
+    def test_one_that_is_not_known(self, shell):
+        message = "There is no response 7. azure-maintenance history lists them.\n"
+        assert shell("retry", "7") == (2, "", message)
+
+    def test_one_that_has_not_failed(self, shell, recorder):
+        shell.respond_to(recorder.step("one"))
+        assert shell("retry", "1") == (2, "", "Response 1 is due; only one that failed can be tried again.\n")
+        assert shell.units == []
+
+
+class TestCheck:
+    """One poll; what comes of many is in test_scenarios."""
+
+    def test_two_at_once(self, shell):
+        with host.lock(shell.folders.run, "check"):
+            assert shell("check", "--once") == (0, "", "Another check is running; it sees what there is to see.\n")
+        assert not os.path.exists(shell.folders.state)
+
+    def test_it_starts_the_unit_of_what_is_due(self, shell, simulator):
+        azure = simulator("--clock", "manual", "--vms", "web-1")
+        azure.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})
+        rule = {"name": "Drain", "on_announced": [{"command": ["true"]}]}
+        shell.configure(endpoint=azure.endpoint("web-1"), rules=[rule])
+        status, printed, said = shell("check", "--once")
+        assert (status, printed) == (0, "")
+        assert said.endswith(" announced (rule Drain).\n")
+        assert shell.units == ["start --no-block azure-maintenance-respond@1.service"]
+        assert shell.response.state == "due"
+        assert "Reboot" in shell("status")[1]
+
+    def test_azure_does_not_answer(self, shell):
+        shell.configure(endpoint="http://127.0.0.1:1", connect_timeout=5, timeout=5)
+        status, printed, said = shell("check", "--once")
+        assert (status, printed) == (1, "")
+        assert said.startswith("Azure could not be asked: ")
+        assert "!! " in shell("status")[1]

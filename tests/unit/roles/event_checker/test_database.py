@@ -1,0 +1,366 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The state file, damaged in every way, of another version, and killed while it is made."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import database
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+    open_database,
+    return_home,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    SUCCEEDED,
+    State,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import report
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+    due_responses,
+    record_document,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import folder_in_memory
+
+PAGE = 4096
+EVENTS = 16
+RULES = [builders.make_rule(on_announced=[{"command": ["true"]}], on_ended=[{"command": ["true"]}])]
+NOW = builders.FakeClock().now()
+
+
+def fill(state):
+    """Write a transaction for each of many events, and one for a response to each."""
+    events = []
+    for number in range(EVENTS):
+        events.append(builders.make_event(f"E{number}", description="x" * 200))
+        record_document(state, RULES, builders.make_document(*events), NOW, "web-1")
+        response = state.unfinished_responses()[-1]
+        with state.transaction():
+            state.finish_response(response.number, SUCCEEDED, None, NOW)
+
+
+def dump(folder):
+    with closing(sqlite3.connect(str(Path(folder, "state.db")))) as connection:
+        return list(connection.iterdump())
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A folder with a state of several pages in state.db, closed in peace."""
+    folder = tmp_path_factory.mktemp("original")
+    state = State(open_database(str(folder), str(folder / "run"), pytest.fail))
+    fill(state)
+    state.close()
+    assert sorted(os.listdir(folder)) == ["state.db"]
+    assert (folder / "state.db").stat().st_size > 8 * PAGE
+    return folder
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory):
+    """A folder with the same, as kill -9 leaves it: nearly all is in the write-ahead log."""
+    folder = tmp_path_factory.mktemp("crashed")
+    with closing(open_database(str(folder / "live"), str(folder / "run"), pytest.fail)) as connection:
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        fill(State(connection))
+        for name in ("state.db", "state.db-wal"):
+            shutil.copy(folder / "live" / name, folder)
+    shutil.rmtree(folder / "live")
+    return folder
+
+
+@pytest.fixture
+def tmp_path():
+    """In memory where that goes: nothing here is about a disk, and each commit waits for it."""
+    with folder_in_memory() as folder:
+        yield folder
+
+
+class Place:
+    """A folder with a copy of a state, to be damaged and opened."""
+
+    def __init__(self, folder, source):
+        self.folder = folder
+        shutil.copytree(source, folder)
+        self.path = folder / "state.db"
+        self.messages = []
+
+    def open(self):
+        return State(open_database(str(self.folder), str(self.folder / "run"), self.messages.append))
+
+    def check_put_aside(self, state, files):
+        """Nothing was deleted, both files are named, and nothing is known."""
+        aside = [path for path in self.folder.iterdir() if ".damaged-" in path.name and path.name[-1].isdigit()]
+        assert len(aside) == 1, self.messages
+        assert len(self.messages) == 1
+        assert str(self.path) in self.messages[0]
+        assert str(aside[0]) in self.messages[0]
+        assert "put aside" in self.messages[0]
+        for suffix, content in files.items():
+            assert Path(f"{aside[0]}{suffix}").read_bytes() == content
+        assert state.all_events() == []
+
+
+def use(state):
+    """Do what a check does with it."""
+    document = builders.make_document(builders.make_event("NEW"))
+    assert len(record_document(state, RULES, document, NOW, "web-1")) >= 1
+    due = due_responses(state, NOW)
+    assert state.event(due[-1].event).event.event_id == "NEW"
+    assert report(state, NOW, state.all_events())["events"][-1]["event_id"] == "NEW"
+
+
+def judge(place, files, known):
+    """Whatever was damaged, it is put aside, or nothing was lost by it; the checker goes on, and this tells which."""
+    with closing(place.open()) as state:
+        if place.messages:
+            place.check_put_aside(state, files)
+        else:
+            assert dump(place.folder) == known
+        use(state)
+    told = len(place.messages)
+    place.open().close()
+    assert len(place.messages) == told
+    return not told
+
+
+def offsets(size, step):
+    """Every page border with its neighbours, and many places in between."""
+    borders = [border + near for border in range(0, size + 1, PAGE) for near in (-1, 0, 1)]
+    return sorted({at for at in [*borders, *range(0, size, step)] if 0 <= at < size})
+
+
+def test_a_file_truncated_at_any_byte(original, tmp_path):
+    content, known = (original / "state.db").read_bytes(), dump(original)
+    for at in offsets(len(content), 1021):
+        place = Place(tmp_path / str(at), original)
+        place.path.write_bytes(content[:at])
+        assert not judge(place, {"": content[:at]}, known)
+        shutil.rmtree(place.folder)
+
+
+def test_a_write_ahead_log_truncated_at_any_byte(crashed, tmp_path):
+    log = (crashed / "state.db-wal").read_bytes()
+    counts = []
+    frame = 24 + PAGE
+    frames = range(32, len(log) - frame, 9 * frame)
+    for at in sorted({0, 31, *(start + near for start in frames for near in (0, 23, 24, 2000, frame - 1)), len(log)}):
+        place = Place(tmp_path / str(at), crashed)
+        Path(f"{place.path}-wal").write_bytes(log[:at])
+        with closing(place.open()) as state:
+            # A transaction that was cut off never was, and all before it are there.
+            assert [one.event.event_id for one in state.all_events()] == [
+                f"E{number}" for number in range(len(state.all_events()))
+            ]
+            counts.append(len(state.all_events()))
+        assert place.messages == []
+        shutil.rmtree(place.folder)
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (0, EVENTS)
+
+
+def test_a_file_truncated_at_any_byte_below_its_write_ahead_log(crashed, tmp_path):
+    content = (crashed / "state.db").read_bytes()
+    place = Place(tmp_path / "whole", crashed)
+    with closing(place.open()):
+        known = dump(place.folder)
+    for at in offsets(len(content), 1021):
+        place = Place(tmp_path / str(at), crashed)
+        place.path.write_bytes(content[:at])
+        judge(place, {"": content[:at]} if at == 0 else {}, known)
+        shutil.rmtree(place.folder)
+
+
+@pytest.mark.parametrize("mask", [0x01, 0xFF])
+def test_any_byte_of_the_header_flipped(original, tmp_path, mask):
+    content, known = (original / "state.db").read_bytes(), dump(original)
+    for at in range(100):
+        place = Place(tmp_path / str(at), original)
+        damaged = bytearray(content)
+        damaged[at] ^= mask
+        place.path.write_bytes(damaged)
+        judge(place, {}, known)
+        shutil.rmtree(place.folder)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0" * 8192,
+        b"SQLite format 3\0",
+        b"not a database\n" * 400,
+        random.Random(1).getrandbits(65536).to_bytes(8192, "big"),
+    ],
+    ids=["empty", "zeros", "only the magic", "text", "noise"],
+)
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+def test_garbage(original, tmp_path, content, suffix):
+    place = Place(tmp_path / "place", original)
+    known = dump(original)
+    Path(f"{place.path}{suffix}").write_bytes(content)
+    intact = judge(place, {suffix: content} if not suffix else {}, known)
+    # A log that is none, beside a file that is sound, costs nothing.
+    assert intact is bool(suffix)
+
+
+def test_a_file_of_a_newer_version_is_put_aside(original, tmp_path):
+    place = Place(tmp_path / "place", original)
+    with closing(sqlite3.connect(str(place.path))) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    assert not judge(place, {}, None)
+    assert "version 99" in place.messages[0]
+    aside = next(path for path in place.folder.iterdir() if ".damaged-" in path.name)
+    with closing(sqlite3.connect(str(aside))) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM event").fetchone() == (EVENTS,)
+
+
+def test_a_second_damage_does_not_overwrite_what_was_put_aside(original, tmp_path):
+    place = Place(tmp_path / "place", original)
+    for content in (b"one", b"two"):
+        place.path.write_bytes(content)
+        place.open().close()
+    aside = [path.read_bytes() for path in place.folder.iterdir() if ".damaged-" in path.name]
+    assert sorted(aside) == [b"one", b"two"]
+
+
+LATER = "ALTER TABLE fact ADD COLUMN remark TEXT NOT NULL DEFAULT ''; CREATE TABLE more (number INTEGER)"
+
+
+def test_an_older_version_is_migrated_and_loses_nothing(original, tmp_path, monkeypatch):
+    place = Place(tmp_path / "place", original)
+    with closing(place.open()) as state:
+        before = state.all_events()
+    monkeypatch.setattr(database, "_MIGRATIONS", (*database._MIGRATIONS, LATER))
+    for _ in range(2):
+        with closing(place.open()) as state:
+            assert state.all_events() == before
+    use(place.open())
+    assert place.messages == []
+    with closing(sqlite3.connect(str(place.path))) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("SELECT remark FROM fact").fetchall() == []
+    monkeypatch.undo()
+    assert not judge(place, {}, None)
+
+
+def kill_at(number, action):
+    """Do something in a process of its own that dies by SIGKILL at its so manieth access; tell whether it did."""
+    pid = os.fork()
+    if pid == 0:
+        count = [0]
+
+        def tick():
+            count[0] += 1
+            if count[0] == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        class Connection(sqlite3.Connection):
+            def execute(self, *arguments):
+                tick()
+                try:
+                    return super().execute(*arguments)
+                finally:
+                    tick()
+
+            def close(self):
+                tick()
+                super().close()
+                tick()
+
+        def connect(*arguments, **options):
+            tick()
+            return real_connect(*arguments, factory=Connection, **options)
+
+        def replace(*names):
+            tick()
+            real_replace(*names)
+            tick()
+
+        real_connect, real_replace = sqlite3.connect, os.replace
+        sqlite3.connect, os.replace = connect, replace
+        try:
+            action()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+def kill_everywhere(tmp_path, source, action, check):
+    number = 0
+    killed = True
+    while killed:
+        number += 1
+        place = Place(tmp_path / str(number), source)
+        killed = kill_at(number, lambda place=place: action(place))
+        check(place)
+        shutil.rmtree(place.folder)
+    return number
+
+
+def test_a_kill_while_the_file_is_made(tmp_path):
+    (tmp_path / "nothing").mkdir()
+
+    def check(place):
+        assert not place.path.exists() or place.path.stat().st_size > PAGE
+        with closing(place.open()) as state:
+            use(state)
+        assert place.messages == []
+
+    assert kill_everywhere(tmp_path, tmp_path / "nothing", Place.open, check) > 20
+
+
+def test_a_kill_while_it_is_migrated(original, tmp_path, monkeypatch):
+    known = dump(original)
+    monkeypatch.setattr(database, "_MIGRATIONS", (*database._MIGRATIONS, LATER))
+
+    def check(place):
+        with closing(place.open()) as state:
+            assert len(state.all_events()) == EVENTS
+        assert place.messages == []
+
+    assert kill_everywhere(tmp_path, original, Place.open, check) > 10
+    assert dump(original) == known
+
+
+def test_a_kill_while_the_state_moves_to_the_fallback(original, tmp_path):
+    def move(place):
+        return open_database(str(place.folder), str(place.folder / "run"), place.messages.append, unwritable=True)
+
+    def check(place):
+        with closing(State(move(place))) as state:
+            assert len(state.all_events()) == EVENTS
+        assert not any("put aside" in message for message in place.messages), place.messages
+
+    assert kill_everywhere(tmp_path, original, move, check) > 10
+
+
+def test_a_kill_while_the_state_moves_home(original, tmp_path):
+    source = Place(tmp_path / "source", original)
+    fallback = open_database(str(source.folder), str(source.folder / "run"), lambda message: None, unwritable=True)
+    with closing(State(fallback)) as state:
+        use(state)
+
+    def home(place):
+        return_home(str(place.folder), str(place.folder / "run"), place.messages.append)
+
+    def check(place):
+        home(place)
+        assert not (place.folder / "run" / "state.db").exists()
+        with closing(place.open()) as state:
+            assert len(state.all_events()) == EVENTS + 1
+        assert not any("put aside" in message for message in place.messages), place.messages
+
+    assert kill_everywhere(tmp_path, source.folder, home, check) > 10

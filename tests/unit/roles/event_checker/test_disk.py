@@ -1,0 +1,227 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A disk that is full or read-only: reported, the state goes on in memory, responses still start, and it moves home.
+
+The state lies on a small file system of its own, mounted where only the processes of the test see it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import traceback
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
+
+CLONE_NEWNS = 0x00020000
+# What the child says where it may not mount
+UNABLE = 77
+
+
+def with_a_disk(folder, body):
+    """Run a body in a process that has mounted a small disk there."""
+    report = folder.parent / "report"
+    folder.mkdir()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS):
+                os._exit(UNABLE)
+            mounts = [["--make-rprivate", "/"], ["-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)]]
+            if any(subprocess.run(["mount", *mount], check=False).returncode for mount in mounts):
+                os._exit(UNABLE)
+            body()
+            code = 0
+        except BaseException:
+            report.write_text(traceback.format_exc())
+        os._exit(code)
+    code = os.WEXITSTATUS(os.waitpid(pid, 0)[1])
+    if code == UNABLE:
+        pytest.skip("a file system of its own needs root and leave to mount (CAP_SYS_ADMIN)")
+    assert code == 0, report.read_text()
+
+
+class Disk:
+    """The disk on which the state of a machine lies."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def fill(self):
+        with open(self.path / "filler", "ab", buffering=0) as filler:
+            for size in (65536, 4096, 1):
+                with contextlib.suppress(OSError):
+                    while filler.write(b"x" * size):
+                        pass
+        assert not os.statvfs(self.path).f_bavail
+
+    def empty(self):
+        (self.path / "filler").unlink()
+
+    def set_read_only(self):
+        self.remount("ro")
+
+    def set_writable(self):
+        self.remount("rw")
+
+    def remount(self, mode):
+        subprocess.run(["mount", "-o", f"remount,{mode}", str(self.path)], check=True)
+
+
+SPOIL = {"full": (Disk.fill, Disk.empty), "read-only": (Disk.set_read_only, Disk.set_writable)}
+cases = pytest.mark.parametrize("how", SPOIL)
+
+
+@pytest.fixture
+def stage(simulator, tmp_path):
+    """Gives a function that runs a scenario on a machine whose state lies on a disk of its own."""
+    azure = simulator("--clock", "manual", "--vms", "web-1")
+
+    def run(scenario, how):
+        folder = tmp_path / "vm"
+        folder.mkdir()
+        spoil, mend = SPOIL[how]
+        disk = Disk(folder / "state")
+
+        def body():
+            vm = Machine(folder, azure.endpoint("web-1"))
+            try:
+                vm.configure(vm.rule(approve="never"))
+                scenario(vm, azure.control, lambda: spoil(disk), lambda: mend(disk))
+            finally:
+                vm.close()
+
+        with_a_disk(disk.path, body)
+
+    return run
+
+
+def announce(control):
+    return control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})["event_id"]
+
+
+def fallback(vm):
+    return vm.folder / "run" / "state.db"
+
+
+def check_moved_home(vm):
+    done = vm.check()
+    assert "can be written again; the state has moved back there" in done.stderr
+    assert not fallback(vm).exists()
+
+
+@cases
+def test_the_state_goes_on_in_memory_and_moves_home(stage, how):
+    def scenario(vm, control, spoil, mend):
+        first = announce(control)
+        vm.check()
+        spoil()
+        second = announce(control)
+        control("DELETE", f"/simulator/events/{first}")
+        done = vm.check()
+        assert f"{vm.folder}/state/state.db cannot be written" in done.stderr
+        assert str(fallback(vm)) in done.stderr
+        vm.check()
+        # What was known before is known still: nothing runs twice, and the first is put back into service.
+        wanted = [f"prepare announced {first}", f"restore ended {first} withdrawn", f"prepare announced {second}"]
+        assert sorted(vm.ran) == sorted(wanted)
+        assert [event["event_id"] for event in vm.status()["events"]] == [second]
+        mend()
+        check_moved_home(vm)
+        control("DELETE", f"/simulator/events/{second}")
+        vm.check()
+        assert sorted(vm.ran) == sorted([*wanted, f"restore ended {second} withdrawn"])
+        assert [event["outcome"] for event in vm.history()["events"]] == ["withdrawn"] * 2
+        assert "cannot be written" not in vm.check().stderr
+
+    stage(scenario, how)
+
+
+@cases
+def test_a_disk_that_was_never_writable(stage, how):
+    def scenario(vm, control, spoil, mend):
+        spoil()
+        event = announce(control)
+        vm.check()
+        vm.check()
+        assert vm.ran == [f"prepare announced {event}"]
+        mend()
+        check_moved_home(vm)
+        vm.check()
+        assert vm.ran == [f"prepare announced {event}"]
+        assert vm.event(event)["responses"][0]["state"] == "succeeded"
+
+    stage(scenario, how)
+
+
+@cases
+def test_the_state_as_a_crash_left_it(stage, how):
+    """What is still in the write-ahead log when the disk fails is known too."""
+
+    def scenario(vm, control, spoil, mend):
+        first = announce(control)
+        vm.start("check")
+        vm.wait(lambda: vm.ran and not vm.active_units(), "the response does not run")
+        vm.kill_all()
+        assert (vm.folder / "state" / "state.db-wal").stat().st_size
+        spoil()
+        control("DELETE", f"/simulator/events/{first}")
+        vm.check()
+        assert vm.ran == [f"prepare announced {first}", f"restore ended {first} withdrawn"]
+        mend()
+        check_moved_home(vm)
+
+    stage(scenario, how)
+
+
+def test_the_disk_fills_while_a_check_and_a_response_run(stage):
+    def scenario(vm, control, spoil, mend):
+        vm.configure(vm.rule(on_announced=[vm.step("first"), vm.held_step("prepare"), vm.step("last")]))
+        event = announce(control)
+        check = vm.start("check")
+        vm.wait(lambda: len(vm.ran) == 2, "the preparation does not begin")
+        spoil()
+        vm.configure(vm.rule(approve="never"))
+        other = control("POST", "/simulator/events", {"event_type": "Redeploy", "resources": ["web-1"]})["event_id"]
+        vm.wait(lambda: f"first announced {other}" in vm.ran, "nothing new is answered any more")
+        vm.release()
+        vm.wait(lambda: not vm.active_units(), "the responses do not end")
+        vm.kill_all()
+        assert check.returncode == -9
+        vm.check_until_quiet()
+        # The step was neither forgotten nor taken for done before it was.
+        for one in (event, other):
+            assert [response["state"] for response in vm.event(one)["responses"]] == ["succeeded"]
+            assert [line.split()[0] for line in vm.ran if one in line] == ["first", "prepare", "last"]
+        mend()
+        vm.check_until_quiet()
+        assert not fallback(vm).exists()
+        assert len(vm.ran) == 6
+
+    stage(scenario, "full")
+
+
+def test_the_disk_is_mended_while_a_response_from_before_still_runs(stage):
+    def scenario(vm, control, spoil, mend):
+        vm.configure(vm.rule(match={"event_types": ["Reboot"]}, on_announced=[vm.held_step("prepare")]))
+        event = announce(control)
+        vm.start("check")
+        vm.wait(lambda: vm.ran, "the preparation does not begin")
+        spoil()
+        control("POST", "/simulator/events", {"event_type": "Freeze", "resources": ["web-1"]})
+        vm.wait(fallback(vm).exists, "the state does not move")
+        mend()
+        vm.release()
+        vm.wait(lambda: not vm.active_units(), "the response does not end")
+        vm.kill_all()
+        vm.check_until_quiet()
+        assert vm.event(event)["responses"][0]["state"] == "succeeded"
+        assert vm.event(event)["approval"] == "approved"
+        assert [line for line in vm.ran if line.startswith("prepare")] == [f"prepare announced {event}"]
+
+    stage(scenario, "full")

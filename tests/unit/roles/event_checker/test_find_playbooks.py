@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""find_playbooks.py, which the role runs on the controller: what is laid on the VM, and under which name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[4] / "roles" / "event_checker" / "files" / "find_playbooks.py"
+FILES = [
+    "play/drain.yml",
+    "play/set/a.yml",
+    "play/set/roles/r/tasks/main.yml",
+    "play/set/.git/x",
+    "play/set/__pycache__/x",
+]
+FILES += ["work/restore.yml", "work/drain.yml", "work/other/a.yml"]
+
+
+@pytest.fixture
+def place(tmp_path):
+    for name in FILES:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / "work" / "run.sh").write_text("")
+    (tmp_path / "work" / "run.sh").chmod(0o755)
+    os.symlink("a.yml", str(tmp_path / "play" / "set" / "link.yml"))
+    return tmp_path
+
+
+@pytest.fixture
+def find(place):
+    """find("drain.yml") runs the script as the role does, and gives its exit status, stdout and stderr."""
+
+    def run(*entries):
+        command = [sys.executable, "-B", str(SCRIPT), str(place / "play"), str(place / "work"), *entries]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        return ended.returncode, ended.stdout, ended.stderr
+
+    return run
+
+
+SET = {
+    "a.yml": "play/set/a.yml",
+    "link.yml": "play/set/link.yml",
+    "roles/r/tasks/main.yml": "play/set/roles/r/tasks/main.yml",
+}
+
+
+@pytest.mark.parametrize(
+    ("entries", "wanted"),
+    [
+        ([], {}),
+        (["drain.yml"], {"drain.yml": "play/drain.yml"}),
+        (["restore.yml"], {"restore.yml": "work/restore.yml"}),
+        (["{place}/work/drain.yml"], {"drain.yml": "work/drain.yml"}),
+        (["set"], {f"set/{name}": source for name, source in SET.items()}),
+        (["set/"], SET),
+        (["set/", "drain.yml", "drain.yml"], {**SET, "drain.yml": "play/drain.yml"}),
+    ],
+    ids=["none", "beside the playbook first", "working folder", "absolute", "folder", "its content", "twice the same"],
+)
+def test_which_files_go_where(find, place, entries, wanted):
+    code, out, err = find(*(entry.format(place=place) for entry in entries))
+    assert (code, err) == (0, "")
+    found = {file["name"]: os.path.relpath(file["source"], str(place)) for file in json.loads(out)["files"]}
+    assert found == wanted
+
+
+def test_a_folder_comes_before_those_inside_it(find):
+    assert json.loads(find("set")[1])["folders"] == ["set", "set/roles", "set/roles/r", "set/roles/r/tasks"]
+
+
+def test_only_what_can_be_executed_here_can_be_there(find):
+    files = json.loads(find("run.sh", "drain.yml")[1])["files"]
+    assert {file["name"]: file["mode"] for file in files} == {"run.sh": "0700", "drain.yml": "0600"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        (["nowhere.yml"], ["nowhere.yml", "/play", "/work"]),
+        (["set/", "other/"], ["set/a.yml", "other/a.yml", "laid as a.yml"]),
+    ],
+    ids=["not there", "two of one name"],
+)
+def test_what_cannot_be_laid_is_named(find, entries, words):
+    code, out, err = find(*entries)
+    assert (code, out) == (1, "")
+    assert [word for word in words if word not in err] == []

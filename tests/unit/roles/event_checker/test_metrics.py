@@ -1,0 +1,300 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The metrics as Prometheus reads them, and how they and the facts are laid on the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import state as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import surfaces
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.metrics import (
+    metrics_text,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import (
+    Publisher,
+    needing_attention,
+    report,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+    record_document,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
+    HOSTILE,
+    NOW,
+    make_document,
+    make_event,
+    make_rule,
+    open_state,
+    started,
+)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+A_START = NOW.timestamp() + 900
+
+
+def parse(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Read the text format as strictly as its specification has it: each metric with its samples."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    kinds: dict[str, str] = {}
+    helped: list[str] = []
+    assert text.endswith("\n")
+    for line in text[:-1].split("\n"):
+        if line.startswith("#"):
+            word, name, rest = re.fullmatch(r"# (HELP|TYPE) ([a-z_:]+) (.+)", line).groups()
+            if word == "HELP":
+                helped.append(name)
+            else:
+                assert rest in ("counter", "gauge")
+                assert name == helped[-1]
+                assert name not in kinds
+                kinds[name] = rest
+                found[name] = []
+            continue
+        name, labels, value = re.fullmatch(r"([a-z_]+)(?:\{(.*)\})? (-?[0-9.]+)", line, re.DOTALL).groups()
+        assert name == list(kinds)[-1], "the samples of a metric must stand together"
+        pairs = re.findall(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"', labels or "", re.DOTALL)
+        assert ",".join(f'{key}="{value}"' for key, value in pairs) == (labels or "")
+        unescaped = {key: re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], value) for key, value in pairs}
+        sample = (unescaped, float(value))
+        assert unescaped not in [labels for labels, _value in found[name]], "the same sample twice"
+        found[name].append(sample)
+    return {name.replace("azure_maintenance_", "", 1): samples for name, samples in found.items()}
+
+
+@pytest.fixture
+def metrics(state, clock):
+    """The metrics of the state as it is, parsed."""
+
+    def read():
+        records = needing_attention(state)
+        return parse(metrics_text(report(state, clock.now(), records), state.count_responses()))
+
+    return read
+
+
+@pytest.fixture
+def see(state, clock):
+    def see(*events, **rule):
+        record_document(state, [make_rule(**rule)], make_document(*events), clock.now(), "web-1")
+
+    return see
+
+
+def set_polls(state: Any, **polls: Any) -> None:
+    with state.transaction():
+        state.set_facts({"polls": {"count": 0, "errors": {}, "last_answer_at": None, "last_error": None, **polls}})
+
+
+def test_of_an_empty_state(metrics):
+    assert metrics() == {
+        "polls_total": [({}, 0)],
+        "poll_errors_total": [],
+        "last_poll_success": [({}, 1)],
+        "last_answer_timestamp_seconds": [],
+        "events": [],
+        "event_seconds_until_start": [],
+        "event_not_before_timestamp_seconds": [],
+        "event_waits_for_approval": [],
+        "responses": [],
+    }
+
+
+def test_of_polls(metrics, state):
+    set_polls(
+        state,
+        count=7,
+        errors={"timeout": 2, "http_status": 1},
+        last_answer_at=NOW.timestamp(),
+        last_error={"reason": "timeout", "message": "Too late.", "at": NOW.timestamp()},
+    )
+    found = metrics()
+    assert found["polls_total"] == [({}, 7)]
+    assert found["poll_errors_total"] == [({"reason": "http_status"}, 1), ({"reason": "timeout"}, 2)]
+    assert found["last_poll_success"] == [({}, 0)]
+    assert found["last_answer_timestamp_seconds"] == [({}, NOW.timestamp())]
+
+
+def test_of_events(metrics, see, state, clock):
+    see(
+        make_event(resources=("web-1", "web-2")),
+        started(make_event("B")),
+        make_event("C", event_type=None, event_status=None, not_before=None),
+        make_event("D"),
+    )
+    with state.transaction():
+        state.set_approval(1, states.WAITING, ("web-2",), clock.now())
+    clock.advance(60)
+    found = metrics()
+    a, b, c, d = (
+        {"event_id": event_id, "event_type": kind, "event_status": status}
+        for event_id, kind, status in (
+            ("A1", "Reboot", "Scheduled"),
+            ("B", "Reboot", "Started"),
+            ("C", "unknown", "unknown"),
+            ("D", "Reboot", "Scheduled"),
+        )
+    )
+    assert found["events"] == [
+        ({"event_type": "Reboot", "event_status": "Scheduled"}, 2),
+        ({"event_type": "Reboot", "event_status": "Started"}, 1),
+        ({"event_type": "unknown", "event_status": "unknown"}, 1),
+    ]
+    assert found["event_seconds_until_start"] == [(a, 840), (b, 0), (d, 840)]
+    assert found["event_not_before_timestamp_seconds"] == [(a, A_START), (d, A_START)]
+    assert found["event_waits_for_approval"] == [(a, 1), (b, 0), (c, 0), (d, 0)]
+
+
+def test_an_ended_event_counts_for_its_responses_only(metrics, see, state, clock):
+    see(make_event(), on_ended=[{"command": ["x"]}])
+    see()
+    found = metrics()
+    assert found["events"] == []
+    assert found["event_seconds_until_start"] == []
+    assert found["responses"] == [({"phase": "ended", "result": "planned"}, 1)]
+
+
+def test_of_responses(metrics, see, state, clock):
+    steps = {"on_announced": [{"command": ["x"]}], "on_ended": [{"command": ["x"]}]}
+    see(make_event("A"), make_event("B"), make_event("C"), **steps)
+    with state.transaction():
+        state.finish_response(1, states.FAILED, "No.", clock.now())
+        state.finish_response(2, states.SUCCEEDED, None, clock.now())
+        state.finish_response(3, states.SUCCEEDED, None, clock.now())
+    see(make_event("B"), make_event("C"), **steps)
+    assert metrics()["responses"] == [
+        ({"phase": "announced", "result": "failed"}, 1),
+        ({"phase": "announced", "result": "succeeded"}, 2),
+        ({"phase": "ended", "result": "planned"}, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a"b',
+        "a\\b",
+        "a\\",
+        '\\"',
+        "a\nb",
+        "a\\nb",
+        'x",event_type="y',
+        "x} 1\nup 1",
+        "é🚧\u2028\x85\r",
+        HOSTILE.format(marker="/tmp/x"),
+    ],
+)
+def test_text_from_azure_stays_within_its_label(metrics, see, text):
+    see(make_event(event_id=text, event_type=text, event_status=text))
+    labels = {"event_id": text, "event_type": text, "event_status": text}
+    found = metrics()
+    assert found["event_seconds_until_start"] == [(labels, 900)]
+    assert found["events"] == [({"event_type": text, "event_status": text}, 1)]
+
+
+class TestPublisher:
+    """The files that others read."""
+
+    @pytest.fixture
+    def metrics_dir(self, tmp_path):
+        path = tmp_path / "metrics"
+        path.mkdir()
+        return path
+
+    @pytest.fixture
+    def publisher(self, metrics_dir, folders):
+        return Publisher(str(metrics_dir), folders)
+
+    def test_they_are_written_whole_and_readable_for_all(self, publisher, metrics_dir, folders, state, clock, see):
+        see(make_event(description="é🚧\u2028"))
+        before = os.umask(0o077)
+        try:
+            publisher.publish(state, clock.now())
+        finally:
+            os.umask(before)
+        assert sorted(os.listdir(folders.facts)) == ["azure_maintenance.fact"]
+        assert sorted(os.listdir(metrics_dir)) == ["azure_maintenance.prom"]
+        facts, metrics = Path(folders.facts, "azure_maintenance.fact"), metrics_dir / "azure_maintenance.prom"
+        for path in (facts, metrics):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o644
+        assert json.loads(facts.read_text("utf-8")) == report(state, clock.now(), needing_attention(state))
+        assert parse(metrics.read_text("utf-8"))["events"]
+
+    def test_a_reader_never_sees_half_a_file(self, publisher, folders, state, clock, see):
+        publisher.publish(state, clock.now())
+        path = Path(folders.facts, "azure_maintenance.fact")
+        with path.open() as reader:
+            see(make_event())
+            publisher.publish(state, clock.now())
+            assert json.load(reader)["events"] == []
+        assert len(json.loads(path.read_text())["events"]) == 1
+
+    def test_they_are_written_when_there_is_something_new(self, publisher, folders, state, clock, see):
+        path = Path(folders.facts, "azure_maintenance.fact")
+        publisher.publish(state, clock.now())
+        path.unlink()
+        publisher.publish(state, clock.now())
+        assert not path.exists()
+        see(make_event())
+        publisher.publish(state, clock.now())
+        path.unlink()
+        publisher.publish(state, clock.now())
+        assert not path.exists()
+        publisher.publish(state, clock.now(), force=True)
+        assert path.exists()
+
+    def test_while_an_event_is_open_they_are_written_again(self, publisher, folders, state, clock, see, monkeypatch):
+        monkeypatch.setattr(surfaces, "_REFRESH", 0.0)
+        path = Path(folders.facts, "azure_maintenance.fact")
+        see(make_event())
+        publisher.publish(state, clock.now())
+        publisher.publish(state, clock.advance(60))
+        assert json.loads(path.read_text())["events"][0]["seconds_until_start"] == 840
+        see()
+        publisher.publish(state, clock.now())
+        path.unlink()
+        publisher.publish(state, clock.now())
+        assert not path.exists()
+
+    def test_what_another_process_wrote_is_new(self, publisher, folders, state, clock):
+        publisher.publish(state, clock.now())
+        path = Path(folders.facts, "azure_maintenance.fact")
+        path.unlink()
+        other = open_state(folders)
+        set_polls(other, count=3)
+        other.close()
+        publisher.publish(state, clock.now())
+        assert json.loads(path.read_text())["polls"] == 3
+
+    def test_without_a_folder_for_metrics_there_are_facts_only(self, folders, state, clock, tmp_path):
+        Publisher(None, folders).publish(state, clock.now())
+        assert not list(tmp_path.rglob("*.prom"))
+        assert list(tmp_path.rglob("*.fact"))
+
+    def test_a_folder_that_is_missing_is_told_once_and_stops_nothing(self, folders, state, clock, metrics_dir, capfd):
+        os.rmdir(folders.facts)
+        publisher = Publisher(str(metrics_dir), folders)
+        for _number in range(3):
+            publisher.publish(state, clock.now(), force=True)
+        assert capfd.readouterr().err == (
+            f"{folders.facts}/azure_maintenance.fact cannot be written (No such file or directory).\n"
+        )
+        assert (metrics_dir / "azure_maintenance.prom").exists()
+
+    def test_a_link_that_somebody_laid_is_not_followed(self, publisher, metrics_dir, state, clock, tmp_path, capfd):
+        """The folder of the metrics may belong to the exporter's user."""
+        victim = tmp_path / "victim"
+        victim.write_text("kept")
+        (metrics_dir / "azure_maintenance.prom.new").symlink_to(victim)
+        publisher.publish(state, clock.now())
+        assert victim.read_text() == "kept"
+        assert "cannot be written" in capfd.readouterr().err

@@ -1,0 +1,459 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a webhook and AWX are sent, what their answers mean, and how long we try; against real HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    answer,
+    notify,
+    service,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+serve, dead_endpoint, deaf_endpoint, at_most = (
+    scripted.serve,
+    scripted.dead_endpoint,
+    scripted.deaf_endpoint,
+    scripted.at_most,
+)
+
+NASTY = "{{ lookup('pipe', 'touch /tmp/x') }} $(id) \"quoted\" 'single' \\ \r\n\x1b[31m é 🚧 \ud800"
+VARIABLES = {"maintenance_event": {"event_id": "A1", "description": NASTY}, "maintenance_phase": "announced"}
+STARTED = (201, b"", {"Location": "/api/v2/jobs/17/"})
+
+
+@pytest.fixture
+def secret(tmp_path):
+    path = tmp_path / "secret"
+    path.touch(0o600)
+    path.write_bytes(b"s3cret\n")
+    return str(path)
+
+
+@pytest.fixture
+def short_pauses(monkeypatch):
+    """Make the pauses so short that a second try shows at once."""
+    monkeypatch.setattr(service, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(service, "_LONGEST_PAUSE", 0.05)
+
+
+class Clock:
+    """A clock that only pauses move, and that writes them down."""
+
+    def __init__(self):
+        self.now = 1000.0
+        self.pauses = []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(service, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def steps(secret):
+    """Each kind of step, as a function of the endpoint and the seconds."""
+    return {
+        "webhook": lambda endpoint, seconds=20: notify.webhook(endpoint + "/hook?x=1", VARIABLES, seconds),
+        "awx_callback": lambda endpoint, seconds=20: notify.awx_callback(
+            endpoint + "/api/v2/job_templates/7/callback/", VARIABLES, seconds, key_file=secret
+        ),
+        "awx_job": lambda endpoint, seconds=20: notify.awx_job(endpoint, "7", VARIABLES, seconds, token_file=secret),
+    }
+
+
+def failure(step, *arguments):
+    """Return the error of a step that must fail with a message fit for the log."""
+    with pytest.raises(notify.NotifyError) as caught:
+        step(*arguments)
+    message = str(caught.value)
+    assert message.isprintable()
+    assert message.endswith(".")
+    assert len(message) < 700
+    return caught.value
+
+
+STEPS = ["webhook", "awx_callback", "awx_job"]
+KINDS = pytest.mark.parametrize("kind", STEPS)
+
+
+def test_a_webhook_gets_the_payload_as_plain_json(serve):
+    server = serve((200, b"thanks"))
+    assert (
+        notify.webhook(server.endpoint + "/hook?x=1", VARIABLES, 20) == f"{server.endpoint} took the event (HTTP 200)."
+    )
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/hook?x=1")
+    assert request.header("Content-Type") == ["application/json"]
+    assert json.loads(request.body) == VARIABLES
+    for name in ("Authorization", "X-Hub-Signature-256", "Cookie"):
+        assert request.header(name) == []
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_a_webhook_may_answer_any_2xx(serve, status):
+    assert f"(HTTP {status})" in notify.webhook(serve((status,)).endpoint, {}, 20)
+
+
+def test_awx_callback_sends_key_and_variables(serve, secret, steps):
+    server = serve(STARTED)
+    assert steps["awx_callback"](server.endpoint) == "AWX started job 17."
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/api/v2/job_templates/7/callback/")
+    assert request.header("Content-Type") == ["application/json"]
+    assert json.loads(request.body) == {"host_config_key": "s3cret", "extra_vars": VARIABLES}
+    assert request.header("Authorization") == []
+    # Else "already pending" might come in the language that AWX finds best.
+    assert request.header("Accept-Language") == ["en"]
+
+
+@pytest.mark.parametrize(
+    ("url", "template", "target"),
+    [
+        ("", "7", "/api/v2/job_templates/7/launch/"),
+        ("", 7, "/api/v2/job_templates/7/launch/"),
+        ("/", "7", "/api/v2/job_templates/7/launch/"),
+        ("/awx/", "7", "/awx/api/v2/job_templates/7/launch/"),
+        ("", "Drain?a#b/c++Ops é", "/api/v2/job_templates/Drain%3Fa%23b%2Fc%2B%2BOps%20%C3%A9/launch/"),
+    ],
+)
+def test_awx_job_launches_the_template_with_the_token(serve, secret, url, template, target):
+    server = serve((201, b'{"job": 17, "ignored_fields": {}, "id": 17}'))
+    said = notify.awx_job(server.endpoint + url, template, VARIABLES, 20, token_file=secret)
+    assert said == "AWX started job 17."
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", target)
+    assert request.header("Authorization") == ["Bearer s3cret"]
+    assert json.loads(request.body) == {"extra_vars": VARIABLES}
+
+
+PENDING = "AWX already has a job for this VM that is pending or running."
+IGNORED = "AWX started job 17, but ignored variables: let the job template 7 prompt for variables on launch."
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "said"),
+    [
+        ("awx_callback", (201,), "AWX started a job."),
+        ("awx_callback", (201, b"", {"Location": "https://awx.example.com/api/v2/jobs/17/"}), "AWX started job 17."),
+        ("awx_callback", (201, b"", {"Location": "/api/v2/jobs/%1b[31m/"}), "AWX started a job."),
+        ("awx_callback", (202, b"", {"Location": "/api/v1/jobs/17/"}), "AWX started job 17."),
+        ("awx_callback", (400, b'{"msg":"Host callback job already pending."}'), PENDING),
+        ("awx_callback", (400, b'{"msg":"Host callback job already pending"}'), PENDING),
+        ("awx_job", (201, b'{"job": 17}'), "AWX started job 17."),
+        ("awx_job", (201, b'{"workflow_job": 18}', {"Location": "/api/v2/workflow_jobs/18/"}), "AWX started a job."),
+        ("awx_job", STARTED, "AWX started job 17."),
+        ("awx_job", (201, b'{"job": "1\\n7"}'), "AWX started a job."),
+        ("awx_job", (201, b'{"job": true}'), "AWX started a job."),
+        ("awx_job", (201, b"[" * 100000), "AWX started a job."),
+        ("awx_job", (201, b'{"job": 17, "ignored_fields": {"extra_vars": {"a": 1}}}'), IGNORED),
+        (
+            "awx_job",
+            [b"HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n", 0.3, b'{"job": 17}'],
+            "AWX started job 17.",
+        ),
+        # What AWX has begun stays begun, even if nobody can tell its number.
+        ("awx_job", [b'HTTP/1.1 201 Created\r\nContent-Length: 999\r\n\r\n{"job": 17'], "AWX started a job."),
+        ("awx_job", [b"HTTP/1.1 201 Created\r\nContent-Length: 999\r\n\r\n", "reset"], "AWX started a job."),
+    ],
+)
+def test_good_answers_of_awx(serve, steps, kind, reply, said):
+    assert steps[kind](serve(reply).endpoint) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "said"),
+    [
+        *((kind, (status, b"No\x1b[31m\nway"), '"No\\u001b[31m\\nway"') for kind in STEPS for status in (400, 401)),
+        *(
+            (kind, (status, b"Nope"), f'HTTP {status}: "Nope".')
+            for kind in STEPS
+            for status in (403, 404, 405, 410, 451)
+        ),
+        *((kind, (403,), "HTTP 403. Check the address") for kind in STEPS),
+        ("webhook", (400, b'{"msg":"Host callback job already pending."}'), "Host callback job already pending."),
+        ("awx_job", (400, b'{"msg":"Host callback job already pending."}'), "Host callback job already pending."),
+        ("awx_job", (400, b'{"variables_needed_to_start":["x"]}'), '{\\"variables_needed_to_start\\":[\\"x\\"]}'),
+        ("awx_job", (404, b'{"detail":"Not found."}'), 'HTTP 404: "Not found.". Check the address, the job template 7'),
+        ("awx_callback", (400, b'{"msg":"No matching host could be found!"}'), '"No matching host could be found!"'),
+        ("awx_callback", (403, b'{"detail":"You have no permission."}'), '"You have no permission."'),
+        ("awx_callback", (403, b'{"msg":"Host callback job already pending."}'), "HTTP 403"),
+        # A portal in front of AWX
+        ("awx_callback", (200, b"<html>Log in"), 'HTTP 200: "<html>Log in"'),
+        ("awx_job", (200, b"<html>Log in"), 'HTTP 200: "<html>Log in"'),
+        ("awx_job", (202, b""), "HTTP 202."),
+    ],
+)
+def test_answers_that_a_retry_does_not_mend(serve, steps, kind, reply, said):
+    server = serve(reply)
+    error = failure(steps[kind], server.endpoint)
+    assert error.permanent is True
+    assert said in str(error)
+    assert server.endpoint in str(error)
+
+
+@KINDS
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed(serve, steps, kind, status):
+    elsewhere = serve()
+    server = serve((status, b"", {"Location": elsewhere.endpoint}))
+    error = failure(steps[kind], server.endpoint)
+    assert error.permanent is True
+    assert f'redirects (HTTP {status}) to "{elsewhere.endpoint}"' in str(error)
+    assert elsewhere.requests == []
+
+
+PASSING = {
+    **{str(status): (status, b"busy") for status in (408, 409, 425, 429, 500, 502, 503, 504, 507)},
+    "reset": ["reset"],
+    "hang-up": [b""],
+    "half an answer": [b"HTTP/1.1 2"],
+    "no HTTP": [b"SSH-2.0-OpenSSH\x1b[31m\r\n"],
+}
+
+
+@KINDS
+@pytest.mark.parametrize("fault", PASSING)
+def test_what_may_pass_is_tried_again(serve, steps, short_pauses, kind, fault):
+    server = serve(PASSING[fault], PASSING[fault], STARTED)
+    steps[kind](server.endpoint)
+    assert len(server.requests) == 3
+    assert len({request.body for request in server.requests}) == 1
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_what_does_not_pass_in_time_is_told(serve, steps, clock, fault):
+    server = serve(then=PASSING[fault])
+    error = failure(steps["webhook"], server.endpoint, 5)
+    assert error.permanent is False
+    assert str(error).startswith(server.endpoint)
+    assert str(error).endswith(f"It was tried {len(server.requests)} times.")
+    assert not fault.isdigit() or f'HTTP {fault}: "busy".' in str(error)
+
+
+def test_nothing_listens(dead_endpoint, steps, clock):
+    error = failure(steps["webhook"], dead_endpoint, 5)
+    assert error.permanent is False
+    assert (
+        str(error)
+        == f"{dead_endpoint} cannot be reached (Connection refused). It was tried {len(clock.pauses) + 1} times."
+    )
+
+
+def test_a_service_that_comes_back_is_told(serve, steps, clock):
+    server = serve((503,), STARTED)
+    assert steps["awx_callback"](server.endpoint) == "AWX started job 17."
+    assert clock.pauses == [1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pauses"),
+    [
+        (200, [1, 2, 4, 8, 16, 30, 30, 30, 30, 24.5, 12.25, 6.125, 3.0625, 1.53125, 0.765625]),
+        (10, [1, 2, 3.5, 1.75, 0.875]),
+        (1, [0.5]),
+        (0, [0.5]),
+        (-3, [0.5]),
+    ],
+)
+def test_pauses_grow_to_30_seconds_and_use_all_the_time(serve, steps, clock, seconds, pauses):
+    server = serve(then=(503,))
+    failure(steps["webhook"], server.endpoint, seconds)
+    assert clock.pauses == pauses
+    assert len(server.requests) == len(pauses) + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "least", "most"),
+    [
+        (429, "7", 7, 7),
+        (503, "7", 7, 7),
+        (409, " 7 ", 7, 7),
+        (429, timedelta(seconds=90), 60, 90),
+        (429, timedelta(seconds=-90), 1, 1),
+        (429, "0", 1, 1),
+        (429, "-5", 1, 1),
+        (429, "soon", 1, 1),
+        (429, "٣", 1, 1),
+        (429, "", 1, 1),
+    ],
+)
+def test_the_pause_a_service_asks_for(serve, steps, clock, status, retry_after, least, most):
+    if isinstance(retry_after, timedelta):
+        retry_after = format_datetime(datetime.now(timezone.utc) + retry_after, usegmt=True)
+    head = f"HTTP/1.1 {status} Busy\r\nContent-Length: 0\r\nRetry-After: {retry_after}\r\n\r\n"
+    steps["webhook"](serve([head.encode("utf-8")], (200,)).endpoint, 200)
+    (pause,) = clock.pauses
+    assert least <= pause <= most
+
+
+def test_a_pause_longer_than_the_time_left_is_not_begun(serve, steps, clock):
+    error = failure(steps["webhook"], serve((429, b"busy", {"Retry-After": "3600"})).endpoint, 60)
+    assert error.permanent is False
+    assert str(error).endswith('answered HTTP 429: "busy". It asks to wait 3600 seconds.')
+    assert clock.pauses == []
+
+
+@pytest.fixture
+def slow_names(monkeypatch):
+    """Make the look-up of names take longer than any limit here."""
+    goes_on = threading.Event()
+
+    def getaddrinfo(*_arguments, **_options):
+        goes_on.wait(20)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield
+    goes_on.set()
+
+
+TRICKLE = [step for _number in range(30) for step in (b"x", 0.1)]
+
+
+@pytest.fixture
+def serve_slowly(serve):
+    """Servers that outlive our patience; what was left behind must end when they do."""
+    yield serve
+    for thread in threading.enumerate():
+        if thread.name == "notify":
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ["hold"],
+        [*TRICKLE, "hold"],
+        [b"HTTP/1.1 200 OK\r\nX-Long: ", *TRICKLE],
+    ],
+    ids=["silent", "a slow status", "slow headers"],
+)
+def test_an_answer_that_does_not_come_holds_nobody(serve_slowly, steps, at_most, reply):
+    server = serve_slowly(reply)
+    with at_most(2.5):
+        error = failure(steps["webhook"], server.endpoint, 1)
+    assert error.permanent is False
+    assert str(error) == f"{server.endpoint} gave no answer in time."
+
+
+def test_a_slow_look_up_of_the_name_holds_nobody(slow_names, at_most):
+    with at_most(2.5):
+        error = failure(notify.webhook, "http://hooks.example.com/", {}, 1)
+    assert (str(error), error.permanent) == ("http://hooks.example.com gave no answer in time.", False)
+
+
+def test_a_connection_that_is_not_taken_holds_nobody(deaf_endpoint, at_most):
+    with at_most(2.5):
+        assert failure(notify.webhook, deaf_endpoint, {}, 1).permanent is False
+
+
+def test_a_try_does_not_use_up_the_time_of_the_next(serve_slowly, steps, monkeypatch, short_pauses, at_most):
+    monkeypatch.setattr(service, "_LONGEST_TRY", 1.0)
+    server = serve_slowly([b"HTTP/1.1 200 OK\r\nX-Long: ", *TRICKLE[:30]], then=STARTED)
+    with at_most(10):
+        assert steps["awx_job"](server.endpoint) == "AWX started job 17."
+
+
+@pytest.mark.parametrize(
+    ("status", "rest"),
+    [
+        (200, [*TRICKLE]),
+        (403, [*TRICKLE]),
+        (200, [b"x" * 1000000, "hold"]),
+    ],
+    ids=["slow", "slow refusal", "endless"],
+)
+def test_a_body_without_end_does_not_undo_the_status(serve_slowly, steps, monkeypatch, at_most, status, rest):
+    if rest == TRICKLE:
+        monkeypatch.setattr(answer, "_LONGEST_BODY", 0.3)
+    server = serve_slowly([b"HTTP/1.1 %d Yes\r\nContent-Length: 2000000\r\n\r\n" % status, *rest])
+    with at_most(2.5):
+        if status == 200:
+            assert "took the event" in steps["webhook"](server.endpoint)
+        else:
+            assert failure(steps["webhook"], server.endpoint).permanent is True
+
+
+def test_a_long_body_is_shown_in_part(serve, steps):
+    error = failure(steps["awx_callback"], serve((400, b"x" * 100000)).endpoint)
+    assert '"' + "x" * 200 + '"…' in str(error)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://hooks.example.com/",
+        "hooks.example.com/hook",
+        "https://",
+        "https:///hook",
+        "https://s3cret:s3cret@hooks.example.com/",
+        "http://[::1",
+        "http://hooks.example.com:99999/",
+        "http://hooks.example.com:s3cret/",
+        "",
+    ],
+)
+def test_an_address_that_is_none(url):
+    error = failure(notify.webhook, url, {}, 20)
+    assert error.permanent is True
+    assert "https://HOST" in str(error)
+    assert "s3cret" not in str(error)
+
+
+def test_an_address_that_requests_does_not_take():
+    error = failure(notify.webhook, f"https://{'a' * 70}.example.com/hook", {}, 20)
+    assert error.permanent is True
+    assert "cannot be asked (" in str(error)
+
+
+@KINDS
+def test_without_requests_the_package_is_named(steps, monkeypatch, dead_endpoint, kind):
+    monkeypatch.setitem(sys.modules, "requests", None)
+    error = failure(steps[kind], dead_endpoint)
+    assert error.permanent is True
+    assert "python3-requests" in str(error)
+
+
+def test_the_program_starts_without_requests():
+    code = (
+        "import sys; sys.modules['requests'] = sys.modules['urllib3'] = None; "
+        f"import {notify.__name__} as notify; print(notify.NotifyError('x').permanent)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.check_output([sys.executable, "-B", "-c", code], env=environment, timeout=60) == b"False\n"
+
+
+def test_pauses_are_real_time(serve, steps):
+    server = serve((503,), (200,))
+    start = time.monotonic()
+    steps["webhook"](server.endpoint, 20)
+    first, second = (request.moment for request in server.requests)
+    assert second - first >= 1
+    assert time.monotonic() - start < 15

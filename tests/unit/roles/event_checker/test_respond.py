@@ -1,0 +1,483 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Responses: which steps run, how often and in which order, and when Azure is told that it may start."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from typing import Any
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import look
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import state as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+    due_responses,
+    record_document,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
+    make_document,
+    make_event,
+    make_rule,
+)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+NO_PROGRAM = {"command": ["/nosuch/program"]}
+
+
+class Stage:
+    """The state of web-1, and the responses to what is announced to it."""
+
+    def __init__(self, state: Any, folders: Any, clock: Any, recorder: Any) -> None:
+        self.state = state
+        self.folders = folders
+        self.clock = clock
+        self.recorder = recorder
+        self.config = Config(resource_name="web-1")
+        self.pauses: list[float] = []
+        self.while_waiting: Any = lambda: None
+
+    def announce(self, *words: str, event: Any = None, **rule: Any) -> None:
+        """Announce an event for which the recorder is to be called with each of the words."""
+        rule.setdefault("on_announced", [self.recorder.step(word) for word in words])
+        self.see(event or make_event(), **rule)
+
+    def see(self, *events: Any, **rule: Any) -> None:
+        record_document(self.state, [make_rule(**rule)], make_document(*events), self.clock.now(), "web-1")
+
+    def run(self) -> bool:
+        """Run the first response that is due."""
+
+        def sleep(seconds: float) -> None:
+            self.pauses.append(seconds)
+            self.while_waiting()
+
+        response = due_responses(self.state, self.clock.now())[0]
+        return Responder(self.state, self.config, self.folders, self.clock, sleep).run(response)
+
+    def retry(self, number: int = 1) -> None:
+        with self.state.transaction():
+            self.state.renew_failed_steps(number)
+            self.state.begin_response(number, states.DUE, self.clock.now())
+
+    def interrupt(self, position: int = 1) -> None:
+        """Leave a step as a process leaves it that is killed in the middle of it."""
+        with self.state.transaction():
+            self.state.begin_response(1, states.RUNNING, self.clock.now())
+            self.state.begin_step(self.state.steps(1)[position - 1], self.clock.now())
+
+    @property
+    def response(self) -> tuple[str, str | None]:
+        found = self.state.response(1)
+        return found.state, found.message
+
+    @property
+    def steps(self) -> list[tuple[str, str | None]]:
+        return [(step.state, step.message) for step in self.state.steps(1)]
+
+    @property
+    def record(self) -> Any:
+        return self.state.event(1)
+
+
+@pytest.fixture
+def stage(state, folders, clock, recorder):
+    return Stage(state, folders, clock, recorder)
+
+
+FINE = ("succeeded", "It ended with status 0.")
+STATUS_1 = ("failed", "It ended with status 1.")
+
+
+def test_the_steps_run_in_their_order(stage, capfd):
+    stage.announce("one", "two")
+    assert stage.run()
+    assert stage.recorder.words == ["one", "two"]
+    assert stage.response == ("succeeded", None)
+    assert stage.steps == [FINE, FINE]
+    assert due_responses(stage.state, stage.clock.now()) == []
+    first, *_between, last = capfd.readouterr().err.splitlines()
+    assert first == "Response 1 (announced, Reboot A1) begins."
+    assert last == "Response 1 (announced, Reboot A1) succeeded."
+
+
+def test_each_step_gets_the_event_as_it_is_known_by_then(stage):
+    stage.announce(on_announced=[], on_ended=[stage.recorder.step("one")])
+    stage.clock.reboot()
+    stage.see()
+    assert stage.run()
+    (call,) = stage.recorder.calls
+    told = json.loads(call.stdin)
+    assert (told["maintenance_phase"], told["maintenance_outcome"]) == ("ended", "completed")
+    assert told["resource_name"] == "web-1"
+    assert told["maintenance_event"]["seconds_until_start"] == 840
+
+
+def test_the_name_of_this_vm_is_the_one_that_azure_gave(stage):
+    stage.config = Config()
+    with stage.state.transaction():
+        stage.state.set_facts({"resource_name": {"name": "WEB-1", "boot_id": "any"}})
+    stage.announce("one")
+    assert stage.run()
+    assert json.loads(stage.recorder.calls[0].stdin)["resource_name"] == "WEB-1"
+
+
+def test_a_step_is_written_down_before_it_runs_and_after(stage, tmp_path):
+    look_inside = """
+import json, sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+rows = database.execute("SELECT state FROM step ORDER BY position").fetchall()
+rows += database.execute("SELECT state FROM response").fetchall()
+with open(sys.argv[2], "a") as file:
+    file.write(json.dumps([row[0] for row in rows]) + "\\n")
+"""
+    out = tmp_path / "out"
+    step = {"command": [sys.executable, "-I", "-c", look_inside, f"{stage.folders.state}/state.db", str(out)]}
+    stage.announce(on_announced=[step, step])
+    assert stage.run()
+    assert [json.loads(line) for line in out.read_text().splitlines()] == [
+        ["running", "pending", "running"],
+        ["succeeded", "running", "running"],
+    ]
+
+
+def test_a_step_that_fails_at_first_is_tried_again(stage, capfd):
+    stage.recorder.fail(2)
+    stage.announce("one", "two", retries=2, retry_delay=7)
+    assert stage.run()
+    assert stage.recorder.words == ["one", "one", "one", "two"]
+    assert stage.pauses == [7, 7]
+    assert stage.steps == [FINE, FINE]
+    assert "command " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_a_step_fails_after_one_try_and_the_retries(stage, retries, capfd):
+    stage.recorder.fail(9)
+    stage.announce("one", "two", retries=retries, retry_delay=7)
+    assert not stage.run()
+    assert stage.recorder.words == ["one"] * (retries + 1)
+    assert stage.pauses == [7] * retries
+    assert stage.steps == [STATUS_1, ("pending", None)]
+    state, message = stage.response
+    assert state == "failed"
+    assert message.startswith("Step 1 (command ")
+    assert message.endswith("): It ended with status 1.")
+    assert due_responses(stage.state, stage.clock.now()) == []
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[-1] == ("Response 1 (announced, Reboot A1) failed. To try again: azure-maintenance retry 1")
+    assert len([line for line in lines if line.endswith("It is tried again in 7 s.")]) == retries
+
+
+def test_a_retry_resumes_at_the_step_that_failed_with_all_its_tries(stage, tmp_path):
+    ready = tmp_path / "ready"
+    until_ready = {"command": [sys.executable, "-c", f"import os, sys; sys.exit(not os.path.exists({str(ready)!r}))"]}
+    stage.announce(on_announced=[stage.recorder.step("one"), until_ready, stage.recorder.step("two")], retries=1)
+    assert not stage.run()
+    assert stage.recorder.words == ["one"]
+    assert stage.pauses == [10]
+    assert stage.steps == [FINE, STATUS_1, ("pending", None)]
+    stage.retry()
+    assert stage.response == ("due", None)
+    stage.while_waiting = ready.touch
+    assert stage.run()
+    assert stage.pauses == [10, 10]
+    assert stage.recorder.words == ["one", "two"]
+    assert stage.steps == [FINE, FINE, FINE]
+    assert stage.response == ("succeeded", None)
+
+
+def test_a_permanent_error_is_not_tried_again(stage):
+    stage.announce(on_announced=[NO_PROGRAM], retries=5)
+    assert not stage.run()
+    assert stage.pauses == []
+    assert stage.steps == [("failed", "/nosuch/program could not be started: No such file or directory.")]
+
+
+def test_a_failed_preparation_does_not_keep_the_restoration_from_running(stage):
+    stage.announce(on_announced=[NO_PROGRAM], on_ended=[stage.recorder.step("restore")])
+    assert not stage.run()
+    stage.see()
+    assert stage.run()
+    assert stage.recorder.words == ["restore"]
+
+
+class TestInterrupted:
+    """A step that was begun and never ended: killed, crashed, or taken down with the VM."""
+
+    def test_it_runs_again(self, stage, capfd):
+        stage.announce("one", "two")
+        stage.interrupt()
+        assert stage.run()
+        assert stage.recorder.words == ["one", "two"]
+        assert [step.interruptions for step in stage.state.steps(1)] == [1, 0]
+        assert "was interrupted and runs again." in capfd.readouterr().err
+
+    def test_after_three_times_it_fails(self, stage):
+        stage.announce("one", "two")
+        for _number in range(2):
+            stage.interrupt()
+            # As it begins anew, and is killed again
+            with stage.state.transaction():
+                stage.state.interrupt_step(stage.state.steps(1)[0])
+        stage.interrupt()
+        assert not stage.run()
+        assert stage.recorder.words == []
+        message = "It was interrupted 3 times and is not run again."
+        assert stage.steps == [("failed", message), ("pending", None)]
+        assert stage.response[0] == "failed"
+        assert stage.response[1].endswith(message)
+
+    def test_a_retry_forgets_the_interruptions(self, stage):
+        self.test_after_three_times_it_fails(stage)
+        stage.retry()
+        stage.interrupt()
+        assert stage.run()
+        assert stage.recorder.words == ["one", "two"]
+
+    def test_what_finished_before_is_not_run_again(self, stage):
+        stage.announce("one", "two")
+        with stage.state.transaction():
+            stage.state.finish_step(stage.state.steps(1)[0], states.SUCCEEDED, "Done.", stage.clock.now())
+        stage.interrupt(2)
+        assert stage.run()
+        assert stage.recorder.words == ["two"]
+
+    def test_the_failures_before_it_still_count(self, stage):
+        stage.recorder.fail(9)
+        stage.announce("one", retries=2)
+        step = stage.state.steps(1)[0]
+        with stage.state.transaction():
+            stage.state.finish_step(step, states.FAILED, "No.", stage.clock.now())
+            stage.state.finish_step(step, states.FAILED, "No.", stage.clock.now())
+        stage.interrupt()
+        assert not stage.run()
+        assert stage.recorder.words == ["one"]
+
+    def test_between_two_tries_is_no_interruption(self, stage):
+        stage.announce("one", retries=2)
+        step = stage.state.steps(1)[0]
+        with stage.state.transaction():
+            stage.state.begin_response(1, states.RUNNING, stage.clock.now())
+            stage.state.finish_step(step, states.FAILED, "No.", stage.clock.now())
+        assert stage.run()
+        assert stage.state.steps(1)[0].interruptions == 0
+
+
+class TestOvertaken:
+    """The event ends while it is still being prepared for."""
+
+    def test_the_steps_that_are_left_are_skipped(self, stage, capfd):
+        stage.recorder.fail(1)
+        stage.announce("one", "two", approve="when_ready")
+        stage.while_waiting = stage.see
+        assert stage.run()
+        assert stage.recorder.words == ["one"]
+        assert stage.response == ("skipped", "The event ended before the preparation did.")
+        assert [state for state, _message in stage.steps] == ["failed", "skipped", "skipped"]
+        assert "the event has ended" in capfd.readouterr().err
+
+    def test_it_is_seen_before_the_first_step(self, stage):
+        stage.announce("one")
+        due_responses(stage.state, stage.clock.now())
+        stage.see()
+        assert stage.run()
+        assert stage.recorder.words == []
+        assert stage.steps == [("skipped", None)]
+
+    def test_an_event_that_has_only_started_is_still_prepared_for(self, stage):
+        stage.announce("one", on_started=[stage.recorder.step("two")])
+        due_responses(stage.state, stage.clock.now())
+        stage.see(make_event(event_status="Started"))
+        assert stage.run()
+        assert stage.run()
+        assert stage.recorder.words == ["one", "two"]
+
+    def test_the_answer_to_the_end_itself_runs(self, stage):
+        stage.announce(on_announced=[], on_ended=[stage.recorder.step("one")])
+        stage.see()
+        assert stage.run()
+        assert stage.recorder.words == ["one"]
+
+
+def test_systemd_is_told_how_long_a_step_may_take(stage, tmp_path, monkeypatch):
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(path)
+        listener.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        stage.recorder.fail(1)
+        stage.announce("one", timeout=100, retry_delay=30)
+        assert stage.run()
+        told = [listener.recv(100).decode() for _number in range(3)]
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.recv(100)
+    assert told == [f"EXTEND_TIMEOUT_USEC={seconds}000000" for seconds in (160, 90, 160)]
+
+
+class Azure:
+    """The simulator for web-1 and web-2 under the manual clock, and what it was asked."""
+
+    def __init__(self, simulator: Any, stage: Stage) -> None:
+        self.simulator = simulator("--clock", "manual", "--vms", "web-1,web-2")
+        self.stage = stage
+        stage.config = Config(endpoint=self.simulator.endpoint("web-1"), timeout=20)
+
+    def schedule(self, *resources: str) -> str:
+        body = {"event_type": "Reboot", "resources": list(resources or ["web-1"])}
+        return self.simulator.control("POST", "/simulator/events", body)["event_id"]
+
+    def advance(self, seconds: float) -> None:
+        self.simulator.control("POST", "/simulator/clock", {"advance": seconds})
+
+    def fault(self, **fault: Any) -> None:
+        self.simulator.control("POST", "/simulator/faults", fault)
+
+    def announce(self, *words: str, **rule: Any) -> None:
+        """Let the check see what Azure tells now."""
+        found = look(self.stage.config.client(retries=False), "web-1")
+        rule.setdefault("on_announced", [self.stage.recorder.step(word) for word in words])
+        self.stage.see(*found.document.events, **rule)
+
+    @property
+    def approvals(self) -> int:
+        """How many approvals Azure was sent, taken or not."""
+        return len(self.simulator.posted())
+
+    @property
+    def statuses(self) -> list[str]:
+        reply = self.simulator.get("web-1", "/metadata/scheduledevents?api-version=2020-07-01")
+        return [event["EventStatus"] for event in json.loads(reply.body)["Events"]]
+
+
+class TestApproval:
+    """Against the simulator: when Azure is told that it may start, and when not."""
+
+    @pytest.fixture(autouse=True)
+    def _short_pauses(self, monkeypatch):
+        monkeypatch.setattr(_imds, "_FIRST_PAUSE", 0.01)
+        monkeypatch.setattr(_imds, "_LONGEST_PAUSE", 0.05)
+
+    @pytest.fixture
+    def azure(self, simulator, stage):
+        return Azure(simulator, stage)
+
+    def test_when_ready_comes_after_the_steps(self, azure, stage):
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        assert stage.run()
+        assert stage.steps == [FINE, ("succeeded", "Azure may start the event now.")]
+        assert azure.approvals == 1
+        assert (stage.record.approval, stage.record.approved_at) == ("approved", stage.clock.now().at)
+
+    def test_at_once_comes_before_the_steps(self, azure, stage):
+        azure.schedule()
+        azure.announce(on_announced=[NO_PROGRAM], approve="at_once")
+        assert not stage.run()
+        assert azure.approvals == 1
+        assert stage.record.approval == "approved"
+        assert [state for state, _message in stage.steps] == ["succeeded", "failed"]
+
+    def test_never_is_never(self, azure, stage):
+        azure.schedule()
+        azure.announce("one")
+        assert stage.run()
+        assert azure.approvals == 0
+        assert stage.record.approval is None
+
+    def test_a_failed_step_means_no_approval(self, azure, stage):
+        azure.schedule()
+        stage.recorder.fail(9)
+        azure.announce("one", approve="when_ready", retries=1)
+        assert not stage.run()
+        assert azure.approvals == 0
+        assert stage.steps == [STATUS_1, ("pending", None)]
+        assert stage.record.approval is None
+        stage.recorder.fail(0)
+        stage.retry()
+        assert stage.run()
+        assert azure.approvals == 1
+
+    def test_s4_an_event_of_several_vms_is_left_to_the_fleet(self, azure, stage):
+        event_id = azure.schedule("web-1", "web-2")
+        azure.announce("one", approve="when_ready")
+        assert stage.run()
+        assert azure.approvals == 0
+        assert (stage.record.approval, stage.record.waiting_for) == ("waiting", ("web-2",))
+        state, message = stage.steps[1]
+        assert state == "succeeded"
+        assert message.startswith(f"Left to a runbook for the fleet. Event {event_id} (Reboot) is not approved")
+
+    @pytest.mark.parametrize(("given", "approvals"), [("web-2", 0), (None, 1)])
+    def test_a_vm_vouches_for_the_name_that_is_configured_or_that_azure_gives_it_now(
+        self, azure, stage, given, approvals
+    ):
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        # As on a disk that was copied from another VM
+        with stage.state.transaction():
+            stage.state.set_facts({"resource_name": {"name": "web-2", "boot_id": stage.clock.now().boot_id}})
+        stage.config = stage.config._replace(resource_name=given)
+        assert stage.run()
+        assert azure.approvals == approvals
+        assert stage.record.waiting_for == (() if approvals else ("web-1",))
+
+    def test_s3_an_event_that_has_started_meanwhile(self, azure, stage):
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        azure.advance(901)
+        assert azure.statuses == ["Started"]
+        assert stage.run()
+        assert azure.approvals == 0
+        assert stage.steps[1] == ("succeeded", "The event has started already.")
+        assert stage.record.approval is None
+
+    def test_an_event_that_is_gone(self, azure, stage):
+        event_id = azure.schedule()
+        azure.announce("one", approve="when_ready")
+        azure.simulator.control("DELETE", f"/simulator/events/{event_id}")
+        azure.advance(3600)
+        assert stage.run()
+        assert azure.approvals == 0
+        assert stage.steps[1] == ("succeeded", "The event is gone; there is nothing to approve.")
+
+    def test_s7_no_document_is_tried_again(self, azure, stage):
+        azure.schedule()
+        azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
+        azure.fault(fault="empty", methods=["GET"], times=1)
+        assert stage.run()
+        assert stage.pauses == [3]
+        assert azure.approvals == 1
+
+    def test_an_approval_that_azure_refuses_fails_the_step(self, azure, stage):
+        azure.schedule()
+        azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
+        azure.fault(fault="status", status=400, methods=["POST"])
+        assert not stage.run()
+        assert stage.pauses == [3]
+        assert stage.record.approval is None
+        assert stage.steps[1][0] == "failed"
+
+    def test_s6_a_fault_that_passes_costs_no_try(self, azure, stage):
+        azure.schedule()
+        azure.announce("one", approve="when_ready", retries=0)
+        azure.fault(fault="status", status=500, times=2)
+        assert stage.run()
+        assert stage.pauses == []
+        assert stage.record.approval == "approved"
+
+    def test_an_approval_that_was_interrupted_is_sent_again(self, azure, stage):
+        azure.schedule()
+        azure.announce(approve="when_ready")
+        stage.interrupt()
+        assert stage.run()
+        assert azure.approvals == 1
+        assert stage.record.approval == "approved"

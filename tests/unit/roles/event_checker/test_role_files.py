@@ -1,0 +1,185 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The files of the role event_checker agree with each other, with the program, and with what DESIGN promises."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROLE = Path(__file__).resolve().parents[4] / "roles" / "event_checker"
+PROGRAM = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
+PHASES = ("on_announced", "on_started", "on_ended")
+
+
+def load(path):
+    return yaml.safe_load((ROLE / path).read_text(encoding="utf-8"))
+
+
+def template(name):
+    return (ROLE / "templates" / f"{name}.j2").read_text(encoding="utf-8")
+
+
+def settings(name):
+    """The lines of a unit that set something."""
+    return [line for line in template(name).splitlines() if re.match(r"\w+=", line)]
+
+
+@pytest.fixture(scope="module")
+def options():
+    return load("meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+
+
+@pytest.fixture(scope="module")
+def config():
+    return importlib.import_module(f"{PROGRAM}.config")
+
+
+def test_argument_specs_and_defaults_have_the_same_variables_and_values(options):
+    assert {name: option.get("default") for name, option in options.items()} == load("defaults/main.yml")
+
+
+def test_every_default_has_the_type_that_the_specification_asks_for(options):
+    types = {"str": str, "list": list, "bool": bool, "int": int, "float": (int, float)}
+    for name, option in options.items():
+        if option.get("default") is not None:
+            assert isinstance(option["default"], types[option["type"]]), name
+
+
+def test_config_json_has_a_variable_for_each_key_and_each_key_is_one_of_the_program(config):
+    keys = re.findall(r"^  '(\w+)':", template("config.json"), re.MULTILINE)
+    assert sorted(keys) == sorted(config._CONFIG_FIELDS)
+    variables = [name for name in load("defaults/main.yml") if name[len("event_checker_") :] in keys]
+    assert len(variables) == len(keys)
+    for key in set(keys) - {"rules"}:
+        assert re.search(rf"^  '{key}': event_checker_{key}\b", template("config.json"), re.MULTILINE), key
+
+
+def test_the_defaults_are_those_of_the_program(config):
+    program, role = config.Config(), load("defaults/main.yml")
+    for key in config._CONFIG_FIELDS:
+        if role[f"event_checker_{key}"] is not None and key != "rules":
+            assert role[f"event_checker_{key}"] == getattr(program, key), key
+
+
+def test_the_specification_knows_the_keys_of_a_rule_that_the_program_knows(options, config):
+    rule = options["event_checker_rules"]["options"]
+    assert rule.keys() == config._RULE_FIELDS.keys()
+    assert rule["match"]["options"].keys() == config._MATCH_FIELDS.keys()
+    assert rule["approve"]["choices"] == list(config.APPROVE)
+
+
+def test_no_key_of_a_rule_has_a_default_in_the_specification(options):
+    """The program has them; a second place could say something else."""
+    rule = options["event_checker_rules"]["options"]
+    nested = [rule, rule["match"]["options"], *(rule[phase]["options"] for phase in PHASES)]
+    assert [name for level in nested for name, option in level.items() if "default" in option] == []
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_the_specification_knows_the_steps_that_the_program_knows(options, config, phase):
+    spec = options["event_checker_rules"]["options"][phase]
+    kinds = set(config.STEP_OPTIONS)
+    others = {name for required, optional in config.STEP_OPTIONS.values() for name in required + optional}
+    assert spec["options"].keys() == kinds | others
+    assert [set(group) for group in spec["mutually_exclusive"]] == [kinds]
+    assert [set(group) for group in spec["required_one_of"]] == [kinds]
+    needed = {kind: set(required) for kind, (required, _optional) in config.STEP_OPTIONS.items() if required}
+    asked = {kind: {names} if isinstance(names, str) else set(names) for kind, names in spec["required_by"].items()}
+    assert asked == needed
+
+
+def test_the_readme_names_every_variable_and_every_key(options, config):
+    text = (ROLE / "README.md").read_text(encoding="utf-8")
+    steps = [name for required, optional in config.STEP_OPTIONS.values() for name in required + optional]
+    names = [*options, *config._RULE_FIELDS, *config._MATCH_FIELDS, *config.STEP_OPTIONS, *steps]
+    assert [name for name in names if not re.search(rf"`{name}\b", text)] == []
+
+
+def test_all_of_the_program_is_copied():
+    """The role copies *.py of that folder, and nothing below it."""
+    folder = ROLE / "files" / "azure_maintenance"
+    assert [path.name for path in folder.iterdir() if path.suffix != ".py" and path.name != "__pycache__"] == []
+
+
+def test_all_that_the_program_imports_of_the_collection_is_copied():
+    copied = load("vars/main.yml")["__event_checker_pure_files"]
+    utils = ROLE.parents[1] / "plugins" / "module_utils"
+    sources = [*(ROLE / "files" / "azure_maintenance").glob("*.py"), *(utils / name for name in copied)]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    used = set(re.findall(r"(?:from \.|\bmodule_utils\.)(_[a-z_]+) import", text))
+    assert {f"{name}.py" for name in used} == set(copied)
+
+
+@pytest.mark.parametrize("name", load("vars/main.yml")["__event_checker_units"])
+def test_every_unit_that_is_removed_is_laid(name):
+    assert template(name)
+
+
+CHECK = """
+ExecStart={{ __event_checker_command }} check
+StartLimitIntervalSec=0
+LogLevelMax=notice
+StateDirectory=azure-maintenance
+StateDirectoryMode=0700
+RuntimeDirectory=azure-maintenance
+RuntimeDirectoryMode=0700
+RuntimeDirectoryPreserve=yes
+ReadWritePaths={{ __event_checker_facts_dir }}
+MemoryMax=128M
+IPAddressDeny=any
+CapabilityBoundingSet=
+MemoryDenyWriteExecute=yes
+NoNewPrivileges=yes
+ProtectSystem=strict
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+SystemCallFilter=@system-service
+"""
+RESPOND = """
+Type=oneshot
+ExecStart={{ __event_checker_command }} respond %i
+StartLimitIntervalSec=0
+NotifyAccess=main
+TimeoutStartSec=90
+KillMode=mixed
+Environment=HOME=/root LC_ALL=C.UTF-8
+StateDirectory=azure-maintenance
+RuntimeDirectory=azure-maintenance
+RuntimeDirectoryPreserve=yes
+"""
+TIMER = """
+OnActiveSec=0
+OnUnitActiveSec={{ event_checker_timer_interval | float }}s
+AccuracySec=100ms
+WantedBy=timers.target
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("azure-maintenance-check.service", CHECK),
+        ("azure-maintenance-respond@.service", RESPOND),
+        ("azure-maintenance-check.timer", TIMER),
+    ],
+)
+def test_the_units_say_what_was_promised(name, lines):
+    assert [line for line in lines.split("\n") if line and line not in settings(name)] == []
+
+
+def test_the_check_can_see_process_1_and_the_boot_id():
+    assert [line for line in settings("azure-maintenance-check.service") if line.startswith("Proc")] == []
+    assert [line for line in settings("azure-maintenance-check.service") if line.startswith("ProtectProc=")] == []
+
+
+def test_a_response_is_not_sandboxed_and_its_output_is_kept():
+    names = {line.split("=")[0] for line in settings("azure-maintenance-respond@.service")}
+    assert [
+        name for name in names if name.startswith(("Protect", "Private", "Restrict", "IPAddress", "LogLevel"))
+    ] == []

@@ -1,0 +1,620 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scenarios that every checker should hold, on the running one: what Azure was sent, what ran, what status says.
+
+The simulator's clock stands still unless a test moves it. The VM's own clock is real.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
+
+SOON = {"notice": 600}
+IN_TWO_HOURS = {"notice": 7200}
+
+
+class Azure:
+    """The simulator, with shorthands for what the tests do."""
+
+    def __init__(self, simulator):
+        self.simulator = simulator
+        self.control = simulator.control
+
+    def announce(self, event_type="Reboot", resources=("web-1",), **more):
+        event = self.control(
+            "POST", "/simulator/events", {"event_type": event_type, "resources": list(resources), **more}
+        )
+        return event["event_id"]
+
+    def withdraw(self, event_id):
+        self.control("DELETE", f"/simulator/events/{event_id}")
+
+    def advance(self, seconds):
+        self.control("POST", "/simulator/clock", {"advance": seconds})
+
+    def settings(self, **changes):
+        self.control("PATCH", "/simulator/settings", changes)
+
+    def fault(self, **fault):
+        self.control("POST", "/simulator/faults", fault)
+
+    def mend(self):
+        self.control("DELETE", "/simulator/faults")
+
+    def answer(self, *events):
+        """Answer with this document from now on."""
+        body = json.dumps({"DocumentIncarnation": 7, "Events": events})
+        self.mend()
+        self.fault(fault="body", body=body, methods=["GET"])
+
+    def requests(self, method):
+        journal = self.control("GET", "/simulator/journal")["requests"]
+        return [one for one in journal if one["method"] == method and "/scheduledevents" in one["path"]]
+
+    @property
+    def approved(self):
+        """The ids in each POST, in order."""
+        bodies = [json.loads(one["body"]) for one in self.requests("POST")]
+        return [[start["EventId"] for start in body["StartRequests"]] for body in bodies]
+
+    def polls(self):
+        return len(self.requests("GET"))
+
+
+def raw_event(event_id="A1", **changes):
+    return {
+        "EventId": event_id,
+        "EventType": "Reboot",
+        "EventStatus": "Scheduled",
+        "ResourceType": "VirtualMachine",
+        "Resources": ["web-1"],
+        "NotBefore": "Sat, 21 Nov 2099 10:15:00 GMT",
+        "Description": "",
+        "EventSource": "Platform",
+        "DurationInSeconds": -1,
+        **changes,
+    }
+
+
+@pytest.fixture
+def azure(simulator):
+    return Azure(simulator("--clock", "manual", "--vms", "web-1,web-2"))
+
+
+@pytest.fixture
+def machines(tmp_path):
+    made = []
+
+    def make(endpoint, name="vm"):
+        made.append(Machine(tmp_path / name, endpoint))
+        return made[-1]
+
+    yield make
+    for machine in made:
+        machine.close()
+
+
+@pytest.fixture
+def vm(azure, machines):
+    """The VM web-1 with a rule for everything."""
+    machine = machines(azure.simulator.endpoint("web-1"))
+    machine.configure(machine.rule())
+    return machine
+
+
+def test_s1_a_failed_preparation_is_not_approved(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.step("prepare", "false")]))
+    event = azure.announce()
+    vm.check()
+    vm.check()
+    assert azure.approved == []
+    assert vm.ran == [f"prepare announced {event}"]
+    assert [(one["phase"], one["state"]) for one in vm.event(event)["responses"]] == [("announced", "failed")]
+    assert [one["state"] for one in vm.responses()[0]["steps"]] == ["failed", "pending"]
+    assert "retry 1" in vm.run("status").stdout
+
+
+def test_s1_the_retry_that_succeeds_approves(azure, vm):
+    good = vm.folder / "good"
+    vm.configure(vm.rule(on_announced=[vm.step("first"), vm.step("prepare", f"test -e '{good}'")]))
+    event = azure.announce()
+    vm.check()
+    good.touch()
+    assert vm.run("retry", "1").returncode == 0
+    vm.wait(lambda: azure.approved, "the retry approved nothing")
+    vm.wait(lambda: not vm.active_units(), "the retry does not end")
+    assert azure.approved == [[event]]
+    assert vm.ran == [f"first announced {event}", f"prepare announced {event}", f"prepare announced {event}"]
+    assert vm.responses()[0]["state"] == "succeeded"
+
+
+def test_s2_of_two_events_only_the_due_one_is_acted_on(azure, vm):
+    vm.configure(vm.rule(lead_time=900))
+    later, due = azure.announce(**IN_TWO_HOURS), azure.announce(**SOON)
+    vm.check()
+    assert azure.approved == [[due]]
+    assert vm.ran == [f"prepare announced {due}"]
+    assert [one["state"] for one in vm.event(later)["responses"]] == ["planned"]
+
+
+def test_s3_a_started_event_is_neither_approved_nor_answered_twice(azure, vm):
+    event = azure.announce(event_status="Started")
+    for _ in range(3):
+        vm.check()
+    assert azure.approved == []
+    assert vm.ran == [f"note started {event}"]
+    azure.advance(60)
+    vm.check()
+    assert vm.ran == [f"note started {event}", f"restore ended {event} completed"]
+
+
+def test_s3_an_event_that_starts_while_it_is_prepared_for_is_not_approved(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.held_step("prepare")]))
+    event = azure.announce(notice=60, started_for=600)
+    assert vm.run("check", "--once").returncode == 0
+    vm.wait(lambda: vm.ran, "the preparation does not begin")
+    azure.advance(61)
+    vm.release()
+    vm.wait(lambda: not vm.active_units(), "the preparation does not end")
+    vm.check()
+    assert azure.approved == []
+    assert vm.ran == [f"prepare announced {event}", f"note started {event}"]
+    assert vm.event(event)["approval"] is None
+
+
+def test_s4_an_event_of_two_vms_is_left_to_the_fleet(azure, vm):
+    event = azure.announce(resources=["web-1", "web-2"])
+    vm.check()
+    vm.check()
+    assert azure.approved == []
+    assert vm.ran == [f"prepare announced {event}"]
+    found = vm.status()["events"][0]
+    assert (found["approval"], found["waiting_for"]) == ("waiting", ["web-2"])
+    assert "approval: waits for web-2" in vm.run("status").stdout
+
+
+def test_s5_kill_9_in_the_middle_of_a_step(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.step("first"), vm.held_step("prepare")]))
+    event = azure.announce(started_for=600)
+    check = vm.start("check")
+    vm.wait(lambda: len(vm.ran) == 2, "the preparation does not begin")
+    vm.kill_all()
+    assert check.returncode == -9
+    vm.release()
+    vm.check_until_quiet()
+    # The step that was interrupted ran again, the one that had finished did not.
+    assert vm.ran == [f"first announced {event}", f"prepare announced {event}", f"prepare announced {event}"]
+    assert azure.approved == [[event]]
+    azure.advance(2)
+    vm.check_until_quiet()
+    assert vm.ran[3:] == [f"note started {event}"]
+
+
+def test_s5_the_reboot_itself(azure, vm):
+    event = azure.announce(started_for=30)
+    vm.check()
+    assert azure.approved == [[event]]
+    vm.boot()
+    azure.advance(60)
+    vm.check_until_quiet()
+    vm.check()
+    assert vm.ran == [f"prepare announced {event}", f"restore ended {event} completed"]
+    assert azure.approved == [[event]]
+
+
+def test_s5_a_reboot_in_the_middle_of_the_preparation_that_ends_the_event(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.held_step("prepare")]))
+    event = azure.announce(notice=60, started_for=30)
+    assert vm.run("check", "--once").returncode == 0
+    vm.wait(lambda: vm.ran, "the preparation does not begin")
+    vm.boot()
+    vm.release()
+    azure.advance(300)
+    for _ in range(3):
+        vm.check()
+    # What was to be prepared for is over, so it is put back into service and not prepared again.
+    assert vm.ran == [f"prepare announced {event}", f"restore ended {event} completed"]
+    assert azure.approved == []
+
+
+def test_s6_an_error_with_a_json_body_is_no_answer(azure, vm):
+    event = azure.announce()
+    vm.check()
+    azure.fault(fault="status", status=500, body='{"DocumentIncarnation": 9, "Events": []}', methods=["GET"])
+    vm.check(expected=1)
+    status = vm.status()
+    assert status["poll_errors"] == {"http_status": 1}
+    assert "500" in status["last_error"]["message"]
+    assert [(one["event_id"], one["phase"]) for one in status["events"]] == [(event, "announced")]
+    azure.mend()
+    vm.check()
+    assert vm.status()["last_error"] is None
+    assert vm.ran == [f"prepare announced {event}"]
+
+
+def test_s7_an_empty_answer_begins_and_ends_nothing(azure, vm):
+    azure.fault(fault="empty", times=1)
+    vm.check()
+    assert vm.history()["events"] == []
+    event = azure.announce()
+    vm.check()
+    azure.fault(fault="empty", methods=["GET"])
+    vm.check()
+    vm.check()
+    assert vm.event(event)["phase"] == "announced"
+    assert vm.ran == [f"prepare announced {event}"]
+    assert vm.status()["poll_errors"] == {}
+
+
+def test_s8_a_raw_newline_inside_a_string(azure, vm):
+    body = json.dumps({"DocumentIncarnation": 7, "Events": [raw_event(Description="one@two")]}).replace("@", "\n")
+    azure.fault(fault="body", body=body, methods=["GET"])
+    vm.check()
+    assert vm.event("A1")["description"] == "one\ntwo"
+    assert vm.ran == ["prepare announced A1"]
+
+
+def test_s9_no_proxy_is_asked(azure, vm):
+    event = azure.announce()
+    with socket.socket() as proxy:
+        proxy.bind(("127.0.0.1", 0))
+        proxy.listen(5)
+        proxy.setblocking(False)
+        address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        variables = {f"{name}_proxy": address for name in ("http", "https", "all", "HTTP", "HTTPS", "ALL")}
+        vm.check(**variables)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
+    assert azure.approved == [[event]]
+
+
+@pytest.mark.parametrize("listed", ["WEB-1", "Web-1"])
+def test_s10_a_name_in_other_letters_is_still_this_vm(azure, vm, listed):
+    azure.answer(raw_event(Resources=[listed]))
+    vm.check()
+    assert vm.ran == ["prepare announced A1"]
+    assert azure.approved[0] == ["A1"]
+
+
+def test_s10_an_id_in_other_letters_is_still_the_event(azure, vm):
+    event = azure.announce()
+    vm.check()
+    azure.settings(event_id_case="lower")
+    vm.check()
+    assert vm.ran == [f"prepare announced {event}"]
+    assert len(vm.history()["events"]) == 1
+
+
+def test_s11_a_response_that_hangs_holds_up_nothing_else(azure, vm):
+    hangs = vm.rule(
+        name="Hangs", match={"event_types": ["Redeploy"]}, on_announced=[vm.held_step("prepare")], timeout=4
+    )
+    vm.configure(hangs, vm.rule())
+    hanging = azure.announce("Redeploy")
+    vm.start("check")
+    vm.wait(lambda: vm.ran, "the response that is to hang does not begin")
+    before = azure.polls()
+    event = azure.announce()
+    vm.wait(lambda: azure.approved, "the other event is not handled")
+    assert azure.approved == [[event]]
+    assert len(vm.active_units()) >= 1, "the first response no longer hangs, so this tells nothing"
+    vm.wait(lambda: azure.polls() >= before + 4, "polling does not go on")
+    vm.wait(lambda: not vm.active_units(), "the response is not stopped at its time limit")
+    assert vm.event(hanging)["responses"][0]["state"] == "failed"
+    assert "did not end within 4 seconds" in vm.event(hanging)["responses"][0]["message"]
+    assert vm.ran == [f"prepare announced {hanging}", f"prepare announced {event}"]
+
+
+def test_s12_an_unreadable_start_is_unknown_and_never_due(azure, vm):
+    vm.configure(vm.rule(lead_time=86400))
+    azure.answer(raw_event(NotBefore="as soon as possible"))
+    done = vm.check()
+    assert "NotBefore cannot be read" in done.stderr
+    assert (vm.event("A1")["phase"], vm.event("A1")["seconds_until_start"]) == ("announced", None)
+    assert vm.ran == []
+    assert "start unknown" in vm.run("status").stdout
+    azure.answer(raw_event(NotBefore="Sat, 21 Nov 2020 10:15:00 GMT"))
+    vm.check()
+    assert vm.ran == ["prepare announced A1"]
+
+
+@pytest.mark.parametrize("version", ["2017-03-01", "2017-11-01", "2019-01-01"])
+def test_s13_a_document_of_an_old_version(azure, vm, version):
+    vm.configure(vm.rule(), api_version=version)
+    event = azure.announce(started_for=10)
+    vm.check()
+    azure.advance(5)
+    vm.check()
+    azure.advance(20)
+    vm.check()
+    found = vm.event(event)
+    assert (found["event_source"], found["duration_seconds"]) == (None, None)
+    assert vm.ran == [f"prepare announced {event}", f"note started {event}", f"restore ended {event} completed"]
+    assert azure.approved == [[event]]
+
+
+@pytest.mark.parametrize("rules", [0, 1])
+def test_s14_detection_only(azure, vm, rules):
+    vm.configure(*[{"name": "Only noted"}][:rules], metrics_dir=str(vm.folder / "facts"))
+    event = azure.announce()
+    vm.check()
+    azure.withdraw(event)
+    vm.check()
+    assert (vm.event(event)["phase"], vm.event(event)["outcome"]) == ("ended", "withdrawn")
+    assert vm.event(event)["responses"] == []
+    assert azure.approved == []
+    assert "azure_maintenance_polls_total 2" in (vm.folder / "facts" / "azure_maintenance.prom").read_text()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"fault": "reset"},
+        {"fault": "truncated"},
+        {"fault": "garbage"},
+        {"fault": "proxy_page"},
+        {"fault": "redirect"},
+        {"fault": "throttle"},
+        {"fault": "oversize"},
+        {"fault": "status", "status": 404},
+        {"fault": "body", "body": '{"Events": null}'},
+    ],
+    ids=lambda fault: fault.get("body") or fault.get("status") or fault["fault"],
+)
+def test_s15_a_poll_that_fails_ends_nothing(azure, vm, fault):
+    event = azure.announce()
+    vm.check()
+    azure.fault(times=1, **fault)
+    vm.check(expected=1)
+    vm.check()
+    assert vm.event(event)["phase"] == "announced"
+    assert vm.ran == [f"prepare announced {event}"]
+    assert sum(vm.status()["poll_errors"].values()) == 1
+
+
+def test_s16_the_incarnation_begins_anew(azure, vm):
+    first = azure.announce(started_for=1)
+    vm.check()
+    azure.advance(60)
+    vm.check()
+
+    def incarnation():
+        reply = azure.simulator.get("web-1", "/metadata/scheduledevents?api-version=2020-07-01")
+        return json.loads(reply.body)["DocumentIncarnation"]
+
+    before = incarnation()
+    azure.advance(90000)
+    assert incarnation() < before
+    second = azure.announce()
+    vm.check()
+    assert vm.ran == [f"prepare announced {first}", f"restore ended {first} completed", f"prepare announced {second}"]
+    assert azure.approved == [[first], [second]]
+
+
+def test_s17_from_scheduled_to_started_under_one_id(azure, vm):
+    vm.configure(vm.rule(approve="never"))
+    event = azure.announce(notice=60, started_for=600)
+    vm.check()
+    azure.advance(61)
+    vm.check()
+    vm.check()
+    assert vm.ran == [f"prepare announced {event}", f"note started {event}"]
+    assert vm.event(event)["phase"] == "started"
+
+
+def test_s18_the_event_of_another_vm_is_left_alone(simulator, machines):
+    azure = Azure(simulator("--clock", "manual", "--vms", "vm-1,vm-10"))
+    one, ten = machines(azure.simulator.endpoint("vm-1"), "one"), machines(azure.simulator.endpoint("vm-10"), "ten")
+    for machine in (one, ten):
+        machine.configure(machine.rule())
+    event = azure.announce(resources=["vm-10"])
+    one.check()
+    assert one.history()["events"] == []
+    assert (one.ran, azure.approved) == ([], [])
+    ten.check()
+    assert (ten.ran, azure.approved) == ([f"prepare announced {event}"], [[event]])
+    other = azure.announce(resources=["vm-1"])
+    ten.check()
+    assert [one["event_id"] for one in ten.history()["events"]] == [event]
+    one.check()
+    assert one.ran == [f"prepare announced {other}"]
+
+
+def test_azure_is_silent_for_long_and_comes_back(azure, vm):
+    """Ten minutes of silence, scaled down: a dozen polls half a second to five seconds apart, each failing at once."""
+    event = azure.announce(started_for=3600)
+    check = vm.start("check")
+    vm.wait(lambda: azure.approved, "the event is not handled")
+    azure.fault(fault="status", status=503, methods=["GET"])
+    before = azure.polls()
+    vm.wait(lambda: azure.polls() >= before + 5, "polling stops", 40)
+    assert (vm.event(event)["phase"], vm.status()["last_error"]["reason"]) == ("announced", "http_status")
+    azure.advance(2)
+    azure.mend()
+    vm.wait(lambda: len(vm.ran) == 2, "what happened meanwhile is not seen")
+    vm.wait(lambda: vm.status()["last_error"] is None, "the recovery is not told")
+    assert vm.ran == [f"prepare announced {event}", f"note started {event}"]
+    assert check.poll() is None
+    check.terminate()
+    stderr = check.communicate(timeout=10)[1]
+    # One line for the whole outage, and one for its end
+    assert stderr.count("Azure could not be asked") == 1
+    assert stderr.count("Azure answers again") == 1
+
+
+def test_nothing_listens_where_azure_should_be(vm):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        vm.endpoint = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        vm.configure(vm.rule())
+        done = vm.check(expected=1)
+    assert "Nothing answers at" in done.stderr
+    assert vm.status()["poll_errors"] == {"unreachable": 1}
+
+
+def test_a_held_first_answer_is_waited_for(azure, vm):
+    azure.fault(fault="hold", seconds=3, times=1)
+    event = azure.announce()
+    begun = time.monotonic()
+    vm.check()
+    assert time.monotonic() - begun >= 3
+    assert vm.ran == [f"prepare announced {event}"]
+
+
+def test_what_is_due_does_not_wait_for_a_held_answer(azure, vm):
+    """After a crash, IMDS being slow must not keep the restoring waiting; the usual 10 s are its limit."""
+    vm.configure(vm.rule(on_ended=[vm.held_step("restore")]), timeout=60)
+    event = azure.announce()
+    vm.check()
+    azure.withdraw(event)
+    assert vm.run("check", "--once").returncode == 0
+    vm.wait(lambda: len(vm.ran) == 2, "the restoring does not begin")
+    vm.kill_all()
+    vm.release()
+    azure.fault(fault="hold", seconds=40, methods=["GET"])
+    begun = time.monotonic()
+    vm.check(expected=1)
+    assert time.monotonic() - begun < 30
+    assert vm.ran[1:] == [f"restore ended {event} completed"] * 2
+
+
+def test_two_checks_at_once(azure, vm):
+    event = azure.announce()
+    first = vm.start("check")
+    vm.wait(lambda: azure.approved, "the event is not handled")
+    done = vm.run("check", "--once")
+    assert (done.returncode, "Another check is running" in done.stderr) == (0, True)
+    assert first.poll() is None
+    assert vm.ran == [f"prepare announced {event}"]
+
+
+def test_many_checks_begun_at_one_moment(azure, vm):
+    event = azure.announce()
+    for process in [vm.start("check", "--once") for _ in range(6)]:
+        assert process.wait(60) == 0
+    vm.wait(lambda: not vm.active_units(), "the responses do not end")
+    vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event}"]
+    assert azure.approved == [[event]]
+
+
+def test_an_event_becomes_due_by_time_alone(azure, vm):
+    vm.configure(vm.rule(lead_time=600))
+    event = azure.announce(notice=603)
+    announced = time.time()
+    vm.start("check")
+    vm.wait(lambda: azure.polls() >= 3, "polling does not begin")
+    vm.wait(lambda: vm.ran, "it never becomes due")
+    # NotBefore has whole seconds, so it may be one less.
+    assert time.time() - announced >= 2
+    assert vm.ran == [f"prepare announced {event}"]
+    documents = {one["status"] for one in azure.requests("GET")}
+    assert documents == {200}
+    vm.wait(lambda: azure.approved, "it is not approved")
+
+
+def test_the_own_restarts_are_approved_at_once(azure, vm):
+    own = vm.rule(
+        name="Our own", match={"event_sources": ["User"]}, approve="at_once", on_announced=[vm.held_step("prepare")]
+    )
+    vm.configure(own, vm.rule(approve="never"))
+    mine, theirs = azure.announce(event_source="User"), azure.announce()
+    assert vm.run("check", "--once").returncode == 0
+    # Before its own preparation has ended
+    vm.wait(lambda: azure.approved, "it is not approved")
+    vm.release()
+    vm.check_until_quiet()
+    assert azure.approved == [[mine]]
+    assert sorted(vm.ran) == sorted([f"prepare announced {mine}", f"prepare announced {theirs}"])
+
+
+@pytest.mark.parametrize("resources", [["web-1", "web-2"], ["web-2", "web-1"]])
+def test_at_once_keeps_to_the_guard_too(azure, vm, resources):
+    vm.configure(vm.rule(approve="at_once"))
+    event = azure.announce(resources=resources, event_source="User")
+    vm.check()
+    assert azure.approved == []
+    assert vm.event(event)["waiting_for"] == ["web-2"]
+
+
+@pytest.mark.parametrize("lead_time", [None, 60])
+def test_a_withdrawn_event_is_restored_from(azure, vm, lead_time):
+    vm.configure(vm.rule(approve="never", lead_time=lead_time))
+    event = azure.announce()
+    vm.check()
+    azure.withdraw(event)
+    vm.check()
+    vm.check()
+    prepared = [f"prepare announced {event}"] if lead_time is None else []
+    assert vm.ran == [*prepared, f"restore ended {event} withdrawn"]
+    states = [one["state"] for one in vm.event(event)["responses"]]
+    assert states == ["succeeded" if prepared else "skipped", "succeeded"]
+
+
+def test_an_event_from_beginning_to_end(azure, vm):
+    event = azure.announce(started_for=30)
+    vm.check()
+    azure.advance(5)
+    vm.check()
+    azure.advance(60)
+    vm.check()
+    vm.check()
+    assert vm.ran == [f"prepare announced {event}", f"note started {event}", f"restore ended {event} completed"]
+    assert azure.approved == [[event]]
+    found = vm.event(event)
+    assert (found["phase"], found["outcome"], found["approval"]) == ("ended", "completed", "approved")
+    assert vm.status()["events"] == []
+
+
+def test_an_event_that_goes_from_scheduled_to_gone(azure, vm):
+    azure.settings(skip_started=True)
+    event = azure.announce()
+    vm.check()
+    azure.advance(5)
+    vm.check()
+    assert vm.ran == [f"prepare announced {event}", f"restore ended {event} completed"]
+
+
+def test_an_id_that_is_listed_again_after_it_had_ended(azure, vm):
+    azure.answer(raw_event())
+    vm.configure(vm.rule(approve="never"))
+    vm.check()
+    azure.answer()
+    vm.check()
+    azure.answer(raw_event("a1"))
+    vm.check()
+    vm.check()
+    azure.answer()
+    vm.check()
+    # It was put back into service in between, so it is prepared anew.
+    assert vm.ran == [
+        "prepare announced A1",
+        "restore ended A1 withdrawn",
+        "prepare announced a1",
+        "restore ended a1 withdrawn",
+    ]
+    assert [one["event_id"] for one in vm.history()["events"]] == ["A1", "a1"]
+
+
+def test_the_restoring_waits_for_the_preparation_and_skips_what_is_left_of_it(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.held_step("prepare"), vm.step("more")]))
+    event = azure.announce()
+    check = vm.start("check")
+    vm.wait(lambda: vm.ran, "the preparation does not begin")
+    azure.withdraw(event)
+    vm.wait(lambda: vm.event(event)["phase"] == "ended", "the end is not seen")
+    polls = azure.polls()
+    vm.wait(lambda: azure.polls() >= polls + 2, "polling does not go on")
+    assert vm.ran == [f"prepare announced {event}"]
+    vm.release()
+    vm.wait(lambda: len(vm.ran) == 2 and not vm.active_units(), "the restoring does not run")
+    check.terminate()
+    assert vm.ran == [f"prepare announced {event}", f"restore ended {event} withdrawn"]
+    assert [one["state"] for one in vm.event(event)["responses"]] == ["skipped", "succeeded"]
+    assert azure.approved == []

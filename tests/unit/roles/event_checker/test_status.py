@@ -1,0 +1,501 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The status and the history as a person reads them, and the report that they are made of."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import state as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status import (
+    history_text,
+    status_text,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import (
+    needing_attention,
+    report,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+    due_responses,
+    record_document,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
+    HOSTILE,
+    NOW,
+    make_document,
+    make_event,
+    make_rule,
+    started,
+)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+DRAIN, RESTORE = {"playbook": "drain.yml"}, {"command": ["/usr/local/bin/restore", "now"]}
+
+
+class Scene:
+    """A state that is brought about as the program would, and what status says of it."""
+
+    def __init__(self, state: Any, clock: Any) -> None:
+        self.state = state
+        self.clock = clock
+        self.polls(last_answer_at=clock.now().at)
+        self.name("web-1")
+
+    def facts(self, **facts: Any) -> None:
+        with self.state.transaction():
+            self.state.set_facts(facts)
+
+    def polls(self, **changes: Any) -> None:
+        self.facts(polls={"count": 5, "errors": {}, "last_answer_at": None, "last_error": None, **changes})
+
+    def name(self, name: str) -> None:
+        self.facts(resource_name={"name": name, "boot_id": self.clock.now().boot_id})
+
+    def see(self, *events: Any, name: str = "Drain before a reboot", **rule: Any) -> None:
+        rules = [make_rule(name, **rule)] if rule else []
+        record_document(self.state, rules, make_document(*events), self.clock.now(), "web-1")
+        due_responses(self.state, self.clock.now())
+
+    def run(self, number: int = 1, *results: tuple[str, str | None]) -> None:
+        """Write down what came of the steps of a response: for each its state and message."""
+        now = self.clock.now()
+        with self.state.transaction():
+            self.state.begin_response(number, states.RUNNING, now)
+            for step, (result, message) in zip(self.state.steps(number), results):
+                self.state.begin_step(step, now)
+                if result != states.RUNNING:
+                    self.state.finish_step(step, result, message, now)
+
+    def finish(self, number: int = 1, result: str = states.SUCCEEDED, message: str | None = None) -> None:
+        with self.state.transaction():
+            self.state.finish_response(number, result, message, self.clock.now())
+
+    def approve(self, approval: str, *waiting_for: str) -> None:
+        with self.state.transaction():
+            self.state.set_approval(1, approval, waiting_for, self.clock.now())
+
+    @property
+    def status(self) -> str:
+        now = self.clock.now()
+        return self._fit(status_text(report(self.state, now, needing_attention(self.state)), now.wall))
+
+    @property
+    def history(self) -> str:
+        now = self.clock.now()
+        return self._fit(history_text(report(self.state, now, self.state.all_events()), now.wall))
+
+    @staticmethod
+    def _fit(text: str) -> str:
+        """Whatever it says must fit a screen of 80 columns, and hold nothing that steers it."""
+        for line in text.split("\n"):
+            assert len(line) <= 79
+            assert line.isprintable()
+            assert line == line.rstrip()
+        assert text.endswith("\n")
+        return text
+
+
+@pytest.fixture
+def scene(state, clock):
+    return Scene(state, clock)
+
+
+def test_before_the_first_answer(state, clock):
+    found = report(state, clock.now(), [])
+    assert status_text(found, NOW) == "This VM: no maintenance is announced. Azure has never answered.\n"
+    assert history_text(found, NOW) == "No event was seen in the last 30 days.\n"
+    assert found == {
+        "resource_name": None,
+        "last_answer_at": None,
+        "last_error": None,
+        "polls": 0,
+        "poll_errors": {},
+        "events": [],
+    }
+
+
+# What happens, and what status says then.
+def nothing(scene: Scene) -> None:
+    scene.clock.advance(3)
+
+
+def coming(scene: Scene) -> None:
+    scene.see(make_event(), on_announced=[DRAIN], lead_time=300)
+    scene.clock.advance(60)
+
+
+def two_events(scene: Scene) -> None:
+    scene.see(make_event(), started(make_event("B2", event_type="Freeze", event_source=None)), retries=1)
+    scene.clock.advance(2)
+
+
+def running(scene: Scene) -> None:
+    scene.see(make_event(), on_announced=[DRAIN, RESTORE], approve="when_ready")
+    scene.run(1, (states.SUCCEEDED, "It ended with status 0."), (states.RUNNING, None))
+
+
+def failed(scene: Scene) -> None:
+    scene.see(make_event(), on_announced=[DRAIN, RESTORE])
+    for _number in range(3):
+        scene.run(1, (states.FAILED, "It ended with status 2."))
+    scene.finish(1, states.FAILED, "Step 1 (playbook drain.yml): It ended with status 2.")
+    scene.clock.advance(120)
+
+
+def waiting_for_others(scene: Scene) -> None:
+    scene.see(make_event(resources=("web-1", "web-2", "db")), approve="when_ready")
+    scene.run(1, (states.SUCCEEDED, "Left to a runbook for the fleet."))
+    scene.finish()
+    scene.approve(states.WAITING, "web-2", "db")
+
+
+def approved(scene: Scene) -> None:
+    scene.see(make_event(), approve="at_once")
+    scene.run(1, (states.SUCCEEDED, "Azure may start the event now."))
+    scene.approve(states.APPROVED)
+    scene.finish()
+    scene.clock.advance(5)
+
+
+def start_unknown(scene: Scene) -> None:
+    scene.see(make_event(not_before=None), on_announced=[DRAIN], lead_time=300)
+
+
+def due_by_now(scene: Scene) -> None:
+    scene.see(make_event(), retries=1)
+    scene.clock.advance(1000)
+
+
+def started_while_it_is_prepared(scene: Scene) -> None:
+    scene.see(make_event(), on_announced=[DRAIN], on_started=[RESTORE])
+    scene.run(1, (states.RUNNING, None))
+    scene.see(started(make_event()))
+    scene.clock.advance(1)
+
+
+def unanswered(scene: Scene) -> None:
+    error = {"reason": "unreachable", "message": "Nothing answers at http://169.254.169.254: " + "x " * 60, "at": 1.0}
+    scene.polls(last_answer_at=NOW.timestamp(), last_error=error)
+    scene.clock.advance(7200)
+
+
+def no_rule(scene: Scene) -> None:
+    scene.see(make_event())
+
+
+def no_vm_named(scene: Scene) -> None:
+    scene.see(make_event(resources=()), on_announced=[DRAIN])
+
+
+def ended_and_restored(scene: Scene) -> None:
+    scene.see(make_event(), on_ended=[RESTORE])
+    scene.see()
+    scene.run(1, (states.SUCCEEDED, "It ended with status 0."))
+    scene.finish()
+
+
+def ended_and_not_restored(scene: Scene) -> None:
+    scene.see(make_event(), on_announced=[DRAIN], lead_time=0, on_ended=[RESTORE])
+    scene.clock.advance(900)
+    scene.see(started(make_event()))
+    scene.see()
+    scene.run(2, (states.FAILED, "It was ended by signal 9."))
+    scene.finish(2, states.FAILED, "Step 1")
+    scene.clock.advance(86400)
+
+
+SITUATIONS = [
+    (nothing, "web-1: no maintenance is announced. Azure answered 3 s ago."),
+    (
+        coming,
+        """\
+        web-1: 1 event. Azure answered 1 min ago.
+
+        Reboot A1 may start in 14 min
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_announced: due in 9 min
+             pending   playbook drain.yml""",
+    ),
+    (
+        two_events,
+        """\
+        web-1: 2 events. Azure answered 2 s ago.
+
+        Reboot A1 may start in 14 min 58 s
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+
+        Freeze B2 started 2 s ago
+          web-1: Host server is undergoing maintenance.
+          rule: Drain before a reboot""",
+    ),
+    (
+        running,
+        """\
+        web-1: 1 event. Azure answered just now.
+
+        Reboot A1 may start in 15 min
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_announced: running
+             succeeded playbook drain.yml
+             running   command /usr/local/bin/restore now
+             pending   approve""",
+    ),
+    (
+        failed,
+        """\
+        web-1: 1 event. Azure answered 2 min ago.
+
+        Reboot A1 may start in 13 min
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          !! response 1, on_announced: failed 2 min ago
+             failed    playbook drain.yml, 3 tries: It ended with status 2.
+             pending   command /usr/local/bin/restore now
+             to try again: azure-maintenance retry 1""",
+    ),
+    (
+        waiting_for_others,
+        """\
+        web-1: 1 event. Azure answered just now.
+
+        Reboot A1 may start in 15 min
+          web-1, web-2, db from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_announced: succeeded just now
+             succeeded approve
+          approval: waits for web-2, db; a runbook for the fleet approves it""",
+    ),
+    (
+        approved,
+        """\
+        web-1: 1 event. Azure answered 5 s ago.
+
+        Reboot A1 may start in 14 min 55 s
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_announced: succeeded 5 s ago
+             succeeded approve
+          approved 5 s ago""",
+    ),
+    (
+        start_unknown,
+        """\
+        web-1: 1 event. Azure answered just now.
+
+        Reboot A1 announced, start unknown
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_announced: waits for a start time that can be read
+             pending   playbook drain.yml""",
+    ),
+    (
+        due_by_now,
+        """\
+        web-1: 1 event. Azure answered 16 min 40 s ago.
+
+        Reboot A1 may start now
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot""",
+    ),
+    (
+        started_while_it_is_prepared,
+        """\
+        web-1: 1 event. Azure answered 1 s ago.
+
+        Reboot A1 started 1 s ago
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_announced: running
+             running   playbook drain.yml
+          response 2, on_started: waits for the response before it
+             pending   command /usr/local/bin/restore now""",
+    ),
+    (
+        unanswered,
+        """\
+        web-1: no maintenance is announced. Azure answered 2 h ago.
+        !! Nothing answers at http://169.254.169.254: x x x x x x x x x x x x x x x x x
+          x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x
+          x x x x""",
+    ),
+    (
+        no_rule,
+        """\
+        web-1: 1 event. Azure answered just now.
+
+        Reboot A1 may start in 15 min
+          web-1 from Platform: Host server is undergoing maintenance.
+          !! No rule matches; nothing is done.""",
+    ),
+    (
+        no_vm_named,
+        """\
+        web-1: 1 event. Azure answered just now.
+
+        Reboot A1 may start in 15 min
+          names no VM from Platform: Host server is undergoing maintenance.
+          !! It names no VM, so whether it concerns this one is unknown; nothing is
+            done.""",
+    ),
+    (ended_and_restored, "web-1: no maintenance is announced. Azure answered just now."),
+    (
+        ended_and_not_restored,
+        """\
+        web-1: no maintenance is announced. Azure answered 1 d 15 min ago.
+
+        Ended, but with a response that failed or is not finished:
+
+        Reboot A1 completed 1 d ago
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_announced: skipped 1 d ago
+             skipped   playbook drain.yml
+             The event started before this was due.
+          !! response 2, on_ended: failed 1 d ago
+             failed    command /usr/local/bin/restore now: It was ended by signal 9.
+             to try again: azure-maintenance retry 2""",
+    ),
+]
+
+
+@pytest.mark.parametrize(("happens", "told"), SITUATIONS, ids=lambda value: getattr(value, "__name__", ""))
+def test_what_status_says(scene, happens, told):
+    happens(scene)
+    assert scene.status == textwrap.dedent(told) + "\n"
+
+
+def test_a_response_that_is_written_down_and_not_yet_begun(scene):
+    """What status may see between two looks of the check."""
+    record_document(
+        scene.state, [make_rule(on_announced=[DRAIN])], make_document(make_event()), scene.clock.now(), "web-1"
+    )
+    assert "response 1, on_announced: due now\n" in scene.status
+
+
+def test_the_name_of_a_rule_keeps_its_capitals_in_a_note(scene):
+    pytest.importorskip("jmespath", reason="not part of a target's Python")
+    scene.see(make_event(), name="Our VMs", match={"query": "abs(event_id)"})
+    assert "!! The query of rule Our VMs failed (" in scene.status
+
+
+def test_history_has_the_newest_first_and_forgets_nothing(scene):
+    scene.see(make_event(), on_ended=[RESTORE])
+    scene.see()
+    scene.run(1, (states.SUCCEEDED, "It ended with status 0."))
+    scene.finish()
+    scene.clock.advance(600)
+    scene.see(make_event("B2"))
+    assert scene.history == textwrap.dedent(
+        """\
+        Reboot B2 may start in 5 min
+          web-1 from Platform: Host server is undergoing maintenance.
+          !! No rule matches; nothing is done.
+
+        Reboot A1 withdrawn 10 min ago
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_ended: succeeded 10 min ago
+             succeeded command /usr/local/bin/restore now
+        """
+    )
+
+
+def test_the_clock_may_have_been_set_back(scene):
+    scene.see(started(make_event()))
+    scene.clock.set_by(-3600)
+    assert "Azure answered just now." in scene.status
+    assert "started just now" in scene.status
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(HOSTILE.format(marker="/tmp/x"), id="hostile"),
+        pytest.param("x" * 500, id="one long word"),
+        pytest.param("é🚧 " * 300, id="beyond ASCII"),
+        pytest.param("\x1b[2J" * 100, id="escapes"),
+        pytest.param("a\u2028b\u202ec\x85d\u200be", id="what steers a terminal without being a control character"),
+        pytest.param(" ", id="a space"),
+    ],
+)
+def test_text_from_outside_can_neither_steer_the_terminal_nor_leave_the_screen(scene, text):
+    scene.name(text)
+    event = make_event(event_id=text, event_type=text, description=text, event_source=text, resources=("web-1", text))
+    scene.see(event, name=text, on_announced=[{"command": [text, text]}])
+    for _number in range(2):
+        scene.run(1, (states.FAILED, "It ended with status 2."))
+    scene.finish(1, states.FAILED, "Step 1")
+    scene.approve(states.WAITING, text)
+    for shown in (scene.status, scene.history):
+        assert "azure-maintenance retry 1\n" in shown
+
+
+def test_a_long_description_is_cut_and_says_so(scene):
+    scene.see(make_event(description="word " * 100))
+    assert "…\n" in scene.status
+
+
+def test_the_report_for_programs(scene):
+    scene.see(make_event(resources=("web-1", "web-2")), on_announced=[DRAIN], lead_time=900, approve="when_ready")
+    scene.run(1, (states.FAILED, "It ended with status 2."))
+    scene.clock.advance(60)
+    scene.run(1, (states.SUCCEEDED, "It ended with status 0."), (states.SUCCEEDED, "Left to a runbook."))
+    scene.finish()
+    scene.approve(states.WAITING, "web-2")
+    now = scene.clock.now()
+    found = report(scene.state, now, scene.state.all_events())
+    (event,) = found["events"]
+    assert event == {
+        **make_event(resources=("web-1", "web-2")).to_dict(NOW + timedelta(seconds=60), "web-1"),
+        "phase": "announced",
+        "outcome": None,
+        "announced_at": "2026-11-21T10:00:00Z",
+        "started_at": None,
+        "ended_at": None,
+        "rule": "Drain before a reboot",
+        "lead_time": 900,
+        "note": None,
+        "approval": "waiting",
+        "approval_rule": "when_ready",
+        "approved_at": None,
+        "waiting_for": ["web-2"],
+        "responses": [
+            {
+                "number": 1,
+                "phase": "announced",
+                "state": "succeeded",
+                "message": None,
+                "created_at": "2026-11-21T10:00:00Z",
+                "finished_at": "2026-11-21T10:01:00Z",
+                "steps": [
+                    {
+                        "step": "playbook drain.yml",
+                        "state": "succeeded",
+                        "tries": 2,
+                        "started_at": "2026-11-21T10:01:00Z",
+                        "finished_at": "2026-11-21T10:01:00Z",
+                        "message": "It ended with status 0.",
+                    },
+                    {
+                        "step": "approve",
+                        "state": "succeeded",
+                        "tries": 1,
+                        "started_at": "2026-11-21T10:01:00Z",
+                        "finished_at": "2026-11-21T10:01:00Z",
+                        "message": "Left to a runbook.",
+                    },
+                ],
+            }
+        ],
+    }
+    assert json.loads(json.dumps(found)) == found

@@ -1,0 +1,520 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Steps as they are run: real programs, a real ansible-playbook, and text from Azure that is data all the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify, steps
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import (
+    Occasion,
+    StepError,
+    run_step,
+    unsafe_yaml,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
+    HOSTILE,
+    NOW,
+    make_event,
+    started,
+)
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+serve = scripted.serve
+
+ANSIBLE_PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+
+
+@pytest.fixture
+def run(folders, clock):
+    """Run a step for an event that was announced, unless told otherwise; limits are for a busy machine."""
+
+    def run(step, event=None, phase="announced", outcome=None, timeout=30, config=None):
+        occasion = Occasion(event or make_event(), phase, outcome, "web-1")
+        return run_step(step, occasion, config or Config(), folders, clock.now(), timeout)
+
+    return run
+
+
+def python(program: str, *arguments: str) -> dict[str, Any]:
+    return {"command": [sys.executable, "-I", "-S", "-c", program, *arguments]}
+
+
+def failure(run: Any, step: dict[str, Any], **options: Any) -> StepError:
+    with pytest.raises(StepError) as caught:
+        run(step, **options)
+    return caught.value
+
+
+class TestCommand:
+    """A program of the user, without a shell."""
+
+    def test_it_gets_the_event_on_stdin_and_in_its_variables(self, run, recorder):
+        event = make_event(resources=("web-1", "web-2"), duration_seconds=9)
+        assert run(recorder.step("one", "two three"), event) == "It ended with status 0."
+        (call,) = recorder.calls
+        assert call.arguments == ["one", "two three"]
+        assert json.loads(call.stdin) == {
+            "maintenance_event": event.to_dict(NOW, "web-1"),
+            "maintenance_phase": "announced",
+            "maintenance_outcome": None,
+            "resource_name": "web-1",
+        }
+        assert call.variables == {
+            "AZURE_EVENT_ID": "A1",
+            "AZURE_EVENT_TYPE": "Reboot",
+            "AZURE_EVENT_STATUS": "Scheduled",
+            "AZURE_EVENT_SOURCE": "Platform",
+            "AZURE_EVENT_DESCRIPTION": "Host server is undergoing maintenance.",
+            "AZURE_EVENT_RESOURCES": "web-1,web-2",
+            "AZURE_EVENT_NOT_BEFORE": "2026-11-21T10:15:00Z",
+            "AZURE_EVENT_DURATION_SECONDS": "9",
+            "AZURE_EVENT_PHASE": "announced",
+            "AZURE_EVENT_OUTCOME": "",
+        }
+
+    def test_what_is_unknown_is_empty(self, run, recorder, monkeypatch):
+        monkeypatch.setenv("AZURE_EVENT_TYPE", "of another event")
+        unknown = make_event(
+            event_type=None,
+            event_status=None,
+            resources=(),
+            not_before=None,
+            not_before_raw=None,
+            description=None,
+            event_source=None,
+        )
+        run(recorder.step(), unknown, phase="ended", outcome="withdrawn")
+        (call,) = recorder.calls
+        given = {name: value for name, value in call.variables.items() if value}
+        assert given == {
+            "AZURE_EVENT_ID": "A1",
+            "AZURE_EVENT_PHASE": "ended",
+            "AZURE_EVENT_OUTCOME": "withdrawn",
+        }
+        assert len(call.variables) == 10
+        assert json.loads(call.stdin)["maintenance_outcome"] == "withdrawn"
+
+    def test_text_from_azure_stays_text(self, run, recorder, tmp_path):
+        marker = tmp_path / "touched"
+        text = HOSTILE.format(marker=marker) + "\0"
+        run(recorder.step(), make_event(event_id=text, description=text, resources=("web-1", text)))
+        (call,) = recorder.calls
+        told = json.loads(call.stdin)["maintenance_event"]
+        assert (told["event_id"], told["description"], told["resources"]) == (text, text, ["web-1", text])
+        # No program can have a NUL in its environment.
+        shown = text.replace("\0", "\ufffd")
+        assert call.variables["AZURE_EVENT_ID"] == shown
+        assert call.variables["AZURE_EVENT_DESCRIPTION"] == shown
+        assert call.variables["AZURE_EVENT_RESOURCES"] == f"web-1,{shown}"
+        assert not marker.exists()
+
+    def test_its_arguments_are_taken_as_they_are(self, run, recorder, tmp_path):
+        marker = tmp_path / "touched"
+        words = ["$AZURE_EVENT_ID", "*", f"$(touch {marker})", "{{ maintenance_event }}", "", "a\nb", "é🚧"]
+        run(recorder.step(*words))
+        assert recorder.calls[0].arguments == words
+        assert not marker.exists()
+
+    def test_a_description_that_no_variable_can_hold_is_cut_there_and_whole_on_stdin(self, run, recorder):
+        run(recorder.step(), make_event(description="🚧" * 250_000))
+        (call,) = recorder.calls
+        assert call.variables["AZURE_EVENT_DESCRIPTION"] == "🚧" * 30_000
+        assert json.loads(call.stdin)["maintenance_event"]["description"] == "🚧" * 250_000
+
+    def test_a_program_that_does_not_read_its_input(self, run):
+        assert run(python("pass"), make_event(description="x" * 500_000)) == "It ended with status 0."
+
+    def test_what_it_prints_goes_to_the_journal(self, run, capfd):
+        run(python("import sys; print('out'); print('err', file=sys.stderr)"))
+        printed = capfd.readouterr()
+        assert sorted(printed.err.split()) == ["err", "out"]
+        assert printed.out == ""
+
+    def test_it_cannot_speak_to_systemd_for_us(self, run, tmp_path, monkeypatch):
+        monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
+        monkeypatch.setenv("KEPT", "yes")
+        run(python("import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))", str(tmp_path / "env")))
+        environment = json.loads((tmp_path / "env").read_text())
+        assert "NOTIFY_SOCKET" not in environment
+        assert environment["KEPT"] == "yes"
+
+    def test_it_fails(self, run):
+        error = failure(run, python("raise SystemExit(7)"))
+        assert (str(error), error.permanent) == ("It ended with status 7.", False)
+
+    def test_a_signal_ends_it(self, run):
+        error = failure(run, python("import os; os.kill(os.getpid(), 9)"))
+        assert (str(error), error.permanent) == ("It was ended by signal 9.", False)
+
+    @pytest.mark.parametrize(
+        ("name", "reason"), [("nosuch", "No such file or directory"), ("plain.txt", "Permission denied")]
+    )
+    def test_a_program_that_cannot_be_started(self, run, tmp_path, name, reason):
+        (tmp_path / "plain.txt").write_text("no program")
+        error = failure(run, {"command": [str(tmp_path / name)]})
+        assert str(error) == f"{tmp_path / name} could not be started: {reason}."
+        assert error.permanent
+
+
+def is_alive(number: int) -> bool:
+    """Tell whether a process runs; one that has ended may still wait for its parent to ask."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+# Writes its number, has a child that does the same, and both wait; in a file to itself, for the tests that stop it.
+FAMILY = """
+import os, signal, sys, time
+folder, what = sys.argv[1:]
+if what == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = os.fork()
+if what == "tidy":
+    def tidy(number, frame):
+        open(os.path.join(folder, "tidied" if child else "child tidied"), "w").close()
+        os._exit(0)
+    signal.signal(signal.SIGTERM, tidy)
+with open(os.path.join(folder, "new-" + str(os.getpid())), "w"):
+    pass
+os.rename(os.path.join(folder, "new-" + str(os.getpid())), os.path.join(folder, "pid-" + str(os.getpid())))
+time.sleep(600)
+"""
+
+
+class TestTimeLimit:
+    """A program that takes too long is ended, with all that it has started."""
+
+    @staticmethod
+    def stop(run: Any, folder: Path, what: str) -> list[int]:
+        """Run the family until its time is up, and return the numbers of its processes."""
+        error = failure(run, python(FAMILY, str(folder), what), timeout=2)
+        assert (str(error), error.permanent) == ("It did not end within 2 seconds and was stopped.", False)
+        numbers = [int(path.name.partition("-")[2]) for path in folder.glob("pid-*")]
+        assert len(numbers) == 2
+        return numbers
+
+    def test_one_that_tidies_up_when_told_to_end(self, run, tmp_path):
+        begun = time.monotonic()
+        numbers = self.stop(run, tmp_path, "tidy")
+        assert time.monotonic() - begun < 2 + steps._GRACE
+        assert {path.name for path in tmp_path.glob("*tidied")} >= {"tidied"}
+        assert not any(map(is_alive, numbers))
+
+    def test_one_that_does_not_listen_is_killed_with_its_children(self, run, tmp_path, monkeypatch):
+        monkeypatch.setattr(steps, "_GRACE", 0.2)
+        numbers = self.stop(run, tmp_path, "deaf")
+        end = time.monotonic() + 10
+        while any(map(is_alive, numbers)):
+            assert time.monotonic() < end, "a process was left behind"
+            time.sleep(0.01)
+
+    def test_one_that_does_not_read_its_input(self, run):
+        step = python("import time; time.sleep(600)")
+        assert "was stopped" in str(failure(run, step, event=make_event(description="x" * 500_000), timeout=0.5))
+
+
+def test_the_program_is_ended_when_the_response_is_told_to_end(run, tmp_path):
+    """As by SIGTERM, which the command line turns into an exception."""
+
+    class ToldToEndError(BaseException):
+        pass
+
+    def stop(_number: int, _frame: Any) -> None:
+        if len(list(tmp_path.glob("pid-*"))) == 2:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise ToldToEndError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    try:
+        with pytest.raises(ToldToEndError):
+            run(python(FAMILY, str(tmp_path), "tidy"), timeout=20)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert (tmp_path / "tidied").exists()
+
+
+# Stands for ansible-playbook where what it is given is looked at, not what it does.
+PLAYBOOK_RUNNER = """#!{python}
+import json, os, stat, sys
+arguments = sys.argv[1:]
+path = arguments[arguments.index("--extra-vars") + 1][1:]
+found = {{
+    "arguments": arguments,
+    "mode": stat.S_IMODE(os.stat(path).st_mode),
+    "variables": open(path).read(),
+    "colour": os.environ.get("ANSIBLE_NOCOLOR"),
+    "stdin": sys.stdin.read(),
+}}
+with open({out!r}, "w") as file:
+    json.dump(found, file)
+sys.exit({status})
+"""
+
+
+class TestPlaybook:
+    """How ansible-playbook is called."""
+
+    @pytest.fixture
+    def runner(self, tmp_path):
+        def make(status=0):
+            path = tmp_path / "ansible-playbook"
+            path.write_text(PLAYBOOK_RUNNER.format(python=sys.executable, out=str(tmp_path / "out"), status=status))
+            path.chmod(0o755)
+            return Config(ansible_playbook=str(path))
+
+        return make
+
+    @pytest.fixture(autouse=True)
+    def _playbook(self, folders):
+        Path(folders.playbooks, "drain.yml").touch()
+
+    def test_it_is_run_on_this_vm_with_the_variables_in_a_file(self, run, runner, folders, tmp_path):
+        event = make_event(description="Host server is under maintenance; {{ x }}")
+        assert run({"playbook": "drain.yml"}, event, config=runner()) == "It ended with status 0."
+        found = json.loads((tmp_path / "out").read_text())
+        path = found["arguments"][5][1:]
+        assert found["arguments"] == [
+            *("--inventory", "localhost,", "--connection", "local"),
+            *("--extra-vars", f"@{path}", f"{folders.playbooks}/drain.yml"),
+        ]
+        assert os.path.dirname(path) == folders.run
+        assert found["mode"] == stat.S_IRUSR | stat.S_IWUSR
+        assert found["colour"] == "1"
+        assert found["stdin"] == ""
+        assert '"event_id": "A1"' in found["variables"]
+        assert '"description": !unsafe "Host server is under maintenance; {{ x }}"' in found["variables"]
+        assert not os.path.exists(path)
+
+    def test_an_absolute_path_is_taken_as_it_is(self, run, runner, tmp_path):
+        (tmp_path / "other.yml").touch()
+        run({"playbook": str(tmp_path / "other.yml")}, config=runner())
+        assert json.loads((tmp_path / "out").read_text())["arguments"][-1] == str(tmp_path / "other.yml")
+
+    def test_it_fails_and_its_variables_are_removed(self, run, runner, folders):
+        error = failure(run, {"playbook": "drain.yml"}, config=runner(status=2))
+        assert (str(error), error.permanent) == ("It ended with status 2.", False)
+        assert os.listdir(folders.run) == []
+
+    def test_a_playbook_that_is_not_there(self, run, runner, folders):
+        error = failure(run, {"playbook": "nosuch.yml"}, config=runner())
+        assert str(error) == f"There is no playbook {folders.playbooks}/nosuch.yml."
+        assert error.permanent
+
+    @pytest.mark.parametrize("given", [None, "/nosuch/ansible-playbook"])
+    def test_without_ansible_playbook(self, run, monkeypatch, tmp_path, given):
+        monkeypatch.setenv("PATH", str(tmp_path))
+        error = failure(run, {"playbook": "drain.yml"}, config=Config(ansible_playbook=given))
+        assert str(error).startswith(f"{given or 'ansible-playbook'} was not found. Install ansible-core")
+        assert error.permanent
+
+    def test_without_a_given_path_it_is_looked_for(self, run, runner, monkeypatch, tmp_path):
+        runner()
+        monkeypatch.setenv("PATH", str(tmp_path))
+        run({"playbook": "drain.yml"})
+        assert (tmp_path / "out").exists()
+
+
+PLAYBOOK = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Write down what came
+      ansible.builtin.copy:
+        content: >-
+          {{ {'event': maintenance_event, 'phase': maintenance_phase, 'outcome': maintenance_outcome} | to_json }}
+        dest: OUT
+        mode: "0600"
+    - name: Use the text in a task of its own
+      ansible.builtin.debug:
+        msg: "{{ maintenance_event.description }} {{ maintenance_event.resources | join(' ') }}"
+"""
+
+
+# What YAML takes for a number, a date, true, null or a merge where it is not quoted
+LIKE_SOMETHING_ELSE = (
+    *(
+        "",
+        "~",
+        "null",
+        "yes",
+        "No",
+        "on",
+        "true",
+        "yes\n",
+        "<<",
+        "=",
+        "12",
+        "-1",
+        "0x1f",
+        "0b1",
+        "017",
+        "1_000",
+        "1:30",
+    ),
+    *(
+        "1.5",
+        ".5",
+        "1e3",
+        "1.0e+3",
+        ".inf",
+        "-.inf",
+        ".nan",
+        "2026-11-21",
+        "2026-11-21T10:15:00Z",
+        "2026-11-21 10:15:00.5",
+    ),
+)
+
+
+@pytest.mark.skipif(not ANSIBLE_PLAYBOOK.exists(), reason="a target's Python has no ansible-core")
+def test_text_from_azure_stays_text_in_a_real_playbook(run, folders, tmp_path, monkeypatch):
+    marker, out = tmp_path / "touched", tmp_path / "out"
+    text = HOSTILE.format(marker=marker) + "\0"
+    event = make_event(
+        event_id=text, event_type="1e3", description=text, resources=("web-1", text, *LIKE_SOMETHING_ELSE)
+    )
+    Path(folders.playbooks, "drain.yml").write_text(PLAYBOOK.replace("OUT", str(out)))
+    monkeypatch.setenv("ANSIBLE_HOME", str(tmp_path / "ansible"))
+    monkeypatch.setenv("ANSIBLE_PYTHON_INTERPRETER", sys.executable)
+    config = Config(ansible_playbook=str(ANSIBLE_PLAYBOOK))
+    run({"playbook": "drain.yml"}, event, phase="ended", outcome="completed", timeout=120, config=config)
+    assert json.loads(out.read_text("utf-8")) == {
+        "event": event.to_dict(NOW, "web-1"),
+        "phase": "ended",
+        "outcome": "completed",
+    }
+    assert not marker.exists()
+
+
+def test_every_character_reaches_yaml_as_it_is():
+    yaml = pytest.importorskip("yaml")
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    class Unsafe(str):
+        pass
+
+    Loader.add_constructor("!unsafe", lambda loader, node: Unsafe(loader.construct_scalar(node)))
+    numbers = [
+        *range(0x3000),
+        *range(0xD7F0, 0xD800),
+        *range(0xE000, 0xE010),
+        *range(0xFE00, 0x10010),
+        0x1F6A7,
+        0x10FFFF,
+    ]
+    text = "".join(map(chr, numbers))
+    plain = list(LIKE_SOMETHING_ELSE)
+    value = {"a": text, "b": ["& x", "", None, True, 5, -1.5, {"c": "{{ d }}"}], "e": {}, "f": [], "g": plain}
+    written = unsafe_yaml(value)
+    assert written.isascii()
+    assert written.isprintable()
+    read = yaml.load(written, Loader)
+    assert read == value
+    marked = [read["a"], read["b"][0], read["b"][6]["c"]]
+    assert [type(each) for each in marked] == [Unsafe] * 3
+
+
+class TestMessages:
+    """Steps that tell another system, as far as they are this file's business."""
+
+    STEPS = (
+        (
+            {"webhook": "http://127.0.0.1:1/x", "ca_file": "/ca", "hmac_file": "/hmac", "token_file": "/token"},
+            "webhook",
+        ),
+        ({"awx_callback": "http://127.0.0.1:1/x", "key_file": "/key", "ca_file": "/ca"}, "awx_callback"),
+        ({"awx_job": "http://127.0.0.1:1", "template": "A++B", "token_file": "/token"}, "awx_job"),
+    )
+
+    @pytest.fixture
+    def told(self, monkeypatch):
+        """What each kind of message was called with."""
+        calls = []
+
+        def record(name):
+            def call(*arguments, **options):
+                calls.append((name, arguments, options))
+                return f"{name} told."
+
+            return call
+
+        for _step, name in self.STEPS:
+            monkeypatch.setattr(notify, name, record(name))
+        return calls
+
+    def test_each_gets_what_its_step_says(self, run, told):
+        for step, name in self.STEPS:
+            assert run(step) == f"{name} told."
+        variables = {
+            "maintenance_event": make_event().to_dict(NOW, "web-1"),
+            "maintenance_phase": "announced",
+            "maintenance_outcome": None,
+        }
+        payload = {**variables, "resource_name": "web-1"}
+        assert told == [
+            (
+                "webhook",
+                ("http://127.0.0.1:1/x", payload, 30),
+                {"ca_file": "/ca", "hmac_file": "/hmac", "token_file": "/token"},
+            ),
+            ("awx_callback", ("http://127.0.0.1:1/x", variables, 30), {"key_file": "/key", "ca_file": "/ca"}),
+            ("awx_job", ("http://127.0.0.1:1", "A++B", variables, 30), {"token_file": "/token"}),
+        ]
+
+    @pytest.mark.parametrize(
+        ("event", "phase", "seconds"),
+        [
+            (make_event(), "announced", 600),
+            (make_event(not_before=NOW + timedelta(seconds=30)), "announced", 30),
+            (make_event(not_before=NOW + timedelta(seconds=2)), "announced", 5),
+            (make_event(not_before=NOW - timedelta(seconds=2)), "announced", 5),
+            (make_event(not_before=None), "announced", 600),
+            (started(make_event()), "started", 600),
+            (make_event(not_before=NOW), "ended", 600),
+        ],
+    )
+    def test_a_preparation_is_told_within_the_notice_that_is_left(self, run, told, event, phase, seconds):
+        run(self.STEPS[0][0], event, phase=phase, timeout=600)
+        assert told[0][1][2] == seconds
+
+    @pytest.mark.parametrize("permanent", [True, False])
+    def test_one_that_fails(self, run, monkeypatch, permanent):
+        def fail(*_arguments, **_options):
+            raise notify.NotifyError("It said no.", permanent)
+
+        monkeypatch.setattr(notify, "webhook", fail)
+        error = failure(run, self.STEPS[0][0])
+        assert (str(error), error.permanent) == ("It said no.", permanent)
+
+    def test_a_webhook_gets_text_from_azure_as_text(self, run, serve, tmp_path):
+        pytest.importorskip("requests", reason="not part of a target's Python")
+        marker = tmp_path / "touched"
+        text = HOSTILE.format(marker=marker) + "\0"
+        server = serve((204, b""))
+        run({"webhook": f"{server.endpoint}/hook"}, make_event(description=text))
+        (request,) = server.requests
+        assert (request.method, request.target) == ("POST", "/hook")
+        assert json.loads(request.body)["maintenance_event"]["description"] == text
+        assert not marker.exists()
