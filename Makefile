@@ -10,13 +10,14 @@ TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
 CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo test lint gate bench clean
+.PHONY: help demo test lint gate lab bench clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
 	@echo 'make test             run every gate: lint, unit, integration and end-to-end tests'
 	@echo 'make lint             run the gates that only read'
 	@echo 'make gate GATE=NAME   run one gate, or several; without GATE: list them'
+	@echo 'make lab              prepare the VMs on which make test runs the checker; needs Debian and root'
 	@echo 'make bench            measure what DESIGN promises'
 	@echo 'make clean            remove .venv/ and build/'
 
@@ -30,11 +31,16 @@ test lint:
 gate:
 	@"$(PYTHON)" .ci/gates.py $(GATE)
 
+lab:
+	@"$(PYTHON)" .ci/lab.py
+
 bench: tree
 	@cd $(TREE) && status=0 && for benchmark in tests/benchmarks/[!_]*.py; do \
 		$(CORE) python "$$benchmark" || status=1; done; exit $$status
 
+# The image stays, because the other checkouts on this machine use it too.
 clean:
+	@"$(PYTHON)" .ci/lab.py --remove
 	rm -rf .venv build .ci/__pycache__ .ansible .mypy_cache .pytest_cache .ruff_cache
 
 # The copy of the collection that Ansible finds, and the ansible-core that reads it

@@ -10,6 +10,7 @@ the gate fails; of a gate that passes only the lines are shown that say what was
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import lab
 from tree import COLLECTIONS, make_tree
 from venvs import LOGS, ROOT, VENVS, clean_environment, find_python, make_venv
 
@@ -26,15 +28,21 @@ HOME = ROOT / "build" / "home"
 PYTHONS = ROOT / "build" / "pythons"
 ARTIFACTS = ROOT / "build" / "artifacts"
 # Two runs of ansible-test at once get into each other's way, and it writes into the tree while others may read it.
-# So its gates run one after the other, in a tree of their own, beside all other gates.
+# So its gates run one after the other, in a tree of their own, beside all other gates. Molecule, which mostly waits,
+# has a tree and a lane of its own too.
 ANSIBLE_TEST_COLLECTIONS = ROOT / "build" / "ansible-test"
+LANES = {"ansible-test": ANSIBLE_TEST_COLLECTIONS, "molecule": lab.COLLECTIONS}
+# Set where a lab that does not stand is a failure
+LAB_REQUIRED = "LAB_REQUIRED"
 
-LEFT_OUT = re.compile(r"SKIPPED |WARNING: Skipping ")
+LEFT_OUT = re.compile(r"SKIPPED |WARNING: Skipping |WARNING .*Missing playbook")
 SHOWN = re.compile(
     r"=+ .*\d (passed|failed|skipped|errors?)\b.* =+$"
     r"|SKIPPED "
     r"|Running \S+ integration test role$"
     r"|WARNING: (?!Using locale|Reviewing previous|Location |Retrying )"
+    r"|WARNING .*Missing playbook"
+    r"|\S+ +: actions="
 )
 # What of a failed gate is said again beside its name: a build server may show no more than the surroundings of that.
 REASON = re.compile(r"(fatal|failed): \[|E   |FAILED |ERROR")
@@ -97,6 +105,7 @@ def every_gate(tree: Path) -> dict[str, list[Gate]]:
     test += [
         Gate("end-to-end-2.19", ["core-2.19"], [[*pytest, "tests/end_to_end"]]),
         Gate("end-to-end-2.16", ["core-2.16"], [[*pytest, "tests/end_to_end"]]),
+        Gate("molecule", ["molecule"], [["molecule", "test", "--all"]]),
     ]
     return {"lint": lint, "test": test}
 
@@ -142,11 +151,22 @@ def environment(folders: list[Path], collections: Path) -> dict[str, str]:
     env["PATH"] = ":".join([*map(str, folders), str(PYTHONS), *rest])
     env["HOME"] = str(HOME)
     env["LC_ALL"] = "C.UTF-8"
+    env["NO_COLOR"] = "1"
     env["ANSIBLE_COLLECTIONS_PATH"] = str(collections)
+    env["CONTAINERS_CONF"] = str(lab.CONTAINERS_CONF)
     # Where nothing listens: a forgotten endpoint must not reach 169.254.169.254, a real service on some networks.
     env["AZURE_IMDS_ENDPOINT"] = "http://127.0.0.1:9"
     env.setdefault("AZURE_MAINTENANCE_SAMPLES", str(ROOT.parent / "shared" / "samples"))
     return env
+
+
+def why_no_lab() -> str:
+    """Return why the VM lab does not stand, or nothing where it does."""
+    try:
+        lab.check()
+    except lab.CannotRun as problem:
+        return str(problem)
+    return ""
 
 
 def run(gate: Gate, tree: Path, env: dict[str, str]) -> tuple[bool, str]:
@@ -164,7 +184,7 @@ def main() -> int:
     if re.search(r"\s", str(ROOT)):
         sys.exit(f"ansible-test cannot work below a folder with a space in its name: {ROOT}")
     LOGS.mkdir(parents=True, exist_ok=True)
-    trees = {collections: make_tree(collections) for collections in (COLLECTIONS, ANSIBLE_TEST_COLLECTIONS)}
+    trees = {COLLECTIONS: make_tree(COLLECTIONS)}
     groups = every_gate(trees[COLLECTIONS])
     groups["test"] = groups["lint"] + groups["test"]
     known = {gate.name: gate for gate in groups["test"]}
@@ -173,21 +193,35 @@ def main() -> int:
         sys.exit(f"No such gate: {' '.join(unknown)}\nThere are: {' '.join([*groups, *known])}")
     gates = [gate for name in sys.argv[1:] for gate in (groups.get(name) or [known[name]])]
 
+    results: list[tuple[str, bool, float]] = []
+    left_out: list[str] = []
+    problem = why_no_lab() if known["molecule"] in gates else ""
+    if problem:
+        gates.remove(known["molecule"])
+        if os.environ.get(LAB_REQUIRED):
+            print(f"molecule\n    FAILED: {problem}", flush=True)
+            results.append(("molecule", False, 0.0))
+        else:
+            left_out.append(f"molecule: {problem}")
+
     wanted = [name for name in VENVS if any(name in gate.venvs for gate in gates)]
     with ThreadPoolExecutor(2) as pool:
         programs = dict(zip(wanted, pool.map(make_venv, wanted)))
-    prepare_home(next(filter(None, programs.values())))
+    some = next(filter(None, programs.values()), None)
+    if some:
+        prepare_home(some)
     prepare_pythons()
 
-    results: list[tuple[str, bool, float]] = []
-    left_out: list[str] = []
-    lanes: dict[Path, list[Gate]] = {collections: [] for collections in trees}
+    lanes: dict[Path, list[Gate]] = {}
     for gate in gates:
         missing = [f"no Python {' or '.join(VENVS[name][1])} was found" for name in gate.venvs if not programs[name]]
         if missing:
             left_out.append(f"{gate.name}: {', '.join(missing)}")
         else:
-            lanes[ANSIBLE_TEST_COLLECTIONS if gate.commands[0][0] == "ansible-test" else COLLECTIONS].append(gate)
+            lanes.setdefault(LANES.get(gate.commands[0][0], COLLECTIONS), []).append(gate)
+    for collections in lanes:
+        if collections not in trees:
+            trees[collections] = make_tree(collections)
 
     def run_lane(collections: Path) -> None:
         for gate in lanes[collections]:
@@ -204,7 +238,7 @@ def main() -> int:
             results.append((gate.name, passed, seconds))
             left_out.extend(f"{gate.name}: {line}" for line in shown if LEFT_OUT.match(line))
 
-    with ThreadPoolExecutor(len(lanes)) as pool:
+    with ThreadPoolExecutor(max(1, len(lanes))) as pool:
         list(pool.map(run_lane, lanes))
 
     print("\nSummary")
