@@ -13,6 +13,7 @@ from typing import Callable
 from urllib.parse import quote
 
 _NAME = "state.db"
+_SMALLEST_PAGE = 512
 _MIGRATIONS = (
     """
     CREATE TABLE event (
@@ -153,14 +154,22 @@ def _open_sound(path: str, warn: Callable[[str], None]) -> sqlite3.Connection:
 
 
 def _open(path: str) -> sqlite3.Connection:
+    if os.path.getsize(path) < _SMALLEST_PAGE:
+        # SQLite takes so short a file for an empty one, and would begin it anew.
+        raise sqlite3.DatabaseError("file is cut short")
+    try:
+        return _connect(path)
+    except sqlite3.OperationalError as error:
+        # With other numbers in its header SQLite takes a sound file for a read-only one, and the disk would be blamed.
+        # Nobody reads the file without SQLite before that: closing it would give up the locks of this process.
+        if cannot_be_written(error) and not _has_sound_header(path):
+            raise sqlite3.DatabaseError("file is damaged") from error
+        raise
+
+
+def _has_sound_header(path: str) -> bool:
     with open(path, "rb") as file:
-        header = file.read(20)
-    if not header:
-        raise sqlite3.DatabaseError("file is empty")
-    # With any other numbers there SQLite takes the file for a read-only one, and the disk would be blamed.
-    if header[18:] not in (b"\1\1", b"\2\2"):
-        raise sqlite3.DatabaseError("file is damaged")
-    return _connect(path)
+        return file.read(20)[18:] in (b"\1\1", b"\2\2")
 
 
 def _connect(path: str) -> sqlite3.Connection:

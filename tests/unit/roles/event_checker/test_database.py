@@ -10,6 +10,8 @@ import random
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -137,6 +139,29 @@ def offsets(size, step):
     """Every page border with its neighbours, and many places in between."""
     borders = [border + near for border in range(0, size + 1, PAGE) for near in (-1, 0, 1)]
     return sorted({at for at in [*borders, *range(0, size, step)] if 0 <= at < size})
+
+
+def test_opening_it_a_second_time_does_not_give_up_the_locks_of_the_first(original, tmp_path):
+    """A process that opens and closes the file itself loses all its locks on it, and with them its log to others."""
+    place = Place(tmp_path / "place", original)
+    with closing(place.open()) as state:
+        place.open().close()
+        subprocess.run([sys.executable, "-c", LAST_ONE_OUT, str(place.path)], check=True)
+        assert Path(f"{place.path}-wal").exists()
+        with state.transaction():
+            state.set_facts({"written": "after the other had gone"})
+        with closing(place.open()) as other:
+            assert other.facts()["written"] == "after the other had gone"
+    assert place.messages == []
+
+
+# Takes the log away with it if it believes that nobody else has the file open
+LAST_ONE_OUT = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("SELECT COUNT(*) FROM event").fetchone()
+connection.close()
+"""
 
 
 def test_a_file_truncated_at_any_byte(original, tmp_path):
