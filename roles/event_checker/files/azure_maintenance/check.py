@@ -66,16 +66,22 @@ class Checker:
         self._complaints: set[str] = set()
 
     def run(self, once: bool) -> bool:
-        """Poll until the next firing of the timer is due, and tell whether the last poll was answered."""
+        """Poll until the next check is due, and tell whether the last poll was answered."""
         begun = time.monotonic()
         self._guarded(self._forget)
         while True:
             poll_begun = time.monotonic()
             pause = self._round()
             following = poll_begun + pause
-            if once or following - begun > self._config.timer_interval - self._config.poll_interval / 2:
+            end = begun + self._config.timer_interval
+            last = following > end - self._config.poll_interval / 2
+            if last:
+                # The next check begins a poll interval after this one: not while Azure has asked for quiet.
+                following = min(following, end) - self._config.poll_interval
+            if not once:
+                time.sleep(max(0.0, following - time.monotonic()))
+            if once or last:
                 break
-            time.sleep(max(0.0, following - time.monotonic()))
         self._guarded(self._remember_polls)
         self._guarded(lambda: self._publish(force=True))
         self._state.close()

@@ -94,6 +94,17 @@ class Shell:
             state.close()
 
     @property
+    def polled(self) -> bool:
+        """Whether Azure has answered."""
+        if not Path(self.folders.state, "state.db").exists():
+            return False
+        state = open_state(self.folders)
+        try:
+            return "polls" in state.facts()
+        finally:
+            state.close()
+
+    @property
     def units(self) -> list[str]:
         """How systemctl was called."""
         return self._units.read_text().splitlines() if self._units.exists() else []
@@ -348,6 +359,20 @@ class TestRespond:
         assert shell.response.state == "running"
         assert [step.state for step in shell.steps] == ["running", "pending"]
         assert [step.failures for step in shell.steps] == [0, 0]
+
+
+def test_sigterm_ends_a_check_in_peace(shell, simulator):
+    """Nothing failed when the timer or the role stops it, and systemd is not to say so."""
+    azure = simulator("--vms", "web-1")
+    shell.configure(endpoint=azure.endpoint("web-1"))
+    process = start(shell.folders, "check")
+    end = time.monotonic() + 30
+    while not shell.polled:
+        assert time.monotonic() < end, process.communicate()
+        time.sleep(0.01)
+    process.terminate()
+    assert process.communicate(timeout=30)[1] == "Stopped.\n"
+    assert process.returncode == 0
 
 
 class TestRetry:

@@ -123,6 +123,7 @@ def test_every_unit_that_is_removed_is_laid(name):
 
 
 CHECK = """
+Type=exec
 ExecStart={{ __event_checker_command }} check
 StartLimitIntervalSec=0
 LogLevelMax=notice
@@ -155,7 +156,7 @@ RuntimeDirectoryPreserve=yes
 """
 TIMER = """
 OnActiveSec=0
-OnUnitActiveSec={{ event_checker_timer_interval | float }}s
+OnUnitInactiveSec={{ [event_checker_poll_interval | float, event_checker_timer_interval | float] | min }}s
 AccuracySec=100ms
 WantedBy=timers.target
 """

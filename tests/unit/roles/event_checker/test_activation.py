@@ -1,0 +1,72 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When one activation of the check polls, and when it ends; the next one begins a poll interval later."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+    parse_config,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as loopback
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import open_state
+
+serve = loopback.serve
+
+FINE = b'{"DocumentIncarnation": 1, "Events": []}'
+BUSY = (503, b"busy")
+
+
+def busy(seconds):
+    return (429, b"slow down", {"Retry-After": str(seconds)})
+
+
+@pytest.mark.parametrize(
+    ("poll_interval", "timer_interval", "once", "answers", "polls", "end"),
+    [
+        pytest.param(1, 4, False, [FINE] * 4, [0, 1, 2, 3], 3, id="until the next check is due"),
+        pytest.param(0.5, 2, False, [FINE] * 4, [0, 0.5, 1, 1.5], 1.5, id="twice a second"),
+        pytest.param(1.5, 4, False, [FINE] * 3, [0, 1.5, 3], 3, id="intervals that do not fit"),
+        pytest.param(4, 4, False, [FINE], [0], 0, id="one shot"),
+        pytest.param(1, 4, True, [FINE], [0], 0, id="once"),
+        pytest.param(1, 4, True, [busy(30)], [0], 0, id="once, and Azure asks for quiet"),
+        pytest.param(1, 20, False, [BUSY] * 6, [0, 1, 3, 7, 12, 17], 19, id="longer while Azure fails"),
+        pytest.param(1, 60, False, [busy(50), *[FINE] * 10], [0, *range(50, 60)], 59, id="quiet that ends in time"),
+        pytest.param(1, 10, False, [FINE, FINE, busy(8)], [0, 1, 2], 9, id="quiet that ends with the activation"),
+        pytest.param(1, 10, False, [FINE, FINE, busy(300)], [0, 1, 2], 9, id="quiet beyond the activation"),
+    ],
+)
+def test_the_polls_of_an_activation(
+    serve, folders, clock, monkeypatch, poll_interval, timer_interval, once, answers, polls, end
+):
+    seconds = [0.0]
+    polled = []
+
+    def sleep(pause):
+        assert pause >= 0
+        seconds[0] += pause
+
+    def get_document(client, deadline):
+        polled.append(seconds[0])
+        return ask(client, deadline)
+
+    ask = check.ImdsClient.get_document
+    monkeypatch.setattr(check, "time", SimpleNamespace(monotonic=lambda: seconds[0], sleep=sleep))
+    monkeypatch.setattr(check.ImdsClient, "get_document", get_document)
+    server = serve(*[answer if isinstance(answer, tuple) else (200, answer) for answer in answers])
+    config = parse_config(
+        {
+            "endpoint": server.endpoint,
+            "resource_name": "web-1",
+            "poll_interval": poll_interval,
+            "timer_interval": timer_interval,
+        }
+    )
+    checker = check.Checker(config, folders, clock, lambda _unwritable: open_state(folders), pytest.fail)
+    checker.run(once)
+    assert polled == polls
+    assert seconds[0] == end
