@@ -175,13 +175,20 @@ class Checker:
             self._guarded(self._remember_polls)
 
     def _known_name(self) -> str | None:
-        """Return the name that Azure gave in this boot: a disk that was copied to another VM knows the wrong one."""
         known = self._state.facts().get("resource_name", {})
-        return known["name"] if known.get("boot_id") == self._clock.now().boot_id else None
+        return known["name"] if known == {"name": known.get("name"), **self._origin_of_name()} else None
+
+    def _origin_of_name(self) -> dict[str, str | None]:
+        """Return what a name holds for: it is another on another VM with a copy of this disk, or from a simulator."""
+        return {
+            "boot_id": self._clock.now().boot_id,
+            "endpoint": self._config.endpoint,
+            "configured": self._config.resource_name,
+        }
 
     def _remember_name(self) -> None:
         with self._state.transaction():
-            self._state.set_facts({"resource_name": {"name": self._name, "boot_id": self._clock.now().boot_id}})
+            self._state.set_facts({"resource_name": {"name": self._name, **self._origin_of_name()}})
 
     def _remember_polls(self) -> None:
         with self._state.transaction():

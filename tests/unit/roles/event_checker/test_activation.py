@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -70,3 +71,40 @@ def test_the_polls_of_an_activation(
     checker.run(once)
     assert polled == polls
     assert seconds[0] == end
+
+
+class TestTheNameOfThisVm:
+    """A name that does not hold any more would turn the events of this VM into those of another."""
+
+    @pytest.fixture
+    def asked(self, simulator, folders, clock):
+        """Check once, and tell by which name, and whether IMDS was asked for it."""
+
+        def check_once(azure, vm, **config):
+            azure.control("DELETE", "/simulator/journal")
+            settings = parse_config({"endpoint": azure.endpoint(vm), "rules": [], **config})
+            checker = check.Checker(settings, folders, clock, lambda _unwritable: open_state(folders), pytest.fail)
+            assert checker.run(once=True)
+            requests = azure.control("GET", "/simulator/journal")["requests"]
+            with closing(open_state(folders)) as state:
+                name = state.facts()["resource_name"]["name"]
+            return name, any("/instance" in request["path"] for request in requests)
+
+        return check_once
+
+    def test_is_asked_for_once_a_boot(self, simulator, asked, clock):
+        azure = simulator("--vms", "web-1")
+        assert asked(azure, "web-1") == ("web-1", True)
+        assert asked(azure, "web-1") == ("web-1", False)
+        clock.reboot()
+        assert asked(azure, "web-1") == ("web-1", True)
+
+    def test_is_not_the_one_that_was_configured_before(self, simulator, asked):
+        azure = simulator("--vms", "web-1")
+        assert asked(azure, "web-1", resource_name="other") == ("other", False)
+        assert asked(azure, "web-1") == ("web-1", True)
+
+    def test_is_not_the_one_of_a_rehearsal(self, simulator, asked):
+        azure = simulator("--vms", "web-1,rehearsed")
+        assert asked(azure, "rehearsed") == ("rehearsed", True)
+        assert asked(azure, "web-1") == ("web-1", True)
