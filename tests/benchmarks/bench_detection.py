@@ -81,6 +81,7 @@ def play(file: str, env: dict[str, str]) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        check=False,
     )
     if ended.returncode:
         sys.exit(f"{ended.stdout}\nbench_detection: {file} failed.")
@@ -89,7 +90,7 @@ def play(file: str, env: dict[str, str]) -> str:
 
 def main() -> int:
     print("\nFrom an event's appearing to the start of its response unit")
-    standing = subprocess.run([sys.executable, str(COLLECTION / ".ci" / "lab.py"), "--check"])
+    standing = subprocess.run([sys.executable, str(COLLECTION / ".ci" / "lab.py"), "--check"], check=False)
     if standing.returncode:
         print("  not measured: there is no VM lab")
         return 0

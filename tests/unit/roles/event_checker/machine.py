@@ -132,7 +132,7 @@ class Machine:
 
     def check_until_quiet(self):
         """Poll until no response is left to run."""
-        for _ in range(10):
+        for _number in range(10):
             self.check()
             if not any(response["state"] in ("due", "running") for response in self.responses()):
                 return

@@ -266,7 +266,7 @@ def test_an_older_version_is_migrated_and_loses_nothing(original, tmp_path, monk
     with closing(place.open()) as state:
         before = state.all_events()
     monkeypatch.setattr(database, "_MIGRATIONS", (*database._MIGRATIONS, LATER))
-    for _ in range(2):
+    for _number in range(2):
         with closing(place.open()) as state:
             assert state.all_events() == before
     use(place.open())

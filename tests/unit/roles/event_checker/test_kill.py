@@ -9,6 +9,7 @@ stands still unless it is moved.
 
 from __future__ import annotations
 
+import importlib
 import json
 import mmap
 import os
@@ -21,12 +22,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (  # noqa: F401
-    check,
-    command_line,
-    notify,
-    respond,
-)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import command_line
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.host import Folders
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
     FAILED,
@@ -36,7 +32,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import folder_in_memory
 
-# Imported above although they are not named here: what is there already need not be read again in every process.
+# What is there already need not be read again in every process.
+for _module in ("check", "notify", "respond"):
+    importlib.import_module(f"{command_line.__package__}.{_module}")
+
 LABELS = ["first", "flaky", "note", "restore"]
 
 
@@ -165,7 +164,7 @@ class Life:
 
     def live(self):
         """Fire the timer again and again, as Azure goes on, until all is over."""
-        for _ in range(40):
+        for _number in range(40):
             self.units.write_text("")
             self.command("check", "--once")
             for number in dict.fromkeys(self.units.read_text().split()):

@@ -401,7 +401,7 @@ class World(RuleBasedStateMachine):
     def come_to_rest(self):
         """Let everything that is under way come to its end, and hold all that was recorded against the model."""
         self.run_waiting()
-        for _ in range(4):
+        for _number in range(4):
             self.poll()
         self.no_mistake_was_made()
         with closing(self.open()) as state:

@@ -145,7 +145,7 @@ def test_s2_of_two_events_only_the_due_one_is_acted_on(azure, vm):
 
 def test_s3_a_started_event_is_neither_approved_nor_answered_twice(azure, vm):
     event = azure.announce(event_status="Started")
-    for _ in range(3):
+    for _number in range(3):
         vm.check()
     assert azure.approved == []
     assert vm.ran == [f"note started {event}"]
@@ -216,7 +216,7 @@ def test_s5_a_reboot_in_the_middle_of_the_preparation_that_ends_the_event(azure,
     vm.boot()
     vm.release()
     azure.advance(300)
-    for _ in range(3):
+    for _number in range(3):
         vm.check()
     # What was to be prepared for is over, so it is put back into service and not prepared again.
     assert vm.ran == [f"prepare announced {event}", f"restore ended {event} completed"]
@@ -496,7 +496,7 @@ def test_two_checks_at_once(azure, vm):
 
 def test_many_checks_begun_at_one_moment(azure, vm):
     event = azure.announce()
-    for process in [vm.start("check", "--once") for _ in range(6)]:
+    for process in [vm.start("check", "--once") for _number in range(6)]:
         assert process.wait(60) == 0
     vm.wait(lambda: not vm.active_units(), "the responses do not end")
     vm.check_until_quiet()
