@@ -209,8 +209,10 @@ class ImdsClient:
         seconds = min(self._connect_timeout, deadline.remaining())
         if seconds <= 0:
             raise NoAnswerError(f"No time was left to ask {self.endpoint}. Raise timeout.")
+        # As text it would be taken for an international name, whose tables take time and memory to load.
+        address: Any = (self._host.encode("ascii"), self._port)
         try:
-            sock = socket.create_connection((self._host, self._port), timeout=seconds)
+            sock = socket.create_connection(address, timeout=seconds)
         except OSError as error:
             raise UnreachableError(
                 f"Nothing answers at {self.endpoint} ({error}). This machine is no Azure VM, a firewall or a missing "
@@ -336,10 +338,11 @@ def _split_endpoint(endpoint: str) -> tuple[str, int, str]:
     try:
         parts = urlsplit(endpoint)
         host, port = parts.hostname or "", 80 if parts.port is None else parts.port
-        # Fails for an empty or overlong label, which a look-up would stumble over.
-        host.encode("idna")
     except ValueError:
         host, port, parts = "", 0, urlsplit("")
+    # A look-up would stumble over an empty or overlong label.
+    if not all(0 < len(label) < 64 for label in host[: -1 if host.endswith(".") else None].split(".")):
+        host = ""
     # Printable ASCII, but no '#' and no '?'.
     plain = re.fullmatch(r'[!"$->@-~]+', endpoint) and "@" not in parts.netloc
     if parts.scheme != "http" or not host or not port or not plain:

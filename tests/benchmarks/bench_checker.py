@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -66,12 +67,21 @@ def lay_program(root: Path, endpoint: str) -> list[str]:
     config = root / "config.json"
     config.write_text(json.dumps({"endpoint": endpoint, "timer_interval": SECONDS, "rules": rules}))
     launcher = root / "azure-maintenance"
-    text = LAUNCHER.read_text().replace("{{ __event_checker_library }}", str(library))
+    # The first line is the template's own.
+    text = LAUNCHER.read_text().partition("\n")[2].replace("{{ __event_checker_library }}", str(library))
     paths = (config, root, root / "state", root / "run", root)
     folders = f"host.Folders({', '.join(repr(str(path)) for path in paths)})"
     text = text.replace("from azure_maintenance.", "from azure_maintenance import host\nfrom azure_maintenance.")
+    text = text.replace("import sys\n", f"import sys\n{TELL_STATUS.format(path=str(root / 'status'))}", 1)
     launcher.write_text(text.replace("main()", f"main(folders={folders})"))
-    return [PYTHON, "-I", str(launcher), "check"]
+    return [PYTHON, "-IS", str(launcher), "check"]
+
+
+# What the kernel tells of a child that has ended includes the memory of the parent it was forked from.
+TELL_STATUS = """
+import atexit
+atexit.register(lambda: open({path!r}, "w").write(open("/proc/self/status").read()))
+"""
 
 
 def cpu_seconds(command: list[str]) -> float:
@@ -82,14 +92,10 @@ def cpu_seconds(command: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def cpu_and_memory(command: list[str]) -> tuple[float, float]:
-    """Run a command and return its CPU seconds and its own peak memory in MiB, not that of this process."""
-    process = subprocess.Popen(command)
-    _pid, status, usage = os.wait4(process.pid, 0)
-    process.returncode = status
-    if status:
-        sys.exit(f"{' '.join(command)} failed with {status}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+def peak_memory(status: Path) -> float:
+    """Return the MiB that a process had at most, as it told in this file when it ended."""
+    (kibibytes,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)
+    return int(kibibytes) / 1024
 
 
 def main() -> int:
@@ -107,7 +113,8 @@ def main() -> int:
         cpu_seconds([*check, "--once"])
         once = [(cpu_seconds([*check, "--once"]), cpu_seconds(pipeline)) for _round in range(ROUNDS)]
         once_check, once_pipeline = (statistics.median(each) for each in zip(*once))
-        idle_check, memory = cpu_and_memory(check)
+        idle_check = cpu_seconds(check)
+        memory = peak_memory(Path(folder, "status"))
         idle_pipeline = 0.0
         begun = time.monotonic()
         for number in range(SECONDS):

@@ -36,7 +36,7 @@ INSTALL = """
   gather_facts: false
   tasks:
     - ansible.builtin.debug:
-        msg: "{{ hostvars['web-1'].ansible_host }}"
+        msg: "{{ hostvars['web-1'].lab_name }}-web-1"
 """
 
 # Runs on the VM. Each round waits for another part of a second, so that the polls are met at every moment.

@@ -62,6 +62,7 @@ class Checker:
         self._retry_after = 0.0
         self._polls: dict[str, Any] = {"count": 0, "errors": {}, "last_answer_at": None, "last_error": None}
         self._polls.update(self._state.facts().get("polls", {}))
+        self._polls_changed = False
         self._started: dict[int, float] = {}
         self._complaints: set[str] = set()
 
@@ -69,36 +70,44 @@ class Checker:
         """Poll until the next check is due, and tell whether the last poll was answered."""
         begun = time.monotonic()
         self._guarded(self._forget)
-        while True:
+        last = False
+        while not last:
             poll_begun = time.monotonic()
-            pause = self._round()
-            following = poll_begun + pause
+            self._round()
+            following = poll_begun + self._pause()
             end = begun + self._config.timer_interval
-            last = following > end - self._config.poll_interval / 2
+            last = once or following > end - self._config.poll_interval / 2
+            self._guarded(lambda now=last: self._tell(now))
             if last:
                 # The next check begins a poll interval after this one: not while Azure has asked for quiet.
                 following = min(following, end) - self._config.poll_interval
             if not once:
                 time.sleep(max(0.0, following - time.monotonic()))
-            if once or last:
-                break
-        self._guarded(self._remember_polls)
-        self._guarded(lambda: self._publish(force=True))
         self._state.close()
         return self._failures == 0
 
-    def _round(self) -> float:
-        """Poll once, start what is due, and return the seconds from this poll to the next."""
+    def _round(self) -> None:
+        """Poll once, and start what is due."""
         document = self._poll()
         if document is not None:
             found = document
             self._guarded(lambda: self._record(found))
         self._guarded(self._start_due)
-        self._guarded(self._publish)
+
+    def _pause(self) -> float:
+        """Return the seconds from this poll to the next."""
         if not self._failures:
             return self._config.poll_interval
         growing = min(self._config.poll_interval * 2.0 ** min(self._failures - 1, 10), _LONGEST_PAUSE)
         return max(growing, self._config.poll_interval, self._retry_after)
+
+    def _tell(self, last: bool) -> None:
+        """Write down how the polling goes where that has changed or this check ends, and what others read."""
+        if last or self._polls_changed:
+            with self._state.transaction():
+                self._state.set_facts({"polls": self._polls})
+            self._polls_changed = False
+        self._publisher.publish(self._state, self._clock.now(), force=last)
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Do something with the state and, if its file fails, do it again with what takes its place."""
@@ -128,8 +137,8 @@ class Checker:
             say(f"Azure answers again, after {self._failures} polls that failed.")
         if self._failures or not self._answered:
             self._failures, self._retry_after, self._answered = 0, 0.0, True
-            self._polls.update(last_answer_at=self._clock.now().at, last_error=None)
-            self._guarded(self._remember_polls)
+            self._polls.update(last_error=None)
+            self._polls_changed = True
         self._polls["last_answer_at"] = self._clock.now().at
         return document
 
@@ -172,7 +181,7 @@ class Checker:
         if self._failures == 1 or known is None or known["reason"] != reason:
             warn(f"Azure could not be asked: {message}")
             self._polls["last_error"] = {"reason": reason, "message": message, "at": self._clock.now().at}
-            self._guarded(self._remember_polls)
+            self._polls_changed = True
 
     def _known_name(self) -> str | None:
         known = self._state.facts().get("resource_name", {})
@@ -190,10 +199,6 @@ class Checker:
         with self._state.transaction():
             self._state.set_facts({"resource_name": {"name": self._name, **self._origin_of_name()}})
 
-    def _remember_polls(self) -> None:
-        with self._state.transaction():
-            self._state.set_facts({"polls": self._polls})
-
     def _forget(self) -> None:
         with self._state.transaction():
             self._state.forget_ended_before(self._clock.now().at - RETENTION)
@@ -201,9 +206,6 @@ class Checker:
     def _record(self, document: Document) -> None:
         for line in record_document(self._state, self._config.rules, document, self._clock.now(), self._name):
             say(line)
-
-    def _publish(self, force: bool = False) -> None:
-        self._publisher.publish(self._state, self._clock.now(), force)
 
     def _start_due(self) -> None:
         now = self._clock.now()

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import io
 import json
 import re
@@ -56,13 +57,19 @@ def _stop(_number: int, _frame: Any) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    # Asked for the width of the terminal, argparse would import a lot that a check has no use for.
+    make_parser = functools.partial(
+        argparse.ArgumentParser, formatter_class=functools.partial(argparse.HelpFormatter, width=79)
+    )
+    parser = make_parser(
         prog="azure-maintenance",
         description="Notices what becomes of Azure's scheduled events on this VM, and answers them by rules.",
         epilog="Exit status: 0 fine, 1 failed, 2 bad configuration or usage.",
     )
     parser.add_argument("--config", metavar="FILE", help="read the configuration from here, - for standard input")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", prog="azure-maintenance", parser_class=make_parser
+    )
     check = commands.add_parser("check", help="poll until the timer fires again, and start what is due")
     check.add_argument("--once", action="store_true", help="poll once")
     respond = commands.add_parser("respond", help="run a response, as its unit does")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any, Callable, Optional
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import name_key
@@ -72,6 +73,11 @@ def pattern(value: Any) -> str | None:
 
 
 def query(value: Any) -> str | None:
+    if sys.flags.no_site:
+        # The command goes without the folders of libraries where it can.
+        import site
+
+        site.main()
     try:
         import jmespath
     except ImportError:

@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import config as configs
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import fields
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     Config,
     ConfigError,
@@ -313,6 +316,14 @@ def test_a_good_query_is_kept():
     pytest.importorskip("jmespath", reason="not part of a target's Python")
     (found,) = parse_config(rule(match={"query": "length(resources) > `1`"})).rules
     assert found.match == {"query": "length(resources) > `1`"}
+
+
+def test_a_query_finds_its_library_where_python_was_started_without():
+    """As the command starts it, because the folders of libraries take time to find."""
+    folder = str(Path(fields.__file__).parents[7])
+    program = f"import sys; sys.path.insert(0, {folder!r}); from {fields.__name__} import query; print(query('a'))"
+    said = subprocess.check_output([sys.executable, "-IS", "-c", program], text=True).strip()
+    assert (said == "None") == (importlib.util.find_spec("jmespath") is not None), said
 
 
 def test_a_query_without_the_library_is_refused(monkeypatch):

@@ -180,6 +180,14 @@ def is_alive(number: int) -> bool:
         return False
 
 
+def wait_until_gone(numbers: list[int]) -> None:
+    """A process that was killed takes a moment to end."""
+    end = time.monotonic() + 10
+    while any(map(is_alive, numbers)):
+        assert time.monotonic() < end, "a process was left behind"
+        time.sleep(0.01)
+
+
 # Writes its number, has a child that does the same, and both wait; in a file to itself, for the tests that stop it.
 FAMILY = """
 import os, signal, sys, time
@@ -216,15 +224,12 @@ class TestTimeLimit:
         numbers = self.stop(run, tmp_path, "tidy")
         assert time.monotonic() - begun < 2 + steps._GRACE
         assert {path.name for path in tmp_path.glob("*tidied")} >= {"tidied"}
-        assert not any(map(is_alive, numbers))
+        wait_until_gone(numbers)
 
     def test_one_that_does_not_listen_is_killed_with_its_children(self, run, tmp_path, monkeypatch):
         monkeypatch.setattr(steps, "_GRACE", 0.2)
         numbers = self.stop(run, tmp_path, "deaf")
-        end = time.monotonic() + 10
-        while any(map(is_alive, numbers)):
-            assert time.monotonic() < end, "a process was left behind"
-            time.sleep(0.01)
+        wait_until_gone(numbers)
 
     def test_one_that_does_not_read_its_input(self, run):
         step = python("import time; time.sleep(600)")
