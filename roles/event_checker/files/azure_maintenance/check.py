@@ -77,7 +77,7 @@ class Checker:
             following = poll_begun + self._pause()
             end = begun + self._config.timer_interval
             last = once or following > end - self._config.poll_interval / 2
-            self._guarded(lambda now=last: self._tell(now))
+            self._guarded(self._tell_all if last else self._tell)
             if last:
                 # The next check begins a poll interval after this one: not while Azure has asked for quiet.
                 following = min(following, end) - self._config.poll_interval
@@ -101,13 +101,18 @@ class Checker:
         growing = min(self._config.poll_interval * 2.0 ** min(self._failures - 1, 10), _LONGEST_PAUSE)
         return max(growing, self._config.poll_interval, self._retry_after)
 
-    def _tell(self, last: bool) -> None:
-        """Write down how the polling goes where that has changed or this check ends, and what others read."""
-        if last or self._polls_changed:
+    def _tell(self) -> None:
+        """Write down how the polling goes, and what others read, where that has changed."""
+        if self._polls_changed:
             with self._state.transaction():
                 self._state.set_facts({"polls": self._polls})
             self._polls_changed = False
-        self._publisher.publish(self._state, self._clock.now(), force=last)
+        self._publisher.publish(self._state, self._clock.now())
+
+    def _tell_all(self) -> None:
+        """Do the same before the end, when the number of polls is worth telling."""
+        self._polls_changed = True
+        self._tell()
 
     def _guarded(self, action: Callable[[], None]) -> None:
         """Do something with the state and, if its file fails, do it again with what takes its place."""

@@ -56,20 +56,21 @@ def _stop(_number: int, _frame: Any) -> None:
     raise _StoppedError
 
 
+class _Parser(argparse.ArgumentParser):
+    """Asks nobody for the width of the terminal: to find it out, argparse imports a lot that a check has no use for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, formatter_class=functools.partial(argparse.HelpFormatter, width=79))
+
+
 def _parser() -> argparse.ArgumentParser:
-    # Asked for the width of the terminal, argparse would import a lot that a check has no use for.
-    make_parser = functools.partial(
-        argparse.ArgumentParser, formatter_class=functools.partial(argparse.HelpFormatter, width=79)
-    )
-    parser = make_parser(
+    parser = _Parser(
         prog="azure-maintenance",
         description="Notices what becomes of Azure's scheduled events on this VM, and answers them by rules.",
         epilog="Exit status: 0 fine, 1 failed, 2 bad configuration or usage.",
     )
     parser.add_argument("--config", metavar="FILE", help="read the configuration from here, - for standard input")
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar="COMMAND", prog="azure-maintenance", parser_class=make_parser
-    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="azure-maintenance")
     check = commands.add_parser("check", help="poll until the timer fires again, and start what is due")
     check.add_argument("--once", action="store_true", help="poll once")
     respond = commands.add_parser("respond", help="run a response, as its unit does")

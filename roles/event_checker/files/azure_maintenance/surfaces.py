@@ -106,9 +106,9 @@ class Publisher:
         self._events_open = False
         self._complaints: set[str] = set()
 
-    def publish(self, state: State, now: Moment, force: bool = False) -> None:
+    def publish(self, state: State, now: Moment) -> None:
         age = time.monotonic() - self._written_at
-        if not force and state.version == self._version and not (self._events_open and age >= _REFRESH):
+        if state.version == self._version and not (self._events_open and age >= _REFRESH):
             return
         self._version = state.version
         self._written_at = time.monotonic()

@@ -249,8 +249,6 @@ class TestPublisher:
         path.unlink()
         publisher.publish(state, clock.now())
         assert not path.exists()
-        publisher.publish(state, clock.now(), force=True)
-        assert path.exists()
 
     def test_while_an_event_is_open_they_are_written_again(self, publisher, folders, state, clock, see, monkeypatch):
         monkeypatch.setattr(surfaces, "_REFRESH", 0.0)
@@ -283,8 +281,9 @@ class TestPublisher:
     def test_a_folder_that_is_missing_is_told_once_and_stops_nothing(self, folders, state, clock, metrics_dir, capfd):
         os.rmdir(folders.facts)
         publisher = Publisher(str(metrics_dir), folders)
-        for _number in range(3):
-            publisher.publish(state, clock.now(), force=True)
+        for number in range(3):
+            set_polls(state, count=number)
+            publisher.publish(state, clock.now())
         assert capfd.readouterr().err == (
             f"{folders.facts}/azure_maintenance.fact cannot be written (No such file or directory).\n"
         )
