@@ -41,6 +41,7 @@ class Simulator:
         self.line = line
         self.url = line["url"]
         self._stderr = stderr
+        self._said = ""
 
     def endpoint(self, vm):
         return self.line["vms"][vm]
@@ -85,16 +86,18 @@ class Simulator:
         return found
 
     def stop(self):
-        """End the process, if it still runs, and give what it printed on stderr."""
+        """End the process, if it still runs, and give what it printed on stderr. May be called again."""
         self.process.terminate()
         try:
             self.process.wait(10)
         finally:
             self.process.kill()
             self.process.stdout.close()
-        with self._stderr:
-            self._stderr.seek(0)
-            return self._stderr.read().decode("utf-8", "replace")
+        if not self._stderr.closed:
+            with self._stderr:
+                self._stderr.seek(0)
+                self._said = self._stderr.read().decode("utf-8", "replace")
+        return self._said
 
 
 def plain_environment():
