@@ -63,12 +63,10 @@ class ActionModule(ActionBase):
             raise QueryError(f"query {query!r} is no JMESPath expression: {error}") from error
 
     def _apply(self, compiled: Any, query: str, result: dict[str, Any]) -> Any:
-        from jmespath.exceptions import JMESPathError
-
         # JMESPath knows plain types only, and newer ansible-core hands out strings of types of its own.
         plain = json.loads(json.dumps({name: result[name] for name in result if not name.startswith("_")}))
         try:
             return compiled.search(plain)
-        except JMESPathError as error:
-            # The library's message repeats the whole answer.
+        except Exception as error:
+            # The library lets errors of Python's own through, and its messages repeat the whole answer.
             raise QueryError(f"query {query!r} cannot be applied to the answer: {str(error)[:200]}") from error
