@@ -269,7 +269,8 @@ def test_an_older_version_is_migrated_and_loses_nothing(original, tmp_path, monk
     for _number in range(2):
         with closing(place.open()) as state:
             assert state.all_events() == before
-    use(place.open())
+    with closing(place.open()) as state:
+        use(state)
     assert place.messages == []
     with closing(sqlite3.connect(str(place.path))) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (2,)
