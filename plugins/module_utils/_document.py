@@ -31,6 +31,7 @@ _AZURE_SPELLING = {word.lower(): word for word in (*EVENT_TYPES, *EVENT_STATUSES
 
 # Strict, because a guessed date could make an event due at once: email.utils takes the year 1 of an unset date
 # (in .NET and Go) for 2001, and on Python 3.8 fails in a way of its own over an unknown month.
+_UTC = "%Y-%m-%dT%H:%M:%SZ"
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # Compiled when first needed: an Ansible module starts anew for each task, and compiling is a good part of its start.
 _RFC1123 = (
@@ -139,7 +140,15 @@ class Document(NamedTuple):
 
 def format_utc(moment: datetime | None) -> str | None:
     """Return ``2026-11-21T10:00:00Z``, or None for None."""
-    return None if moment is None else moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if moment is None else moment.astimezone(timezone.utc).strftime(_UTC)
+
+
+def parse_utc(text: str) -> datetime:
+    """Return the moment that format_utc() wrote.
+
+    :raises ValueError: it did not.
+    """
+    return datetime.strptime(text, _UTC).replace(tzinfo=timezone.utc)
 
 
 def decode_document(body: bytes) -> dict[str, Any] | None:

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timezone
 from typing import Any, Iterable
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
 
 _PREFIX = "azure_maintenance"
 
@@ -89,7 +90,7 @@ def _word(value: str | None) -> str:
 
 
 def _timestamp(text: str) -> int:
-    return int(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp())
+    return int(parse_utc(text).timestamp())
 
 
 def _metric(name: str, kind: str, description: str, samples: list[tuple[dict[str, str], int]]) -> list[str]:

@@ -12,7 +12,11 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any, Iterator, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
+    Event,
+    format_utc,
+    parse_utc,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, ENDED, STARTED
 
 from .config import Rule, parse_rule
@@ -290,7 +294,7 @@ def _event_text(event: Event) -> str:
 def _event_record(row: sqlite3.Row) -> EventRecord:
     content = json.loads(row["content"])
     moment = content["not_before"]
-    content["not_before"] = moment and datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    content["not_before"] = moment and parse_utc(moment)
     content["resources"] = tuple(content["resources"])
     return EventRecord(
         number=row["number"],

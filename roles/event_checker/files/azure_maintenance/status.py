@@ -7,9 +7,10 @@
 from __future__ import annotations
 
 import textwrap
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
 
@@ -93,7 +94,7 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
     lines = _fold(f"{alarm}response {response['number']}, on_{response['phase']}: {told}", "  ")
     for step in response["steps"]:
         tries = f", {step['tries']} tries" if step["tries"] > 1 else ""
-        why = f": {step['message']}" if step["state"] in ("failed",) and step["message"] else ""
+        why = f": {step['message']}" if step["state"] == "failed" and step["message"] else ""
         lines += _fold(f"{step['state']:9} {plain(step['step'])}{tries}{why}", "     ", "               ")
     if state == "failed":
         lines += _fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
@@ -123,8 +124,7 @@ def _approval_lines(event: dict[str, Any], now: datetime) -> list[str]:
 
 
 def _ago(text: str, now: datetime) -> str:
-    then = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-    seconds = int((now - then).total_seconds())
+    seconds = int((now - parse_utc(text)).total_seconds())
     return f"{format_duration(seconds)} ago" if seconds > 0 else "just now"
 
 
