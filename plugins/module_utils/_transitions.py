@@ -19,7 +19,6 @@ from ._document import Document, Event
 ANNOUNCED = "announced"
 STARTED = "started"
 ENDED = "ended"
-PHASES = (ANNOUNCED, STARTED, ENDED)
 
 COMPLETED = "completed"
 WITHDRAWN = "withdrawn"
