@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Poll IMDS until the timer fires again, and start what is due. Nothing that may hang is run here."""
+"""Poll IMDS until the next check is due, and start what is due. Nothing that may hang is run here."""
 
 from __future__ import annotations
 

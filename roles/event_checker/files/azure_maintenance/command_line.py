@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--config", metavar="FILE", help="read the configuration from here, - for standard input")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="azure-maintenance")
-    check = commands.add_parser("check", help="poll until the timer fires again, and start what is due")
+    check = commands.add_parser("check", help="poll until the next check is due, and start what is due")
     check.add_argument("--once", action="store_true", help="poll once")
     respond = commands.add_parser("respond", help="run a response, as its unit does")
     respond.add_argument("number", type=_number, metavar="ID", help="its number in status")
