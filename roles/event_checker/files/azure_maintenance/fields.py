@@ -73,7 +73,7 @@ def pattern(value: Any) -> str | None:
 
 
 def query(value: Any) -> str | None:
-    if sys.flags.no_site:
+    if sys.flags.no_site and "jmespath" not in sys.modules:
         # The command goes without the folders of libraries where it can.
         import site
 
