@@ -19,10 +19,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from _imds import serve
 
 COLLECTION = Path(__file__).resolve().parents[2]
 PROGRAM = COLLECTION / "roles" / "event_checker" / "files" / "azure_maintenance"
@@ -35,21 +35,6 @@ LIMIT_IDLE = 0.06
 LIMIT_MEMORY = 20.0
 LIMIT_ONCE = 2.0
 BODY = b'{"DocumentIncarnation":1,"Events":[]}'
-
-
-class Imds(BaseHTTPRequestHandler):
-    """Answers at once, so that only the cost of asking is measured."""
-
-    def do_GET(self) -> None:
-        body = b"vm" if "/instance/" in self.path else BODY
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_unused: object) -> None:
-        """Keep quiet: the benchmark's own lines are what is read."""
 
 
 def lay_program(root: Path, endpoint: str) -> list[str]:
@@ -102,9 +87,7 @@ def main() -> int:
     missing = [name for name in ("curl", "jq") if shutil.which(name) is None]
     if missing:
         sys.exit(f"bench_checker: {' and '.join(missing)} must be installed to compare with.")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Imds)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    endpoint = serve(BODY)
     url = f"{endpoint}/metadata/scheduledevents?api-version=2020-07-01"
     ask = f"curl --silent --noproxy '*' --header Metadata:true '{url}' | jq --raw-output '.Events[] | .EventId'"
     pipeline = ["sh", "-c", ask]

@@ -17,8 +17,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from _imds import serve
 
 HOSTS = 20
 ROUNDS = 7
@@ -39,21 +39,6 @@ DOCUMENT = {
         }
     ],
 }
-
-
-class Imds(BaseHTTPRequestHandler):
-    """Answers at once, so that only the cost of asking is measured."""
-
-    def do_GET(self) -> None:
-        body = b"vm" if "/instance/" in self.path else json.dumps(DOCUMENT).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_unused: object) -> None:
-        """Keep quiet: the benchmark's own lines are what is read."""
 
 
 def tasks(endpoint: str) -> dict[str, dict[str, object]]:
@@ -107,10 +92,7 @@ def measure(endpoint: str) -> dict[str, list[float]]:
 
 def main() -> None:
     os.environ.update({"NO_PROXY": "127.0.0.1", "ANSIBLE_LOCALHOST_WARNING": "0"})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Imds)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    times = measure(f"http://127.0.0.1:{server.server_port}")
-    server.shutdown()
+    times = measure(serve(json.dumps(DOCUMENT).encode()))
     median = {name: statistics.median(values) for name, values in times.items()}
     print(f"CPU for one task over {HOSTS} local hosts, median of {ROUNDS} rounds:")
     for name in ("ping", "uri", "info", "no task"):

@@ -44,6 +44,13 @@ def folder_in_memory():
         yield Path(folder)
 
 
+@pytest.fixture
+def tmp_path():
+    """For tests that are not about a disk: there each commit would wait for it."""
+    with folder_in_memory() as folder:
+        yield folder
+
+
 class Machine:
     """:ivar log: where the steps write a line each: label, phase, event id, outcome."""
 

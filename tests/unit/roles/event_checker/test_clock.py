@@ -17,7 +17,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import report
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
-from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import folder_in_memory
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
+
+tmp_path = machine.tmp_path
 
 # The check fires every minute here. The event is announced at 60 s, may start at 960 s, and is over at 1,080 s.
 TICK = 60
@@ -78,13 +80,6 @@ def live(vm, answer, disturb, started=True):
         answer([events for at, events in phases if at <= vm.seconds][-1])
         vm.check()
         vm.wait(TICK)
-
-
-@pytest.fixture
-def tmp_path():
-    """In memory where that goes: nothing here is about a disk, and each commit waits for it."""
-    with folder_in_memory() as folder:
-        yield folder
 
 
 @pytest.fixture

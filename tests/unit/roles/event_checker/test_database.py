@@ -31,7 +31,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     record_document,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
-from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import folder_in_memory
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
+
+tmp_path = machine.tmp_path
 
 PAGE = 4096
 EVENTS = 16
@@ -78,13 +80,6 @@ def crashed(tmp_path_factory):
             shutil.copy(folder / "live" / name, folder)
     shutil.rmtree(folder / "live")
     return folder
-
-
-@pytest.fixture
-def tmp_path():
-    """In memory where that goes: nothing here is about a disk, and each commit waits for it."""
-    with folder_in_memory() as folder:
-        yield folder
 
 
 class Place:

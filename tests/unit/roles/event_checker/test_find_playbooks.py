@@ -22,7 +22,7 @@ FILES = [
     "play/set/.git/x",
     "play/set/__pycache__/x",
 ]
-FILES += ["work/restore.yml", "work/drain.yml", "work/other/a.yml"]
+FILES += ["working/restore.yml", "working/drain.yml", "working/other/a.yml"]
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def place(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
-    (tmp_path / "work" / "run.sh").write_text("")
-    (tmp_path / "work" / "run.sh").chmod(0o755)
+    (tmp_path / "working" / "run.sh").write_text("")
+    (tmp_path / "working" / "run.sh").chmod(0o755)
     os.symlink("a.yml", str(tmp_path / "play" / "set" / "link.yml"))
     return tmp_path
 
@@ -42,7 +42,7 @@ def find(place):
     """find("drain.yml") runs the script as the role does, and gives its exit status, stdout and stderr."""
 
     def run(*entries):
-        command = [sys.executable, "-B", str(SCRIPT), str(place / "play"), str(place / "work"), *entries]
+        command = [sys.executable, "-B", str(SCRIPT), str(place / "play"), str(place / "working"), *entries]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         return ended.returncode, ended.stdout, ended.stderr
 
@@ -61,8 +61,8 @@ SET = {
     [
         ([], {}),
         (["drain.yml"], {"drain.yml": "play/drain.yml"}),
-        (["restore.yml"], {"restore.yml": "work/restore.yml"}),
-        (["{place}/work/drain.yml"], {"drain.yml": "work/drain.yml"}),
+        (["restore.yml"], {"restore.yml": "working/restore.yml"}),
+        (["{place}/working/drain.yml"], {"drain.yml": "working/drain.yml"}),
         (["set"], {f"set/{name}": source for name, source in SET.items()}),
         (["set/"], SET),
         (["set/", "drain.yml", "drain.yml"], {**SET, "drain.yml": "play/drain.yml"}),

@@ -30,7 +30,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     UNFINISHED,
     State,
 )
-from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import folder_in_memory
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
+
+tmp_path = machine.tmp_path
 
 # What is there already need not be read again in every process.
 for _module in ("check", "notify", "respond"):
@@ -203,13 +205,6 @@ class Life:
         assert self.posts() - self.posts_before in ((1, 2) if self.killed else (1,))
         ended = [line for line in self.log.read_text().splitlines() if line.startswith("restore")]
         assert set(ended) == {f"restore {self.event_id} completed"}
-
-
-@pytest.fixture
-def tmp_path():
-    """In memory where that goes: nothing here is about a disk, and each commit waits for it."""
-    with folder_in_memory() as folder:
-        yield folder
 
 
 @pytest.fixture
