@@ -1,0 +1,62 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: response_follow
+short_description: Begin or go on to follow the events of a host
+version_added: 1.0.0
+description:
+  - Takes what M(fleetops.azure_maintenance.scheduled_events_info) returned for a host, and returns what is known of its
+    events by now.
+  - An event that is no longer in the document has ended. Where there was no document, nothing has ended.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+    one for each event that affects it.
+options:
+  _input:
+    description: What was known before. V(none) begins anew, with the events of the answer that list the host.
+    type: list
+    elements: dict
+    required: true
+  answer:
+    description: The registered result. It must hold all events of the host's document that are followed.
+    type: dict
+    required: true
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Ask
+  fleetops.azure_maintenance.scheduled_events_info:
+  register: asked
+
+- name: Begin to follow the events
+  ansible.builtin.set_fact:
+    courses: "{{ none | fleetops.azure_maintenance.response_follow(asked) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: A list of courses.
+  type: list
+  elements: dict
+"""
+
+import time
+from typing import Any, Callable
+
+from ..plugin_utils._response import begin_courses, follow_courses
+
+
+def response_follow(courses: Any, answer: Any) -> list[dict[str, Any]]:
+    if courses is None:
+        return begin_courses(answer, time.time())
+    return follow_courses(courses, answer, time.time())
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"response_follow": response_follow}

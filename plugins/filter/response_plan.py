@@ -1,0 +1,100 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: response_plan
+short_description: Decide which host approves which event
+version_added: 1.0.0
+description:
+  - Looks at all hosts of a play once they have tried to prepare, and returns for each event which host is to
+    approve it and for which VMs, or why nobody may.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+    one for each event that affects it.
+options:
+  _input:
+    description: C(hostvars).
+    type: dict
+    required: true
+  hosts:
+    description: All hosts of the play, C(ansible_play_hosts_all).
+    type: list
+    elements: str
+    required: true
+  alive:
+    description: Those of them that have not failed and can be reached, C(ansible_play_hosts).
+    type: list
+    elements: str
+    required: true
+  batch:
+    description: Those of them that the play is at now, C(ansible_play_batch).
+    type: list
+    elements: str
+    required: true
+  approve:
+    description: Whether anything may be approved.
+    type: bool
+    default: true
+  outside_vms:
+    description: What to do about an event that lists a VM which is no host of the play.
+    type: str
+    choices: [refuse, ignore]
+    default: refuse
+  patience:
+    description: How many seconds an event that is not approved may be waited for.
+    type: float
+    default: 0.0
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Decide
+  ansible.builtin.set_fact:
+    plans: "{{ hostvars | fleetops.azure_maintenance.response_plan(
+      ansible_play_hosts_all, ansible_play_hosts, ansible_play_batch, outside_vms='ignore') }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: For each event C(event), C(approver), C(resources_ready), C(why), C(held) and C(wait).
+  type: list
+  elements: dict
+"""
+
+import time
+from typing import Any, Callable
+
+from ..plugin_utils._response import REFUSE, plan_response
+
+
+def response_plan(
+    hostvars: Any,
+    hosts: Any,
+    alive: Any,
+    batch: Any,
+    approve: bool = True,
+    outside_vms: str = REFUSE,
+    patience: float = 0.0,
+) -> list[dict[str, Any]]:
+    known = {}
+    for host in hosts:
+        lost = None
+        if host not in alive:
+            lost = "failed or became unreachable"
+        elif host not in batch:
+            lost = "is in another batch of the play"
+        known[host] = {
+            "resource_name": hostvars[host].get("__event_response_name"),
+            "courses": hostvars[host].get("__event_response_courses") or [],
+            "lost": lost,
+        }
+    return plan_response(known, approve, outside_vms, patience, time.time())
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"response_plan": response_plan}

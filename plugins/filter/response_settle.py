@@ -1,0 +1,66 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: response_settle
+short_description: Take in whether the events of a host were approved
+version_added: 1.0.0
+description:
+  - Returns the courses of a host with what became of the plans for its events.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+    one for each event that affects it.
+options:
+  _input:
+    description: The courses of a host.
+    type: list
+    elements: dict
+    required: true
+  plans:
+    description: What P(fleetops.azure_maintenance.response_plan#filter) returned.
+    type: list
+    elements: dict
+    required: true
+  hostvars:
+    description: C(hostvars), in which each host has what M(fleetops.azure_maintenance.scheduled_event_approve)
+      returned in a loop over its plans.
+    type: dict
+    required: true
+  wait:
+    description: Whether the end of the events is waited for.
+    type: bool
+    default: true
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Note what was approved
+  ansible.builtin.set_fact:
+    courses: "{{ courses | fleetops.azure_maintenance.response_settle(plans, hostvars) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The list of courses.
+  type: list
+  elements: dict
+"""
+
+import time
+from typing import Any, Callable
+
+from ..plugin_utils._response import settle_courses
+
+
+def response_settle(courses: Any, plans: Any, hostvars: Any, wait: bool = True) -> list[dict[str, Any]]:
+    approvers = {plan["approver"] for plan in plans if plan["approver"]}
+    results = {host: hostvars[host]["__event_response_approvals"]["results"] for host in approvers}
+    return settle_courses(courses, plans, results, wait, time.time())
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"response_settle": response_settle}

@@ -1,0 +1,42 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: mortal
+author: fleetops contributors
+short_description: Reach this machine, as long as there is a file
+description:
+  - Stands for a host that goes down and comes up again.
+options:
+  up:
+    description: The host can be reached while this file exists.
+    required: true
+    vars:
+      - name: up_file
+"""
+
+import os
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.connection.local import Connection as LocalConnection
+
+
+class Connection(LocalConnection):
+    """The local connection, unless the host is down."""
+
+    transport = "mortal"
+
+    def exec_command(self, *arguments, **options):
+        self._check()
+        return super().exec_command(*arguments, **options)
+
+    def put_file(self, *arguments, **options):
+        self._check()
+        return super().put_file(*arguments, **options)
+
+    def _check(self) -> None:
+        if not os.path.exists(self.get_option("up")):
+            raise AnsibleConnectionFailure("The host is down.")

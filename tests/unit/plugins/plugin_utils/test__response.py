@@ -1,0 +1,290 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a fleet makes of an event: what was learnt of it, who approves it, and why nobody may."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _response as response
+
+NOW = 1795255200.0  # 2026-11-21T10:00:00Z
+
+
+def make_event(
+    event_id="A1", resources=("web-1", "web-2"), status="Scheduled", not_before="2026-11-21T10:15:00Z", **more
+):
+    return {
+        "event_id": event_id,
+        "event_type": "Reboot",
+        "event_status": status,
+        "resources": list(resources),
+        "not_before": None if status == "Started" else not_before,
+        "affects_this_vm": True,
+        **more,
+    }
+
+
+def make_course(event=None, **changes):
+    return {**response.COURSE, "event": event or make_event(), "seen_at": NOW, "prepared": True, **changes}
+
+
+def answer(*events, incarnation=1):
+    return {"events": list(events), "document_incarnation": incarnation}
+
+
+def host(name, *courses, lost=None):
+    return {"resource_name": name, "courses": list(courses), "lost": lost}
+
+
+def test_a_host_follows_what_surely_affects_it():
+    ours, of_others, of_nobody = (
+        make_event("A1"),
+        make_event("A2", affects_this_vm=False),
+        make_event("A3", affects_this_vm=None),
+    )
+    begun = make_event("A4", status="Started")
+    courses = response.begin_courses(answer(ours, of_others, of_nobody, begun), NOW)
+    assert [(course["event"]["event_id"], course["phase"]) for course in courses] == [
+        ("A1", "announced"),
+        ("A4", "started"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("course", "said", "after", "phase", "outcome"),
+    [
+        ({}, answer(make_event()), 10, "announced", None),
+        ({}, answer(make_event("a1")), 10, "announced", None),
+        ({}, answer(make_event(status="Started")), 10, "started", None),
+        ({}, answer(), 10, "ended", "withdrawn"),
+        ({}, answer(), 899, "ended", "withdrawn"),
+        ({}, answer(), 900, "ended", "completed"),
+        ({"phase": "started"}, answer(), 10, "ended", "completed"),
+        ({"approved_by": "host-a"}, answer(), 10, "ended", "completed"),
+        ({"connection_lost": True}, answer(), 10, "ended", "completed"),
+        # S7: where there is no document, nothing has ended.
+        ({}, answer(incarnation=None), 10, "announced", None),
+        ({"phase": "started"}, {"msg": "HTTP 500"}, 10, "started", None),
+        ({}, {"unreachable": True}, 10, "announced", None),
+        ({"phase": "started"}, answer(make_event()), 10, "started", None),
+        ({"phase": "ended", "outcome": "withdrawn"}, answer(make_event()), 10, "ended", "withdrawn"),
+        ({"event": make_event(not_before=None)}, answer(), 9000, "ended", "withdrawn"),
+    ],
+)
+def test_what_a_later_answer_tells(course, said, after, phase, outcome):
+    (followed,) = response.follow_courses([make_course(**course)], said, NOW + after)
+    assert (followed["phase"], followed["outcome"]) == (phase, outcome)
+    assert followed["connection_lost"] == (course.get("connection_lost", False) or "unreachable" in said)
+
+
+def test_the_seconds_are_counted_once():
+    courses = [make_course()]
+    courses = response.follow_courses(courses, answer(make_event(status="Started")), NOW + 60)
+    courses = response.follow_courses(courses, answer(), NOW + 90)
+    (course,) = response.follow_courses(courses, answer(), NOW + 200)
+    assert (course["notice_used_seconds"], course["ended_after_seconds"]) == (60, 90)
+
+
+def test_what_is_given_is_not_changed():
+    course = make_course()
+    before = {**course, "why": list(course["why"])}
+    response.follow_courses([course], answer(), NOW)
+    response.mark_course([course], "A1", why="It failed.", prepared=False)
+    response.rejoin_courses([make_course(prepared=None)])
+    assert course == before
+
+
+def test_reasons_are_kept_beside_each_other():
+    courses = [make_course(), make_course(make_event("A2"))]
+    courses = response.mark_course(courses, "a1", why="One.", failed=True)
+    courses = response.mark_course(courses, "A1", why="Two.", restored=False)
+    assert [(course["why"], course["failed"]) for course in courses] == [(["One.", "Two."], True), ([], False)]
+
+
+def test_a_word_that_no_course_has_is_an_error():
+    with pytest.raises(ValueError, match="no repaired"):
+        response.mark_course([make_course()], "A1", repaired=True)
+
+
+READY = {"host-a": host("web-1", make_course()), "host-b": host("web-2", make_course())}
+UNPREPARED = make_course(prepared=False)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "approver", "ready", "why"),
+    [
+        pytest.param(READY, "host-a", ["web-1", "web-2"], None, id="all are ready"),
+        pytest.param(dict(reversed(READY.items())), "host-a", ["web-1", "web-2"], None, id="the leader approves"),
+        pytest.param(
+            {"host-a": host("WEB-1", make_course()), "host-b": host("Web-2", make_course())},
+            "host-a",
+            ["WEB-1", "Web-2"],
+            None,
+            id="letter case does not matter",
+        ),
+        pytest.param({**READY, "host-b": host("web-2", UNPREPARED)}, None, [], "host-b is not prepared", id="S1"),
+        pytest.param(
+            {**READY, "host-b": host("web-2", make_course(prepared=None))},
+            None,
+            [],
+            "host-b is not prepared",
+            id="not yet",
+        ),
+        pytest.param(
+            {**READY, "host-b": host("web-2", make_course(), lost="failed or became unreachable")},
+            None,
+            [],
+            "host-b failed or became unreachable",
+            id="prepared, and then lost",
+        ),
+        pytest.param(
+            {**READY, "host-b": host("web-2", make_course(connection_lost=True))},
+            None,
+            [],
+            "host-b became unreachable",
+            id="prepared, and then unreachable",
+        ),
+        pytest.param(
+            {"host-a": READY["host-a"]}, None, [], "no host of this play said that it is web-2", id="S4: outside"
+        ),
+        pytest.param(
+            {"host-a": READY["host-a"], "host-b": host(None, lost="failed or became unreachable")},
+            None,
+            [],
+            "no host of this play said that it is web-2, host-b failed or became unreachable",
+            id="could not be asked",
+        ),
+        pytest.param(
+            {**READY, "host-c": host("web-1")}, None, [], "host-a and host-c both say that they are web-1", id="twins"
+        ),
+        pytest.param({**READY, "host-b": host("web-2")}, None, [], "host-b has not seen it", id="not seen"),
+        pytest.param(
+            {**READY, "host-b": host("web-2", make_course(phase="ended"))},
+            None,
+            [],
+            "host-b does not see it any more",
+            id="gone for one of them",
+        ),
+        pytest.param(
+            {**READY, "host-b": host("web-2", make_course(make_event(status="Started"), phase="started"))},
+            None,
+            [],
+            "It started before it was approved.",
+            id="S3: started for one of them",
+        ),
+    ],
+)
+def test_who_approves_an_event(hosts, approver, ready, why):
+    (plan,) = response.plan_response(hosts, True, response.REFUSE, 0.0, NOW)
+    assert (plan["approver"], plan["resources_ready"]) == (approver, ready)
+    assert plan["why"] == (why if why is None or why.startswith("It ") else f"Not approved: {why}.")
+
+
+def test_vms_outside_may_be_ignored():
+    (plan,) = response.plan_response({"host-a": READY["host-a"]}, True, "ignore", 0.0, NOW)
+    assert (plan["approver"], plan["resources_ready"]) == ("host-a", ["web-1", "web-2"])
+
+
+def test_nobody_of_the_event_is_there_although_outside_vms_are_ignored():
+    hosts = {"host-a": host("web-9", make_course())}
+    (plan,) = response.plan_response(hosts, True, "ignore", 0.0, NOW)
+    assert (plan["approver"], plan["why"]) == (None, "Not approved: it names no VM of this play.")
+
+
+def test_nothing_is_approved_where_that_is_wanted():
+    (plan,) = response.plan_response(READY, False, response.REFUSE, 3600.0, NOW)
+    assert (plan["approver"], plan["held"], plan["wait"]) == (None, False, True)
+
+
+@pytest.mark.parametrize(
+    ("not_before", "patience", "wait"),
+    [("2026-11-21T10:15:00Z", 900, True), ("2026-11-21T10:15:00Z", 899, False), (None, 9000, False)],
+)
+def test_an_event_held_back_is_waited_for_if_its_time_is_near(not_before, patience, wait):
+    course = make_course(make_event(not_before=not_before), prepared=False)
+    (plan,) = response.plan_response({"host-a": host("web-1", course)}, True, response.REFUSE, patience, NOW)
+    assert (plan["held"], plan["wait"]) == (True, wait)
+
+
+def test_each_event_is_planned_once_and_those_that_are_over_are_not():
+    over = make_course(make_event("A2", ["web-1"]), phase="ended")
+    other = make_course(make_event("A3", ["web-1"]))
+    hosts = {
+        "host-a": host("web-1", make_course(), over, other),
+        "host-b": host("web-2", make_course(make_event("a1"))),
+    }
+    plans = response.plan_response(hosts, True, response.REFUSE, 0.0, NOW)
+    assert [plan["event"]["event_id"] for plan in plans] == ["A1", "A3"]
+
+
+def plan_for(approver, **more):
+    plan = {
+        "event": make_event(),
+        "approver": approver,
+        "resources_ready": ["web-1"],
+        "why": None,
+        "held": False,
+        "wait": True,
+    }
+    return {**plan, **more}
+
+
+@pytest.mark.parametrize(
+    ("result", "approved_by", "failed", "why"),
+    [
+        ({"approvals": [{"result": "approved"}]}, "host-a", False, []),
+        ({"approvals": [{"result": "already_started"}]}, None, False, []),
+        ({"approvals": [{"result": "not_found"}]}, None, False, []),
+        ({"approvals": [{"result": "refused"}], "msg": "It waits for web-2."}, None, True, ["It waits for web-2."]),
+        ({"msg": "HTTP 500"}, None, True, ["HTTP 500"]),
+        ({"unreachable": True, "msg": "down"}, None, False, ["is not known"]),
+    ],
+)
+def test_what_came_of_an_approval(result, approved_by, failed, why):
+    results = {"host-a": [{**result, "item": {"event": make_event("a1")}}]}
+    (course,) = response.settle_courses([make_course()], [plan_for("host-a")], results, True, NOW + 30)
+    assert (course["approved_by"], course["failed"]) == (approved_by, failed)
+    assert len(course["why"]) == len(why)
+    assert all(words in said for words, said in zip(why, course["why"]))
+    assert course["notice_used_seconds"] == (30 if approved_by else None)
+    assert course["stays_prepared"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "wait", "stays"),
+    [
+        (plan_for(None, held=True, why="Held.", wait=True), True, True),
+        (plan_for(None, held=True, why="Held.", wait=False), True, False),
+        (plan_for(None, held=True, why="Held.", wait=True), False, False),
+    ],
+)
+def test_who_stays_prepared(plan, wait, stays):
+    (course,) = response.settle_courses([make_course()], [plan], {}, wait, NOW)
+    assert (course["stays_prepared"], course["failed"], course["why"]) == (stays, True, ["Held."])
+
+
+def test_a_host_that_was_lost_before_it_was_prepared():
+    before, prepared = make_course(prepared=None), make_course()
+    one, other = response.rejoin_courses([before, prepared])
+    assert (one["prepared"], one["failed"], one["connection_lost"]) == (False, True, True)
+    assert (other["prepared"], other["failed"], other["connection_lost"]) == (True, False, True)
+
+
+def test_the_sum_of_a_fleet():
+    done = make_course(phase="ended", outcome="completed", approved_by="host-a")
+    unaware = make_course(
+        make_event("a1"), phase="ended", outcome="withdrawn", approved_by="host-a", failed=True, why=["No."]
+    )
+    withdrawn = make_course(make_event("A2"), phase="ended", outcome="withdrawn")
+    found = response.summarize({"host-b": [unaware], "host-a": [done, withdrawn]})
+    assert (found["approved"], found["completed"], found["withdrawn"], found["failed"]) == (1, 1, 1, 1)
+    first, second = found["events"]
+    assert (first["hosts"], first["failed_hosts"], first["outcome"], first["why"]) == (
+        ["host-b", "host-a"],
+        ["host-b"],
+        "completed",
+        ["No."],
+    )
+    assert second["event_id"] == "A2"
