@@ -1,0 +1,207 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""A fleet report in words: for the terminal, as Markdown, as CSV. Text from outside is escaped for each of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any, Iterable
+
+from ..module_utils._document import STARTED
+from ..module_utils._errors import plain
+from ..module_utils._summary import format_duration
+from ._fleet import Report, describe_contradiction
+from ._fleet_parts import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
+
+STATE_WORDS = {
+    AFFECTED: "affected",
+    QUIET: "quiet",
+    UNREACHABLE: "unreachable",
+    NOT_ON_AZURE: "not on Azure",
+    FAILED: "without a usable answer",
+    NOT_ASKED: "not asked",
+}
+# Those that are told even when there are none
+_ALWAYS_COUNTED = (AFFECTED, QUIET, UNREACHABLE, NOT_ON_AZURE)
+
+_MOST_EVENTS = 20
+
+# In Markdown a backslash makes any of these a plain character. Those of HTML, of links without brackets and of
+# mentions need more: GitHub looks for the latter in what Markdown has left.
+_MARKDOWN = re.compile(r"[\\`*_\[\]|~$]|^[#+=-]")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "://": "&#58;//", "www.": "www&#46;"}
+_NEED_ENTITY = re.compile("|".join(map(re.escape, _ENTITIES)), re.IGNORECASE)
+
+# What a spreadsheet takes for the beginning of a formula, in the wide form too. Blanks before it do not hinder it.
+_FORMULA = re.compile(r"[\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+
+CSV_COLUMNS = (
+    "host",
+    "state",
+    "reason",
+    "message",
+    "resource_name",
+    "event_id",
+    "event_type",
+    "event_status",
+    "not_before",
+    "seconds_until_start",
+    "duration_seconds",
+    "event_source",
+    "description",
+    "contradictions",
+)
+
+
+def tidy(text: str) -> str:
+    """Return text from outside on one line, without characters that steer a terminal or turn the line around."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
+
+
+def count_hosts(report: Report) -> str:
+    """Return ``5 hosts asked: 1 affected, 2 quiet, 1 unreachable, 1 not on Azure``."""
+    counts = report["counts"]
+    told = [
+        f"{counts[state]:,} {word}" for state, word in STATE_WORDS.items() if counts[state] or state in _ALWAYS_COUNTED
+    ]
+    return f"{number(counts['asked'], 'host')} asked: {', '.join(told)}"
+
+
+def number(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def when(event: dict[str, Any]) -> str:
+    """Return when Azure may start the event, counted from the time of the report."""
+    seconds = event["seconds_until_start"]
+    if event["event_status"] == STARTED:
+        return "started"
+    if seconds is None:
+        return "start unknown"
+    return f"in {format_duration(seconds)}" if seconds else "due"
+
+
+def length(event: dict[str, Any]) -> str:
+    return "unknown" if event["duration_seconds"] is None else format_duration(event["duration_seconds"])
+
+
+def vm_label(vm: dict[str, str | None]) -> str:
+    """Return the name of a VM, and that of its host where the inventory calls it otherwise."""
+    resource, host = vm["resource"], vm["host"]
+    if resource is None or host is None or resource == host:
+        return tidy(resource or host or "unknown")
+    return f"{tidy(resource)} ({tidy(host)})"
+
+
+def not_answered(report: Report) -> list[dict[str, Any]]:
+    return [host for host in report["hosts"] if host["state"] not in (AFFECTED, QUIET)]
+
+
+def all_contradictions(report: Report) -> list[tuple[dict[str, Any], str]]:
+    """Return each contradiction as a sentence, with its event."""
+    return [(event, describe_contradiction(one)) for event in report["events"] for one in event["contradictions"]]
+
+
+def nothing_known(report: Report) -> str:
+    """Return what it means that there is no event: silence of the VMs is no good news."""
+    if report["counts"][AFFECTED] + report["counts"][QUIET]:
+        return "No maintenance is announced to the VMs that answered."
+    return "No VM answered, so nothing is known of any maintenance."
+
+
+def as_lines(report: Report) -> list[str]:
+    """Return what a person at a terminal wants to know first."""
+    lines = [count_hosts(report) + ".", *([] if report["events"] else [nothing_known(report)])]
+    for event in report["events"][:_MOST_EVENTS]:
+        vms = [plain(vm_label(vm)) for vm in event["vms"]]
+        shown = ", ".join(vms[:4]) + (f" and {len(vms) - 4} more" if len(vms) > 4 else "")
+        lines.append(f"{plain(event['event_type'] or 'unknown event')} {when(event)}: {shown or 'no VM named'}")
+    if len(report["events"]) > _MOST_EVENTS:
+        lines.append(f"and {number(len(report['events']) - _MOST_EVENTS, 'more event')}")
+    contradictions = all_contradictions(report)
+    if contradictions:
+        lines.append(f"VMs contradict each other about {number(report['counts']['contradictions'], 'event')}.")
+    return lines
+
+
+def as_markdown(report: Report) -> str:
+    lines = ["# Azure maintenance", "", f"{report['generated_at']}: {markdown(count_hosts(report))}.", ""]
+    if report["events"]:
+        rows = [
+            (
+                event["event_type"] or "unknown",
+                event["event_status"] or "unknown",
+                event["not_before"] or "",
+                when(event),
+                length(event),
+                ", ".join(map(vm_label, event["vms"])) or "no VM named",
+                event["event_source"] or "",
+                event["description"] or "",
+                event["event_id"],
+            )
+            for event in report["events"]
+        ]
+        names = ("Type", "Status", "Not before", "Starts", "Length", "VMs", "Source", "Description", "Event")
+        lines += ["## Events", "", *_table(names, rows), ""]
+    else:
+        lines += [nothing_known(report), ""]
+    contradictions = all_contradictions(report)
+    if contradictions:
+        lines += ["## Contradictions", ""]
+        lines += [f"- {markdown(event['event_id'])}: {markdown(text)}" for event, text in contradictions]
+        lines.append("")
+    silent = not_answered(report)
+    if silent:
+        hosts = [(host["host"], STATE_WORDS[host["state"]], host["reason"], host["message"]) for host in silent]
+        lines += ["## Hosts without an answer", "", *_table(("Host", "State", "Reason", "Message"), hosts), ""]
+    return "\n".join(lines)
+
+
+def _table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    lines = [f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
+    return lines + [f"| {' | '.join(map(markdown, row))} |" for row in rows]
+
+
+def markdown(text: str) -> str:
+    """Return text from outside as Markdown that shows it, in a table too."""
+    escaped = _MARKDOWN.sub(r"\\\g<0>", tidy(text))
+    return _NEED_ENTITY.sub(lambda found: _ENTITIES.get(found[0], "www&#46;"), escaped)
+
+
+def as_csv(report: Report) -> str:
+    """Return a row for each VM of each event, and for each host that has none."""
+    looks = {host["host"]: host for host in report["hosts"]}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in looks}
+    without_host: list[dict[str, Any]] = []
+    for event in report["events"]:
+        shown = {name: event[name] for name in CSV_COLUMNS if name in event}
+        shown["contradictions"] = "; ".join(map(describe_contradiction, event["contradictions"]))
+        for vm in event["vms"] or [{"resource": None, "host": None}]:
+            row = {**looks.get(vm["host"] or "", {}), **shown}
+            row.update(host=vm["host"], resource_name=vm["resource"])
+            rows.get(vm["host"] or "", without_host).append(row)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(CSV_COLUMNS)
+    for name, look in looks.items():
+        for row in rows[name] or [look]:
+            writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])
+    for row in without_host:
+        writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])
+    return text.getvalue()
+
+
+def cell(value: Any) -> Any:
+    """Return a value that no spreadsheet takes for a formula."""
+    if not isinstance(value, str):
+        return value
+    value = value.replace("\0", "\ufffd")
+    return f"'{value}" if _FORMULA.match(value) else value

@@ -1,0 +1,137 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The report in words: what is said, and that text from outside stays text in each format."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_text
+
+OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Host server is undergoing maintenance.", "Host server is undergoing maintenance."),
+        ("web-1 (lab)", "web-1 (lab)"),
+        ("a|b", r"a\|b"),
+        ("a\nb\r\n\tc", "a b   c"),
+        ("<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)&gt;"),
+        ("&lt;", "&amp;lt;"),
+        ("[here](http://evil.example)", r"\[here\](http&#58;//evil.example)"),
+        ("http://evil.example", "http&#58;//evil.example"),
+        ("WWW.evil.example", "www&#46;evil.example"),
+        ("@everyone", "&#64;everyone"),
+        ("`code` *bold* _it_ ~~no~~ $x$", r"\`code\` \*bold\* \_it\_ \~\~no\~\~ \$x\$"),
+        ("# head", r"\# head"),
+        ("- item", r"\- item"),
+        ("back\\slash", r"back\\slash"),
+        ("left\u202eright\x07\x00", "left\ufffdright\ufffd\ufffd"),
+    ],
+)
+def test_in_markdown_text_from_outside_is_shown_as_it_is(text: str, shown: str) -> None:
+    assert _fleet_text.markdown(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        " =1",
+        "\u00a0=1",
+        "\ufeff=1",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0d1",
+        "\uff20A1",
+        '=HYPERLINK("http://evil.example")',
+    ],
+)
+def test_in_csv_no_text_begins_a_formula(text: str) -> None:
+    assert _fleet_text.cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize("value", ["web-1", "a=1", "", "2026-11-21T10:00:00Z", 0, 600, None])
+def test_in_csv_what_is_no_formula_is_left_alone(value: Any) -> None:
+    assert _fleet_text.cell(value) == value
+
+
+def rows_of(report: dict[str, Any]) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(_fleet_text.as_csv(report), newline="")))
+
+
+def test_the_csv_has_a_row_for_each_vm_of_each_event_and_for_each_host_without_one(report_on: Any, said: Any) -> None:
+    second = {"event_id": "B-2", "resources": ["web-1"], "event_type": "Freeze", "not_before": None}
+    report = report_on({"a": said("web-1", {}, second), "quiet": said("db-1"), "laptop": OFF_AZURE})
+    rows = rows_of(report)
+    assert [(row["host"], row["state"], row["resource_name"], row["event_id"]) for row in rows] == [
+        ("a", "affected", "web-1", "A-1"),
+        ("a", "affected", "web-1", "B-2"),
+        ("quiet", "quiet", "db-1", ""),
+        ("laptop", "not_on_azure", "", ""),
+        ("", "", "web-2", "A-1"),
+    ]
+    assert (rows[0]["seconds_until_start"], rows[0]["duration_seconds"]) == ("600", "9")
+    assert (rows[3]["reason"], rows[3]["message"]) == ("unreachable", "Nothing answers")
+
+
+def test_hostile_text_stays_in_its_cell(report_on: Any, said: Any) -> None:
+    hostile = '=1+1","x\r\ny'
+    (row, _neighbour) = rows_of(report_on({"a": said("web-1", {"description": hostile})}))
+    assert row["description"] == f"'{hostile}"
+
+
+def test_the_markdown_has_events_contradictions_and_hosts_without_an_answer(report_on: Any, said: Any) -> None:
+    second = {"event_type": "Freeze|", "description": "a\nb"}
+    report = report_on({"a": said("web-1", {}), "b": said("web-2", second), "laptop": OFF_AZURE})
+    lines = _fleet_text.as_markdown(report).splitlines()
+    assert "3 hosts asked: 2 affected, 0 quiet, 0 unreachable, 1 not on Azure." in lines[2]
+    (row,) = [line for line in lines if line.startswith("| Reboot")]
+    assert row.startswith("| Reboot | Scheduled | 2026-11-21T10:10:00Z | in 10 min | 9 s | web-1 (a), web-2 (b) | Plat")
+    assert r"- A-1: event\_type: Reboot (a), Freeze\| (b)" in lines
+    assert "| laptop | not on Azure | unreachable | Nothing answers |" in lines
+
+
+@pytest.mark.parametrize(
+    ("results", "said_of_none"),
+    [
+        ({"laptop": OFF_AZURE}, "No VM answered, so nothing is known of any maintenance."),
+        ({}, "No VM answered, so nothing is known of any maintenance."),
+    ],
+)
+def test_no_answer_is_not_told_as_no_maintenance(report_on: Any, results: Any, said_of_none: str) -> None:
+    report = report_on(results)
+    assert said_of_none in _fleet_text.as_lines(report)
+    assert said_of_none in _fleet_text.as_markdown(report)
+
+
+def test_a_quiet_fleet_is_told_to_be_quiet(report_on: Any, said: Any) -> None:
+    assert _fleet_text.as_lines(report_on({"web-1": said("web-1")})) == [
+        "1 host asked: 0 affected, 1 quiet, 0 unreachable, 0 not on Azure.",
+        "No maintenance is announced to the VMs that answered.",
+    ]
+
+
+def test_the_terminal_is_told_what_matters_on_few_lines(report_on: Any, said: Any) -> None:
+    many = [f"web-{number}" for number in range(1, 7)]
+    events = [{"event_id": f"E-{number:02}", "resources": many} for number in range(22)]
+    events[0].update(event_status="Started", event_type="Freeze\x1b[31m")
+    events[1].update(not_before="2026-11-21T09:00:00Z")
+    lines = _fleet_text.as_lines(report_on({"web-1": said("web-1", *events), "web-2": said("web-2")}))
+    assert lines[1] == '"Freeze\\u001b[31m" started: web-1, web-2, web-3, web-4 and 2 more'
+    assert lines[2] == "Reboot due: web-1, web-2, web-3, web-4 and 2 more"
+    assert lines[3].startswith("Reboot in 10 min: ")
+    assert lines[21:] == ["and 2 more events", "VMs contradict each other about 22 events."]
