@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet_part
+short_description: Keep what a run learned from its hosts for a fleet report
+version_added: 1.0.0
+description:
+  - Makes a part of a fleet report out of what M(fleetops.azure_maintenance.scheduled_events_info) returned for each
+    host.
+  - A part can be written to a file as JSON, and read again by
+    P(fleetops.azure_maintenance.fleet_report#filter) in another run, as the slices of an AWX job need.
+  - A host that failed or was unreachable is kept with the reason.
+options:
+  _input:
+    description: For each host, by its name in the inventory, the registered result.
+    type: dict
+    required: true
+  name:
+    description: The name of the part, for messages.
+    type: str
+    default: part
+  now:
+    description: The time of asking, as C(2026-11-21T10:00:00Z). The present if not set.
+    type: str
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Ask
+  fleetops.azure_maintenance.scheduled_events_info:
+    scope: all
+  register: asked
+  failed_when: false
+  ignore_unreachable: true
+
+- name: Keep what the hosts said
+  ansible.builtin.copy:
+    content: "{{ results | fleetops.azure_maintenance.fleet_part(name='web') | to_json }}"
+    dest: /srv/reports/web.json
+    mode: "0644"
+  vars:
+    results: >-
+      {{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'asked'))) }}
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: The part. Its inner form may change in any release, and names its version for that.
+  type: dict
+"""
+
+from typing import Any, Callable, Mapping
+
+from ansible.errors import AnsibleFilterError
+
+from ..plugin_utils._fleet_parts import make_part
+from ..plugin_utils._fleet_plain import plain_data, read_now
+
+
+def fleet_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
+    if not isinstance(results, Mapping):
+        raise AnsibleFilterError("fleet_part needs a dictionary of hosts and their results.")
+    try:
+        return make_part({str(host): plain_data(result) for host, result in results.items()}, name, read_now(now))
+    except (TypeError, ValueError) as error:
+        raise AnsibleFilterError(f"fleet_part: {error}") from error
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"fleet_part": fleet_part}

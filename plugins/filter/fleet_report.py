@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet_report
+short_description: Merge what many VMs said of maintenance into one report
+version_added: 1.0.0
+description:
+  - Merges parts of a fleet report by the id of the events, and notes where VMs contradict each other.
+  - Every host that gave no answer is in the report with the reason.
+  - Text from Azure is data. It is escaped as each format asks, against formulas of spreadsheets too.
+options:
+  _input:
+    description:
+      - The parts. Each is what P(fleetops.azure_maintenance.fleet_part#filter) returned, or a list of two strings, the
+        name of a file and its content, where a part was written as JSON.
+      - Of a host in several parts the newest answer counts.
+    type: list
+    elements: raw
+    required: true
+  format:
+    description:
+      - V(data) returns a dictionary. V(json), V(csv), V(md) and V(html) return the content of a file of that kind.
+      - V(lines) returns a list of sentences for people.
+    type: str
+    choices: [data, json, csv, md, html, lines]
+    default: data
+  hosts:
+    description: Hosts that the report must have. One that no part has is named as not asked.
+    type: list
+    elements: str
+    default: []
+  max_age:
+    description: Leave out parts that are older than so many seconds. 0 takes all.
+    type: float
+    default: 0
+  now:
+    description: The time of the report, as C(2026-11-21T10:00:00Z). The present if not set.
+    type: str
+notes:
+  - What starts counts as the earliest time that any VM was told; an event has started if any VM says so.
+  - A part that another version of the collection wrote is refused.
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Show which hosts gave no answer
+  ansible.builtin.debug:
+    msg: "{{ (parts | fleetops.azure_maintenance.fleet_report).hosts | selectattr('reason') }}"
+  vars:
+    parts: "{{ [{'web-1': asked} | fleetops.azure_maintenance.fleet_part] }}"
+
+- name: Write a page out of the parts in a folder
+  ansible.builtin.copy:
+    content: >-
+      {{ files | zip(query('ansible.builtin.file', *files))
+         | fleetops.azure_maintenance.fleet_report('html') | string }}
+    dest: /srv/reports/report.html
+    mode: "0644"
+  vars:
+    files: "{{ query('ansible.builtin.fileglob', '/srv/reports/parts/*.json') }}"
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - The report in the wanted format.
+    - As V(data) it has C(counts) (numbers of hosts C(asked), C(affected), C(quiet), C(unreachable), C(not_on_azure),
+      C(failed) and C(not_asked), of C(events), of these C(started) and with C(contradictions)), C(events), C(hosts),
+      C(generated_at), C(asked_from), C(asked_until) and C(left_out_parts).
+  type: raw
+"""
+
+import json
+from typing import Any, Callable
+
+from ansible.errors import AnsibleFilterError
+
+from ..plugin_utils._fleet import Report, merge_parts
+from ..plugin_utils._fleet_page import as_html
+from ..plugin_utils._fleet_parts import Part, check_part, read_part
+from ..plugin_utils._fleet_plain import plain_data, read_now
+from ..plugin_utils._fleet_text import as_csv, as_lines, as_markdown
+
+FORMATS: dict[str, Callable[[Report], Any]] = {
+    "data": lambda report: report,
+    "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2) + "\n",
+    "csv": as_csv,
+    "md": as_markdown,
+    "html": as_html,
+    "lines": as_lines,
+}
+
+
+def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: float = 0, now: str | None = None) -> Any:
+    if format not in FORMATS:
+        raise AnsibleFilterError(f"fleet_report: format must be one of {', '.join(FORMATS)}, not {format!r}.")
+    if isinstance(parts, (str, dict)):
+        raise AnsibleFilterError("fleet_report needs a list of parts.")
+    try:
+        read = [_part(number, part) for number, part in enumerate(parts, start=1)]
+        report = merge_parts(read, read_now(now), [str(host) for host in hosts], float(max_age))
+        return FORMATS[format](report)
+    except (TypeError, ValueError) as error:
+        raise AnsibleFilterError(f"fleet_report: {error}") from error
+
+
+def _part(number: int, part: Any) -> Part:
+    if isinstance(part, (list, tuple)) and len(part) == 2:
+        return read_part(str(part[0]), str(part[1]))
+    found: Part = plain_data(part)
+    check_part(str(number), found)
+    return found
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"fleet_report": fleet_report}
