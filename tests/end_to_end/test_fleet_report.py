@@ -1,0 +1,208 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""playbooks/fleet_report.yml as a person or AWX runs it: whom it asks, what it writes where, and what it says."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+import sys
+
+import pytest
+
+REPORT = "fleetops.azure_maintenance.fleet_report"
+VMS = ("web-1", "web-2")
+FILES = {"report.json", "report.csv", "report.md", "report.html"}
+HOSTILE = "=1+1 {{ 7*7 }} {% raw %} {# gone #} </script><script>alert(1)</script> | \u202e"
+EMPTY_SURVEY = {
+    "target": "",
+    "fleet_report_dir": "",
+    "fleet_report_mode": "",
+    "fleet_report_part": "",
+    "fleet_report_max_age": "",
+}
+
+
+class Fleet:
+    """Two simulated VMs, a host that cannot be reached, and one that is not on Azure."""
+
+    def __init__(self, ansible, simulator, folder):
+        self.simulator = simulator
+        self.dir = folder / "out"
+        self._ansible = ansible
+        self.inventory = folder / "hosts.ini"
+        lines = []
+        for vm in VMS:
+            python = folder / f"python-of-{vm}"
+            python.write_text(
+                f'#!/bin/sh\nAZURE_IMDS_ENDPOINT={simulator.endpoint(vm)} exec {shlex.quote(sys.executable)} "$@"\n'
+            )
+            python.chmod(0o755)
+            lines.append(f"{vm} ansible_connection=local ansible_python_interpreter={python}\n")
+        # No ssh server listens on port 1; laptop sees the endpoint where nothing listens.
+        lines.append("db-9 ansible_connection=ssh ansible_host=127.0.0.1 ansible_port=1\n")
+        lines.append(f"laptop ansible_connection=local ansible_python_interpreter={sys.executable}\n")
+        self.inventory.write_text("".join(lines))
+
+    def announce(self, event_type, *resources, **more):
+        event = {"event_type": event_type, "resources": list(resources), **more}
+        return self.simulator.control("POST", "/simulator/events", event)["event_id"]
+
+    def report(self, *argv, env=None, **extra_vars):
+        extra_vars.setdefault("fleet_report_dir", str(self.dir))
+        command = ["ansible-playbook", "-i", str(self.inventory), REPORT, "-e", json.dumps(extra_vars), *argv]
+        return self._ansible(*command, env=env)
+
+    def asked(self):
+        """The VMs that asked for the document."""
+        requests = self.simulator.control("GET", "/simulator/journal")["requests"]
+        return {one["vm"] for one in requests if one["method"] == "GET" and "/scheduledevents" in one["path"]}
+
+    def written(self):
+        return json.loads((self.dir / "report.json").read_text(encoding="utf-8"))
+
+    def states(self):
+        return {host["host"]: host["state"] for host in self.written()["hosts"]}
+
+
+@pytest.fixture
+def fleet(ansible, simulator, tmp_path):
+    return Fleet(ansible, simulator("--vms", ",".join(VMS), "--clock", "manual"), tmp_path)
+
+
+def on_one_line(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def test_hosts_that_cannot_be_asked_are_named_and_do_not_hide_the_report(fleet):
+    event = fleet.announce("Reboot", "web-1", description=HOSTILE)
+    run = fleet.report(env={"ANSIBLE_SHOW_CUSTOM_STATS": "true"})
+    assert run.code == 0, run.out
+    assert {path.name for path in fleet.dir.iterdir()} == {*FILES, "parts"}
+    assert fleet.states() == {"web-1": "affected", "web-2": "quiet", "db-9": "unreachable", "laptop": "not_on_azure"}
+    hosts = {host["host"]: host for host in fleet.written()["hosts"]}
+    assert "Connection refused" in hosts["db-9"]["message"]
+    assert hosts["laptop"]["reason"] == "unreachable"
+    assert "Nothing answers at http://127.0.0.1:9" in hosts["laptop"]["message"]
+    (told,) = fleet.written()["events"]
+    assert (told["event_id"], told["vms"]) == (event, [{"resource": "web-1", "host": "web-1"}])
+    said = "4 hosts asked: 1 affected, 1 quiet, 1 unreachable, 1 not on Azure."
+    assert said in run.out
+    assert f"Written: {fleet.dir}/report.html" in run.out
+    stats = on_one_line(run.out.split("CUSTOM STATS", 1)[1])
+    assert '"asked": 4' in stats
+    assert '"affected": 1' in stats
+
+
+def test_text_of_azure_arrives_as_it_is_in_each_file_and_is_never_a_template(fleet):
+    fleet.announce("Reboot", "web-1", description=HOSTILE)
+    assert fleet.report(target="web-1").code == 0
+    assert fleet.written()["events"][0]["description"] == HOSTILE
+    with open(fleet.dir / "report.csv", encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["description"] == f"'{HOSTILE}"
+    html = (fleet.dir / "report.html").read_text(encoding="utf-8")
+    assert html.count("<script>") == 1
+    shown = "=1+1 {{ 7*7 }} {% raw %} {# gone #} &lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt; | \ufffd"
+    assert f">{shown}<" in html
+    markdown = (fleet.dir / "report.md").read_text(encoding="utf-8")
+    assert r"| \=1+1 {{ 7\*7 }} {% raw %} {# gone #} &lt;/script&gt;" in markdown
+
+
+def test_check_mode_asks_and_tells_and_writes_nothing(fleet):
+    fleet.announce("Reboot", "web-1")
+    run = fleet.report("--check", "--diff", target="web-*")
+    assert run.code == 0, run.out
+    assert fleet.asked() == set(VMS)
+    assert "2 hosts asked: 1 affected, 1 quiet" in run.out
+    assert "Nothing is written in check mode." in run.out
+    assert not fleet.dir.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_any_host_is_asked(fleet):
+    fleet.dir.write_text("a file")
+    for argv in ([], ["--check"]):
+        run = fleet.report(*argv)
+        assert run.code != 0
+        said = on_one_line(run.out + run.err)
+        assert f"fleet_report_dir: {fleet.dir} cannot be written (" in said
+        assert "No host was asked." in said
+    assert fleet.asked() == set()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"fleet_report_mode": "html"}, "fleet_report_mode must be report, part or merge, not html."),
+        ({"fleet_report_mode": "part"}, "fleet_report_part must name this slice"),
+        ({"fleet_report_part": "../x"}, "fleet_report_part must name this slice"),
+        ({"fleet_report_max_age": "1h"}, "fleet_report_max_age must be a number of seconds, not 1h."),
+    ],
+)
+def test_a_wrong_setting_is_told_before_any_host_is_asked(fleet, wrong, said):
+    run = fleet.report(**wrong)
+    assert run.code != 0
+    assert said in on_one_line(run.out + run.err)
+    assert fleet.asked() == set()
+    assert not fleet.dir.exists()
+
+
+def test_an_empty_survey_in_a_project_of_ones_own_writes_to_the_home_folder_and_not_to_the_project(
+    fleet, ansible, tmp_path
+):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "site.yml").write_text(f"- import_playbook: {REPORT}\n")
+    survey = json.dumps(EMPTY_SURVEY)
+    command = ["ansible-playbook", "-i", str(fleet.inventory), "site.yml", "--limit", "web-2", "-e", survey]
+    run = ansible(*command, cwd=project)
+    assert run.code == 0, run.out
+    assert fleet.asked() == {"web-2"}
+    assert [path.name for path in project.iterdir()] == ["site.yml"]
+    assert {path.name for path in (tmp_path / "home" / "fleet-report").iterdir()} == {*FILES, "parts"}
+
+
+def test_where_no_host_answers_the_report_says_that_nothing_is_known(fleet):
+    run = fleet.report(target="db-9")
+    assert run.code == 0, run.out
+    assert fleet.states() == {"db-9": "unreachable"}
+    assert "No VM answered, so nothing is known of any maintenance." in run.out
+
+
+def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fleet):
+    event = fleet.announce("Reboot", "web-1", "web-2")
+    for number, limit in enumerate(("web-1,db-9", "web-2"), start=1):
+        # AWX hands the number of the job to each slice.
+        run = fleet.report("--limit", limit, fleet_report_mode="part", awx_job_id=40 + number)
+        assert run.code == 0, run.out
+        assert f"Written: {fleet.dir}/parts/job-{40 + number}.json" in run.out
+    assert {path.name for path in fleet.dir.iterdir()} == {"parts"}
+    asked = len(fleet.simulator.control("GET", "/simulator/journal")["requests"])
+    run = fleet.report(fleet_report_mode="merge")
+    assert run.code == 0, run.out
+    assert len(fleet.simulator.control("GET", "/simulator/journal")["requests"]) == asked
+    assert fleet.states() == {"web-1": "affected", "db-9": "unreachable", "web-2": "affected", "laptop": "not_asked"}
+    (told,) = fleet.written()["events"]
+    assert (told["event_id"], told["told_by"], told["contradictions"]) == (event, ["web-1", "web-2"], [])
+
+
+def test_a_part_of_an_older_version_is_told_in_one_sentence_and_no_report_is_written(fleet):
+    assert fleet.report("--limit", "web-1", fleet_report_mode="part", fleet_report_part="one").code == 0
+    old = json.loads((fleet.dir / "parts" / "one.json").read_text())
+    (fleet.dir / "parts" / "two.json").write_text(json.dumps({**old, "version": 0}))
+    run = fleet.report(fleet_report_mode="merge")
+    assert run.code != 0
+    said = on_one_line(run.out + run.err)
+    assert "two.json holds results of another version of the collection" in said
+    assert "run that slice again with the same version as the merge" in said
+    assert {path.name for path in fleet.dir.iterdir()} == {"parts"}
+
+
+def test_a_merge_without_parts_is_told(fleet):
+    run = fleet.report(fleet_report_mode="merge")
+    assert run.code != 0
+    assert f"There is no part in {fleet.dir}/parts to merge: run the slices first" in on_one_line(run.out + run.err)
