@@ -65,7 +65,9 @@ table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .45rem .6rem; border-bottom: 1px solid var(--edge); }
 th { color: var(--dim); font-weight: 600; white-space: nowrap; }
 td { overflow-wrap: anywhere; min-width: 5rem; }
-td.short { white-space: nowrap; }
+td.short { white-space: nowrap; width: 1%; }
+td.vms { min-width: 11rem; }
+#silent td { min-width: 7rem; }
 td.id { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .8rem; min-width: 9rem; }
 th button { all: unset; cursor: pointer; }
 th button:focus-visible { outline: 2px solid var(--link); }
@@ -74,7 +76,7 @@ th[aria-sort=ascending] button::after { content: " \\2191"; opacity: 1; }
 th[aria-sort=descending] button::after { content: " \\2193"; opacity: 1; }
 tr:target td { background: color-mix(in srgb, var(--link) 14%, transparent); }
 .kind { color: var(--kind); font-weight: 600; }
-.note { color: var(--bad); font-size: .85rem; }
+.note { color: var(--bad); font-size: .85rem; white-space: normal; min-width: 8rem; }
 .tools { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; margin: 0 0 .6rem; }
 .tools[hidden] { display: none; }
 input {
@@ -84,14 +86,17 @@ input {
 ul { margin: 0; padding-left: 1.2rem; overflow-wrap: anywhere; }
 summary { cursor: pointer; }
 details p { overflow-wrap: anywhere; }
-@media (max-width: 44rem) {
+@media screen and (max-width: 44rem) {
   body { padding: .8rem; }
   section { padding: .7rem; }
   .counts { grid-template-columns: repeat(auto-fit, minmax(6rem, 1fr)); }
   table, tbody, tr, td { display: block; }
   thead { display: none; }
   tr { border-bottom: 1px solid var(--edge); padding: .4rem 0; }
-  td, td.short { border: 0; padding: .1rem 0; display: grid; grid-template-columns: 6.5rem 1fr; white-space: normal; }
+  td, td.short {
+    border: 0; padding: .1rem 0; display: grid; grid-template-columns: 6.5rem 1fr; white-space: normal; width: auto;
+  }
+  .note { grid-column: 2; }
   td::before { content: attr(data-label); color: var(--dim); font: .85rem/1.5 system-ui, "DejaVu Sans", sans-serif; }
   td:empty { display: none; }
   tr[hidden] { display: none; }
@@ -107,6 +112,13 @@ details p { overflow-wrap: anywhere; }
   section { border: 0; padding: 0; }
   .timeline { max-height: none; overflow: visible; }
   .axis { position: static; }
+  .wide { overflow: visible; }
+  table { font-size: 10px; }
+  th, td, td.id { padding: .25rem; min-width: 4rem; }
+  td.id, .note { font-size: 9px; }
+  td.vms { min-width: 9rem; }
+  .note { min-width: 0; }
+  #silent td { min-width: 5.5rem; }
   .tools, th button::after { display: none; }
   tr, .counts div { break-inside: avoid; }
   details::details-content { content-visibility: visible; block-size: auto; }

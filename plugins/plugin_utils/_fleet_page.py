@@ -127,7 +127,7 @@ def _event_row(row: int, event: dict[str, Any], names: tuple[str, ...]) -> str:
         f'class="short" data-sort="{start}">{escape(when(event))}',
         f'class="short" data-sort="{escape(not_before or "~")}">{_time(not_before, "") if not_before else ""}',
         f'class="short" data-sort="{_LAST if duration is None else duration}">{escape(length(event))}',
-        f">{_vms(event)}",
+        f'class="vms">{_vms(event)}',
         f'class="short">{escape(tidy(event["event_source"] or ""))}',
         f">{escape(tidy(event['description'] or ''))}",
         f'class="id">{escape(tidy(event["event_id"]))}',

@@ -100,7 +100,7 @@ def draw_timeline(report: Report) -> str:
         '<div class="timeline" tabindex="0">'
         f'<svg class="axis" width="100%" height="36" aria-hidden="true">{grid}{now}'
         f'<text class="tick at-now" x="{axis.place(0)}%" y="13">now</text>{written}</svg>'
-        f'<svg class="lanes" width="100%" height="{top}" role="img" aria-label="{said}">{grid}{now}{"".join(drawn)}'
+        f'<svg class="lanes" width="100%" height="{top}" role="group" aria-label="{said}">{grid}{now}{"".join(drawn)}'
         "</svg></div>"
     )
 
@@ -124,19 +124,19 @@ def _draw_event(row: int, event: dict[str, Any], axis: Axis, top: int) -> str:
     text = f"{kind} {when(event)}"
     told = escape(f"{text}; not before {event['not_before'] or 'unknown'}; expected length {length(event)}")
     if begin is None:
-        place, bar = 0.0, ""
+        place, shape = 0.0, ""
     else:
         place = axis.place(begin)
         width = round(axis.place(begin + (event["duration_seconds"] or 0)) - place, 3)
-        bar = f'<rect class="bar" y="15" width="{width}%" height="6" rx="3"/>'
+        shape = f'<rect class="bar" y="15" width="{width}%" height="6" rx="3"/>'
         if event["duration_seconds"] is None:
-            bar = '<line class="open" x1="5" x2="45" y1="18" y2="18"/>'
-        bar += '<circle class="start" cx="0" cy="18" r="4.5"/>'
+            shape = '<line class="open" x1="5" x2="45" y1="18" y2="18"/>'
+        shape += '<circle class="start" cx="0" cy="18" r="4.5"/>'
         if begin > axis.last:
             text += " →"
     anchor = ' text-anchor="end" x="5"' if place > 55 else ' x="8"'
     # An inner picture as wide as the outer one: in it 0 is the start of the event.
     return (
         f'<a href="#event-{row + 1}"><svg class="{classes}" x="{place}%" y="{top}" width="100%" height="24">'
-        f'<title>{told}</title><text class="what"{anchor} y="11">{escape(text)}</text>{bar}</svg></a>'
+        f'<title>{told}</title><text class="what"{anchor} y="11">{escape(text)}</text>{shape}</svg></a>'
     )
