@@ -206,3 +206,14 @@ def test_a_merge_without_parts_is_told(fleet):
     run = fleet.report(fleet_report_mode="merge")
     assert run.code != 0
     assert f"There is no part in {fleet.dir}/parts to merge: run the slices first" in on_one_line(run.out + run.err)
+
+
+@pytest.mark.parametrize("name", ["fleet_part", "fleet_report"])
+def test_each_example_of_the_filters_is_a_valid_play(ansible, tmp_path, name):
+    shown = ansible("ansible-doc", "--json", "-t", "filter", f"fleetops.azure_maintenance.{name}")
+    examples = next(iter(json.loads(shown.out).values()))["examples"]
+    tasks = "\n".join("    " + line for line in examples.strip().splitlines())
+    playbook = tmp_path / f"{name}.yml"
+    playbook.write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{tasks}\n")
+    run = ansible("ansible-playbook", "--syntax-check", str(playbook))
+    assert run.code == 0, run.out
