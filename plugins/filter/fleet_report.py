@@ -74,6 +74,13 @@ _value:
     - As V(data) it has C(counts) (numbers of hosts C(asked), C(affected), C(quiet), C(unreachable), C(not_on_azure),
       C(failed) and C(not_asked), of C(events), of these C(started) and with C(contradictions)), C(events), C(hosts),
       C(generated_at), C(asked_from), C(asked_until) and C(left_out_parts).
+    - An event has C(event_id), C(event_type), C(event_status), C(not_before), C(seconds_until_start),
+      C(duration_seconds), C(event_source), C(description), C(resources) and C(leader), as
+      M(fleetops.azure_maintenance.scheduled_events_info) returns them; C(vms), each with its C(resource) and the
+      C(host) of the inventory, null if no host that answered has this name; C(told_by), the hosts that told of it; and
+      C(contradictions), each with a C(field) and in C(told) each C(value) with the C(hosts) that told it.
+    - A host has C(host), C(state) (one of the words above), C(reason) and C(message) if it gave no answer,
+      C(resource_name), C(asked_at), C(event_ids) of the events that may affect it, and C(warnings).
   type: raw
 """
 
@@ -106,9 +113,11 @@ def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: flo
     try:
         read = [_part(number, part) for number, part in enumerate(parts, start=1)]
         report = merge_parts(read, read_now(now), [str(host) for host in hosts], float(max_age))
-        return FORMATS[format](report)
+        shown = FORMATS[format](report)
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"fleet_report: {error}") from error
+    # A part from a file may have halves of characters, which the file of a report cannot.
+    return shown.encode("utf-8", "replace").decode() if isinstance(shown, str) else shown
 
 
 def _part(number: int, part: Any) -> Part:

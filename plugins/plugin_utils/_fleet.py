@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import itemgetter
 from typing import Any, Iterable, NamedTuple, Sequence
 
 from ..module_utils._document import STARTED, format_utc, name_key
 from ..module_utils._errors import plain
-from ._fleet_parts import NOT_ASKED, STATES, Look, Part, newest_looks, parse_utc
+from ._fleet_parts import NOT_ASKED, STATES, Look, Part, age_of, newest_looks, parse_utc
 
 Report = dict[str, Any]
 
@@ -30,9 +30,9 @@ def merge_parts(parts: Sequence[Part], now: datetime, expected: Sequence[str] = 
     :param expected: hosts that must be in the report: one that no part knows is named as not asked.
     :param max_age: seconds after which a part is left out; 0 takes all.
     """
-    oldest = (format_utc(now - timedelta(seconds=max_age)) or "") if max_age else ""
-    looks = newest_looks(part for part in parts if part["asked_at"] >= oldest)
-    left_out = [part["name"] for part in parts if part["asked_at"] < oldest]
+    old = [bool(max_age) and age_of(part, now) > max_age for part in parts]
+    looks = newest_looks(part for part, is_old in zip(parts, old) if not is_old)
+    left_out = [part["name"] for part, is_old in zip(parts, old) if is_old]
     for host in expected:
         if host not in looks:
             looks[host] = _not_asked(host, left_out)

@@ -79,8 +79,10 @@ def _policy() -> str:
 
 def _told_at(report: Report) -> str:
     first, last = report["asked_from"], report["asked_until"]
-    asked = f"; asked at {_time(first)}" if first == last else f"; asked between {_time(first)} and {_time(last)}"
-    return f"{escape(count_hosts(report))}. Written at {_time(report['generated_at'])}{asked if first else ''}."
+    asked = ""
+    if first is not None:
+        asked = f"; asked at {_time(first)}" if first == last else f"; asked between {_time(first)} and {_time(last)}"
+    return f"{escape(count_hosts(report))}. Written at {_time(report['generated_at'])}{asked}."
 
 
 def _time(text: str, zone: str = " UTC") -> str:

@@ -172,7 +172,8 @@ def check_part(name: str, part: Any) -> None:
             f"this one reads {VERSION}): run that slice again with the same version as the merge."
         )
     hosts, asked_at = part.get("hosts"), part.get("asked_at")
-    if not isinstance(hosts, list) or not isinstance(asked_at, str) or parse_utc(asked_at) is None:
+    known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and parse_utc(asked_at) is not None
+    if not known or not isinstance(hosts, list):
         raise PartError(f"Part {plain(name)} is damaged: {again}.")
     for look in hosts:
         complaint = _look_complaint(look)
@@ -183,17 +184,23 @@ def check_part(name: str, part: Any) -> None:
 def _look_complaint(look: Any) -> str | None:
     if not isinstance(look, dict) or not isinstance(look.get("host"), str) or look.get("state") not in STATES:
         return "it has an entry that is no host"
-    for name in ("reason", "message"):
-        if not isinstance(look.get(name), (str, type(None))):
+    for name in ("reason", "message", "resource_name"):
+        if name not in look or not isinstance(look[name], (str, type(None))):
             return f"host {plain(look['host'])} has a {name} that is no text"
     if not isinstance(look.get("events"), list) or not _are_texts(look.get("warnings")):
         return f"host {plain(look['host'])} has no lists of events and warnings"
-    complaint = _complaint(look["events"], look.get("resource_name"))
+    complaint = _complaint(look["events"], look["resource_name"])
     return f"host {plain(look['host'])}: {complaint}" if complaint else None
 
 
 def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def age_of(part: Part, now: datetime) -> float:
+    """Return how many seconds ago the hosts of a checked part were asked."""
+    asked_at = parse_utc(part["asked_at"])
+    return (now - asked_at).total_seconds() if asked_at else 0.0
 
 
 def newest_looks(parts: Iterable[Part]) -> dict[str, Look]:

@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_parts
 
 MOMENT = "2026-11-21T10:00:00Z"
+FILES = ("json", "csv", "md", "html")
 
 
 def part_of(results: dict[str, Any]) -> dict[str, Any]:
@@ -30,15 +31,38 @@ def test_a_part_that_went_through_a_file_makes_the_same_report(said: Any) -> Non
 
 def test_half_of_a_character_does_not_keep_the_report_from_being_written(said: Any) -> None:
     part = part_of({"a": said("web-1", {"description": "\ud83d"})})
-    for name in ("json", "csv", "md", "html"):
-        fleet_report.fleet_report([part], name).encode("utf-8")
+    by_hand = json.dumps(part_of({"b": said("web-1", {"description": "half"})})).replace("half", "\\ud83d")
+    for name in FILES:
+        fleet_report.fleet_report([part, ["by-hand.json", by_hand]], name).encode("utf-8")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_parts_that_are_all_too_old_make_a_report_that_says_so(said: Any, name: str) -> None:
+    part = part_of({"web-1": said("web-1", {})})
+    text = fleet_report.fleet_report([part], name, ["web-1"], max_age=60, now="2026-11-21T12:00:00Z")
+    assert "No new enough part of this report has the host" in text
+    assert "Host server is undergoing maintenance" not in text
+
+
+@pytest.mark.parametrize("max_age", [7200, 10**15, float("inf"), 0])
+def test_any_number_of_seconds_can_be_the_age(said: Any, max_age: float) -> None:
+    report = fleet_report.fleet_report([part_of({"a": said("web-1")})], max_age=max_age, now="2026-11-21T12:00:00Z")
+    assert report["counts"]["quiet"] == 1
 
 
 def broken(**changes: Any) -> str:
     return json.dumps({**part_of({}), **changes})
 
 
-HOST = {"host": "a", "state": "quiet", "reason": None, "message": None, "events": [], "warnings": []}
+HOST = {
+    "host": "a",
+    "state": "quiet",
+    "reason": None,
+    "message": None,
+    "resource_name": None,
+    "events": [],
+    "warnings": [],
+}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +80,9 @@ HOST = {"host": "a", "state": "quiet", "reason": None, "message": None, "events"
         pytest.param(broken(version=None), "of another version of the collection", id="no version"),
         pytest.param(broken(hosts={}), "Part slice-1.json is damaged", id="no list of hosts"),
         pytest.param(broken(asked_at="today"), "Part slice-1.json is damaged", id="no time"),
+        pytest.param(broken(name=None), "Part slice-1.json is damaged", id="no name"),
+        pytest.param(broken(hosts=[{"host": "a", "state": "quiet"}]), "host a has a reason that is no", id="halves"),
+        pytest.param(broken(hosts=[{**HOST, "resource_name": 1}]), "host a has a resource_name that is", id="resource"),
         pytest.param(broken(hosts=[{**HOST, "state": "odd"}]), "it has an entry that is no host", id="a state"),
         pytest.param(broken(hosts=[{**HOST, "message": 1}]), "host a has a message that is no text", id="a message"),
         pytest.param(broken(hosts=[{**HOST, "warnings": [1]}]), "no lists of events and warnings", id="warnings"),
