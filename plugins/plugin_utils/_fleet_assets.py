@@ -32,6 +32,7 @@ h2 { font-size: 1.15rem; margin: 0 0 .6rem; }
 p { margin: .3rem 0; }
 .dim { color: var(--dim); }
 a { color: var(--link); }
+time { white-space: nowrap; }
 section { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 1rem; margin: 1rem 0 0; }
 .counts {
   display: grid; grid-template-columns: repeat(auto-fit, minmax(7.5rem, 1fr)); gap: .6rem; margin: 1rem 0 0; padding: 0;
@@ -66,7 +67,7 @@ th, td { text-align: left; vertical-align: top; padding: .45rem .6rem; border-bo
 th { color: var(--dim); font-weight: 600; white-space: nowrap; }
 td { overflow-wrap: anywhere; min-width: 5rem; }
 td.short { white-space: nowrap; width: 1%; }
-td.vms { min-width: 11rem; }
+td.vms { min-width: 8rem; }
 #silent td { min-width: 7rem; }
 td.id { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .8rem; min-width: 9rem; }
 th button { all: unset; cursor: pointer; }
@@ -90,8 +91,10 @@ details p { overflow-wrap: anywhere; }
   body { padding: .8rem; }
   section { padding: .7rem; }
   .counts { grid-template-columns: repeat(auto-fit, minmax(6rem, 1fr)); }
-  table, tbody, tr, td { display: block; }
-  thead { display: none; }
+  table, thead, tbody, tr, td { display: block; }
+  thead tr { display: flex; flex-wrap: wrap; gap: .1rem .8rem; }
+  thead tr::before { content: "Sort by"; color: var(--dim); }
+  th { border: 0; padding: 0; }
   tr { border-bottom: 1px solid var(--edge); padding: .4rem 0; }
   td, td.short {
     border: 0; padding: .1rem 0; display: grid; grid-template-columns: 6.5rem 1fr; white-space: normal; width: auto;

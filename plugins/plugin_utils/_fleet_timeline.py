@@ -67,7 +67,8 @@ def make_axis(report: Report) -> Axis:
             first = min(first, begin)
             last = max(last, begin + (event["duration_seconds"] or 0))
     first, last = max(first, -_FURTHEST_BACK), min(last, _FURTHEST_AHEAD)
-    margin = (last - first) / 25
+    # Wide enough for the time that is written below its edges, on a phone too
+    margin = (last - first) / 18
     return Axis(now, first - margin, last + margin)
 
 

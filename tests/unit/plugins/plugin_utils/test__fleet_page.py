@@ -131,7 +131,7 @@ def test_the_axis_reaches_as_far_as_the_events(
     ]
     report = report_on({"web-1": said("web-1", *events)})
     axis = _fleet_timeline.make_axis(report)
-    margin = (last - first) / 25
+    margin = (last - first) / 18
     assert (axis.first, axis.last) == (first - margin, last + margin)
     assert 1 <= len(axis.ticks()) <= 8
     html = _fleet_page.as_html(report)
