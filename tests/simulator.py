@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -84,6 +85,28 @@ class Simulator:
                 assert headers["metadata"] == "true", request
                 found.append((request["vm"], json.loads(request["body"])))
         return found
+
+    def asked(self):
+        """The VMs that asked for the document."""
+        requests = self.control("GET", "/simulator/journal")["requests"]
+        return {one["vm"] for one in requests if one["method"] == "GET" and "/scheduledevents" in one["path"]}
+
+    def announce(self, event_type, *resources, **more):
+        """Announce an event, and return its id."""
+        event = {"event_type": event_type, "resources": list(resources), **more}
+        return self.control("POST", "/simulator/events", event)["event_id"]
+
+    def inventory(self, vms, folder):
+        """Lines of an inventory: each VM has an interpreter that sees the endpoint of this VM, as a real one would."""
+        lines = ""
+        for vm in vms:
+            python = folder / f"python-of-{vm}"
+            python.write_text(
+                f'#!/bin/sh\nAZURE_IMDS_ENDPOINT={self.endpoint(vm)} exec {shlex.quote(sys.executable)} "$@"\n'
+            )
+            python.chmod(0o755)
+            lines += f"{vm} ansible_connection=local ansible_python_interpreter={python}\n"
+        return lines
 
     def stop(self):
         """End the process, if it still runs, and give what it printed on stderr. May be called again."""

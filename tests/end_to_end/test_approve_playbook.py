@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
 
 import pytest
@@ -27,26 +26,15 @@ EMPTY_SURVEY = {
 
 
 class Fleet:
-    """Hosts that are simulated VMs: each has an interpreter that sees the endpoint of its VM, as a real VM would."""
+    """Hosts that are simulated VMs."""
 
     def __init__(self, ansible, simulator, folder):
         self.simulator = simulator
         self._ansible = ansible
         self._inventory = folder / "hosts.ini"
-        lines = []
-        for vm in VMS:
-            python = folder / f"python-of-{vm}"
-            python.write_text(
-                f'#!/bin/sh\nAZURE_IMDS_ENDPOINT={simulator.endpoint(vm)} exec {shlex.quote(sys.executable)} "$@"\n'
-            )
-            python.chmod(0o755)
-            lines.append(f"{vm} ansible_connection=local ansible_python_interpreter={python}\n")
-        self._inventory.write_text("".join(lines))
-
-    def announce(self, event_type, *resources, **more):
-        """Announce an event, and return its id."""
-        event = {"event_type": event_type, "resources": list(resources), **more}
-        return self.simulator.control("POST", "/simulator/events", event)["event_id"]
+        self._inventory.write_text(simulator.inventory(VMS, folder))
+        self.announce = simulator.announce
+        self.asked = simulator.asked
 
     def approve(self, *argv, **extra_vars):
         return self._ansible(
@@ -60,11 +48,6 @@ class Fleet:
             assert list(body) == ["StartRequests"], body
             approvals.append((vm, [request["EventId"] for request in body["StartRequests"]]))
         return sorted(approvals)
-
-    def asked(self):
-        """The VMs that asked for the document."""
-        requests = self.simulator.control("GET", "/simulator/journal")["requests"]
-        return {one["vm"] for one in requests if one["method"] == "GET" and "/scheduledevents" in one["path"]}
 
 
 def recap(run):

@@ -59,11 +59,16 @@ def test_asked_ad_hoc_off_azure_a_host_says_so_on_one_line(ansible):
 
 
 def test_each_documented_example_is_a_valid_play(ansible, tmp_path):
-    for module in ("scheduled_events_info", "scheduled_event_approve"):
-        shown = ansible("ansible-doc", "--json", f"fleetops.azure_maintenance.{module}")
+    for kind, name in (
+        ("module", "scheduled_events_info"),
+        ("module", "scheduled_event_approve"),
+        ("filter", "fleet_part"),
+        ("filter", "fleet_report"),
+    ):
+        shown = ansible("ansible-doc", "--json", "--type", kind, f"fleetops.azure_maintenance.{name}")
         examples = next(iter(json.loads(shown.out).values()))["examples"]
         tasks = "\n".join("    " + line for line in examples.strip().splitlines())
-        playbook = tmp_path / f"{module}.yml"
+        playbook = tmp_path / f"{name}.yml"
         playbook.write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{tasks}\n")
         run = ansible("ansible-playbook", "--syntax-check", str(playbook))
         assert run.code == 0, run.out

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import shlex
 import sys
 
 import pytest
@@ -35,32 +34,19 @@ class Fleet:
         self.dir = folder / "out"
         self._ansible = ansible
         self.inventory = folder / "hosts.ini"
-        lines = []
-        for vm in VMS:
-            python = folder / f"python-of-{vm}"
-            python.write_text(
-                f'#!/bin/sh\nAZURE_IMDS_ENDPOINT={simulator.endpoint(vm)} exec {shlex.quote(sys.executable)} "$@"\n'
-            )
-            python.chmod(0o755)
-            lines.append(f"{vm} ansible_connection=local ansible_python_interpreter={python}\n")
+        self.announce = simulator.announce
+        self.asked = simulator.asked
         # No ssh server listens on port 1; laptop sees the endpoint where nothing listens.
-        lines.append("db-9 ansible_connection=ssh ansible_host=127.0.0.1 ansible_port=1\n")
-        lines.append(f"laptop ansible_connection=local ansible_python_interpreter={sys.executable}\n")
-        self.inventory.write_text("".join(lines))
-
-    def announce(self, event_type, *resources, **more):
-        event = {"event_type": event_type, "resources": list(resources), **more}
-        return self.simulator.control("POST", "/simulator/events", event)["event_id"]
+        self.inventory.write_text(
+            simulator.inventory(VMS, folder)
+            + "db-9 ansible_connection=ssh ansible_host=127.0.0.1 ansible_port=1\n"
+            + f"laptop ansible_connection=local ansible_python_interpreter={sys.executable}\n"
+        )
 
     def report(self, *argv, env=None, **extra_vars):
         extra_vars.setdefault("fleet_report_dir", str(self.dir))
         command = ["ansible-playbook", "-i", str(self.inventory), REPORT, "-e", json.dumps(extra_vars), *argv]
         return self._ansible(*command, env=env)
-
-    def asked(self):
-        """The VMs that asked for the document."""
-        requests = self.simulator.control("GET", "/simulator/journal")["requests"]
-        return {one["vm"] for one in requests if one["method"] == "GET" and "/scheduledevents" in one["path"]}
 
     def written(self):
         return json.loads((self.dir / "report.json").read_text(encoding="utf-8"))
@@ -96,6 +82,19 @@ def test_hosts_that_cannot_be_asked_are_named_and_do_not_hide_the_report(fleet):
     stats = on_one_line(run.out.split("CUSTOM STATS", 1)[1])
     assert '"asked": 4' in stats
     assert '"affected": 1' in stats
+
+
+def test_a_host_without_python_is_named_with_what_its_shell_said(fleet):
+    with fleet.inventory.open("a") as inventory:
+        inventory.write("bare ansible_connection=local ansible_python_interpreter=/no/python3\n")
+    run = fleet.report(target="bare,web-1")
+    assert run.code == 0, run.out
+    assert fleet.states() == {"web-1": "quiet", "bare": "failed"}
+    (bare,) = [host for host in fleet.written()["hosts"] if host["host"] == "bare"]
+    assert bare["reason"] == "module_failed"
+    assert "/no/python3" in bare["message"]
+    assert "2 hosts asked: 0 affected, 1 quiet, 0 unreachable, 0 not on Azure, 1 without a usable answer." in run.out
+    assert "bare" in (fleet.dir / "report.html").read_text(encoding="utf-8")
 
 
 def test_text_of_azure_arrives_as_it_is_in_each_file_and_is_never_a_template(fleet):
@@ -206,14 +205,3 @@ def test_a_merge_without_parts_is_told(fleet):
     run = fleet.report(fleet_report_mode="merge")
     assert run.code != 0
     assert f"There is no part in {fleet.dir}/parts to merge: run the slices first" in on_one_line(run.out + run.err)
-
-
-@pytest.mark.parametrize("name", ["fleet_part", "fleet_report"])
-def test_each_example_of_the_filters_is_a_valid_play(ansible, tmp_path, name):
-    shown = ansible("ansible-doc", "--json", "-t", "filter", f"fleetops.azure_maintenance.{name}")
-    examples = next(iter(json.loads(shown.out).values()))["examples"]
-    tasks = "\n".join("    " + line for line in examples.strip().splitlines())
-    playbook = tmp_path / f"{name}.yml"
-    playbook.write_text(f"- hosts: localhost\n  gather_facts: false\n  tasks:\n{tasks}\n")
-    run = ansible("ansible-playbook", "--syntax-check", str(playbook))
-    assert run.code == 0, run.out
