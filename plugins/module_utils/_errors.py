@@ -76,6 +76,10 @@ def plain(text: str) -> str:
 
 def excerpt(text: str) -> str:
     """Return the first 200 characters as a quoted string in which control characters are escaped."""
-    shown = json.dumps(text[:200], ensure_ascii=False) + ("…" if len(text) > 200 else "")
     # JSON leaves those above ASCII as they are, and some of them steer a terminal too.
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)
+    return escape(json.dumps(text[:200], ensure_ascii=False) + ("…" if len(text) > 200 else ""))
+
+
+def escape(text: str) -> str:
+    """Return the text with every character escaped that would steer a terminal."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)

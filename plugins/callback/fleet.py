@@ -1,0 +1,182 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet
+type: stdout
+short_description: Print what is coming for a whole fleet as one table
+version_added: 1.0.0
+description:
+  - Prints what M(fleetops.azure_maintenance.scheduled_events_info) found on all hosts as one table when all is done,
+    one line an event. An event that many VMs report is one line that lists its VMs.
+  - What has started comes first, then what starts next, at the end what starts nobody knows when.
+  - Below the table stand the hosts that gave no answer, each with a reason, and a line that counts the hosts.
+    V(quiet) hosts have no event of those asked for, V(affected) hosts have some. V(unreachable) hosts could not be
+    reached by Ansible. V(not on Azure) hosts have no metadata service. V(failed) hosts gave no answer for any other
+    reason, or an empty one.
+  - Of other tasks of a play, failures, unreachable hosts and what C(debug) shows are printed as they come, the
+    rest is not. Other modules run by C(ansible) are printed as P(ansible.builtin.minimal#callback) does.
+  - With C(-v), every result is printed in full as well.
+extends_documentation_fragment:
+  - ansible.builtin.result_format_callback
+notes:
+  - The table is as wide as the terminal, or as the environment variable E(COLUMNS) says, else 80 columns. In a wide one
+    the ids of events are whole, and in a narrow one long lists of VMs end with the number of those left out.
+  - A VM is shown by its resource name, and with its name in the inventory in parentheses where that differs.
+  - A run that is interrupted prints no table.
+requirements:
+  - Set as stdout callback. The command C(ansible) heeds this only where callback plugins are switched on for it,
+    by E(ANSIBLE_LOAD_CALLBACK_PLUGINS=1) or C(bin_ansible_callbacks=true) in C(ansible.cfg), and without C(-o).
+seealso:
+  - module: fleetops.azure_maintenance.scheduled_events_info
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+import shutil
+from collections import Counter
+
+from ansible import constants as C
+from ansible.plugins.callback.minimal import CallbackModule as Minimal
+
+from ..module_utils._errors import escape
+from ..plugin_utils._fleet_query import FAILED, UNREACHABLE, Answer, read_answer, tell_failure
+from ..plugin_utils._fleet_table import fleet_lines
+
+QUERY = "fleetops.azure_maintenance.scheduled_events_info"
+_LONGEST_FAILURE = 1000
+
+
+class Table:
+    """The answers to one task of a play."""
+
+    def __init__(self, title):
+        self.title = title
+        self.answers = {}
+        self.not_asked = set()
+
+
+class CallbackModule(Minimal):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "fleetops.azure_maintenance.fleet"
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._ad_hoc = False
+        self._printed = False
+        self._begin_play(None)
+
+    def _begin_play(self, play_id):
+        self._play_id = play_id
+        self._tables = {}
+        self._rounds = Counter()
+        self._lost = {}
+
+    def v2_playbook_on_start(self, playbook):
+        self._ad_hoc = playbook._file_name == "__adhoc_playbook__"
+
+    def v2_playbook_on_play_start(self, play):
+        # Each batch of a play with serial starts it again.
+        if play._uuid != self._play_id:
+            self._end_play()
+            self._begin_play(play._uuid)
+
+    def v2_playbook_on_no_hosts_matched(self):
+        # Ad hoc, Ansible warns of it by itself.
+        if not self._ad_hoc:
+            self._display.display("No hosts matched.", color=C.COLOR_SKIP)
+
+    def v2_playbook_on_stats(self, stats):
+        self._end_play()
+
+    def v2_runner_on_ok(self, result):
+        if _is_query(result):
+            self._take(result, Minimal.v2_runner_on_ok)
+        elif self._ad_hoc or (self._run_is_verbose(result) and not result._task.loop):
+            super().v2_runner_on_ok(result)
+        else:
+            self._handle_warnings(result._result)
+
+    def v2_runner_item_on_ok(self, result):
+        if not _is_query(result) and not self._ad_hoc and self._run_is_verbose(result):
+            super().v2_runner_on_ok(result)
+
+    def v2_runner_on_skipped(self, result):
+        if _is_query(result):
+            self._table(result).not_asked.add(result._host.get_name())
+        elif self._ad_hoc:
+            super().v2_runner_on_skipped(result)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        if _is_query(result):
+            self._take(result, Minimal.v2_runner_on_failed, failed=True, lost=not ignore_errors)
+        elif self._ad_hoc:
+            super().v2_runner_on_failed(result, ignore_errors)
+        else:
+            self._tell(result, "FAILED, ignored" if ignore_errors else "FAILED", C.COLOR_ERROR)
+            if not ignore_errors:
+                self._lose(result, FAILED)
+            if self._run_is_verbose(result):
+                super().v2_runner_on_failed(result, ignore_errors)
+
+    def v2_runner_on_unreachable(self, result):
+        if _is_query(result):
+            self._take(result, Minimal.v2_runner_on_unreachable, lost=True)
+        elif self._ad_hoc:
+            super().v2_runner_on_unreachable(result)
+        else:
+            self._tell(result, "UNREACHABLE", C.COLOR_UNREACHABLE)
+            self._lose(result, UNREACHABLE)
+
+    def _take(self, result, show, failed=False, lost=False):
+        host = result._host.get_name()
+        answer = read_answer(host, result._result, failed)
+        self._table(result).answers[host] = answer
+        if lost:
+            self._lost[host] = answer._replace(events=())
+        if self._run_is_verbose(result):
+            show(self, result)
+        else:
+            self._handle_warnings(result._result)
+
+    def _table(self, result):
+        """Return the table in which this host has not answered yet: a task that is run again begins another one."""
+        task = result._task
+        asked = (task.get_path(), result._host.get_name())
+        self._rounds[asked] += 1
+        return self._tables.setdefault((asked[0], self._rounds[asked]), Table(task.get_name()))
+
+    def _tell(self, result, caption, color):
+        """Say on one line what went wrong at a task that is no query."""
+        title = result._task.get_name()
+        line = escape(f"{result._host.get_name()} | {title} | {caption}: {tell_failure(result._result)}")
+        self._display.display(line[:_LONGEST_FAILURE] + ("…" if len(line) > _LONGEST_FAILURE else ""), color=color)
+        self._handle_warnings(result._result)
+
+    def _lose(self, result, state):
+        """Keep why a host may never come to a query of this play, so that the table can name it."""
+        host = result._host.get_name()
+        self._lost[host] = Answer(host, state, f"{result._task.get_name()}: {tell_failure(result._result)}")
+
+    def _end_play(self):
+        width = shutil.get_terminal_size().columns
+        for table in self._tables.values():
+            if not table.answers:
+                continue
+            missing = [self._lost[host] for host in self._lost if host not in {*table.answers, *table.not_asked}]
+            answers = [*table.answers.values(), *missing]
+            if self._printed:
+                self._display.display("")
+            self._printed = True
+            if len(self._tables) > 1:
+                self._display.display(f"{escape(table.title)}:")
+            for line in fleet_lines(answers, width):
+                self._display.display(line)
+
+
+def _is_query(result):
+    return result._task.resolved_action == QUERY

@@ -1,0 +1,300 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The callback plugin fleet and the ad hoc commands of the README: what they print, and what Azure received."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+INFO = "fleetops.azure_maintenance.scheduled_events_info"
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+AD_HOC = README.split("\n### Ad hoc\n", 1)[1].split("\n### ", 1)[0]
+SWITCHED_ON = {
+    "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+    "ANSIBLE_STDOUT_CALLBACK": "fleetops.azure_maintenance.fleet",
+}
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", AD_HOC, re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
+EXPORTS = [command for command in COMMANDS if command.startswith("export ")]
+ONE_LINERS = [command for command in COMMANDS if command not in EXPORTS]
+
+
+class Fleet:
+    """Six hosts of a group web: four simulated VMs, one that cannot be reached, one that is not on Azure."""
+
+    def __init__(self, ansible, simulator, folder):
+        self.simulator = simulator
+        self.folder = folder
+        self._ansible = ansible
+        lines = ["[web]"]
+        for vm in ("web-1", "web-2", "web-3", "web-4"):
+            python = folder / f"python-of-{vm}"
+            python.write_text(
+                f'#!/bin/sh\nAZURE_IMDS_ENDPOINT={simulator.endpoint(vm)} exec {shlex.quote(sys.executable)} "$@"\n'
+            )
+            python.chmod(0o755)
+            lines.append(f"{vm} ansible_python_interpreter={python}")
+        # Nobody can make a folder there, which Ansible takes for a connection that does not work.
+        lines.append("web-5 ansible_remote_tmp=/proc/nowhere")
+        # Sees the endpoint where nothing listens.
+        lines.append(f"web-6 ansible_python_interpreter={sys.executable}")
+        lines += ["[web:vars]", "ansible_connection=local"]
+        (folder / "hosts.ini").write_text("\n".join(lines) + "\n")
+
+    def announce(self, event_type, *resources, **more):
+        event = {"event_type": event_type, "resources": list(resources), **more}
+        return self.simulator.control("POST", "/simulator/events", event)["event_id"]
+
+    def run(self, *argv, **env):
+        inventory = str(self.folder / "hosts.ini")
+        return self._ansible(*argv, cwd=self.folder, env={"ANSIBLE_INVENTORY": inventory, "COLUMNS": "80", **env})
+
+    def as_written(self, command):
+        """Run a command of the README in the shell, after the exports that it shows."""
+        return self.run("sh", "-c", "\n".join([*EXPORTS, command]))
+
+    def ask(self, *argv, **env):
+        return self.run("ansible", "web", "-m", INFO, *argv, **SWITCHED_ON, **env)
+
+    def play(self, tasks, *argv, keywords=None, **env):
+        play = {"hosts": "web", "gather_facts": False, "tasks": tasks, **(keywords or {})}
+        (self.folder / "play.yml").write_text(json.dumps([play]))
+        return self.run("ansible-playbook", "play.yml", *argv, **SWITCHED_ON, **env)
+
+
+@pytest.fixture
+def fleet(ansible, simulator, tmp_path):
+    return Fleet(ansible, simulator("--vms", "web-1,web-2,web-3,web-4,db-1", "--clock", "manual"), tmp_path)
+
+
+def shape(text):
+    """Return the lines without what differs from run to run: times, ids, reasons in full, and the widths they take."""
+    text = re.sub(r"\bin \d+ min( \d+ s)?(?=  )", "in TIME", text)
+    text = re.sub(r"\b[0-9A-F]{8}\b(?=  )", "ID", text)
+    text = re.sub(r"(unreachable|not on Azure): .*(\n {4,}.*)*", r"\1: REASON", text)
+    return [re.sub(r"(?<=\S) {2,}", "  ", line) for line in text.strip().splitlines()]
+
+
+def announce_both(fleet):
+    reboot = fleet.announce("Reboot", "web-1", "web-2")
+    freeze = fleet.announce("Freeze", "web-3", notice=120, duration_seconds=9)
+    return reboot, freeze
+
+
+def test_the_readme_shows_the_commands_that_these_tests_run():
+    assert len(EXPORTS) == 1
+    assert [re.sub(r"\S*fleetops\.azure_maintenance\.", "", command) for command in ONE_LINERS] == [
+        "ansible web -o -m scheduled_events_info",
+        "ansible web -m scheduled_events_info -a due_within=3600",
+        "ansible web -m scheduled_events_info -a 'event_types=Preempt scope=all'",
+        "ansible web -o -m scheduled_event_approve -a event_sources=User",
+    ]
+
+
+def test_one_line_a_host_as_the_readme_writes_it(fleet):
+    announce_both(fleet)
+    run = fleet.as_written(ONE_LINERS[0])
+    assert run.code == 4, run.err
+    told = {line.split(" | ")[0]: line for line in run.out.splitlines() if " | " in line}
+    assert sorted(told) == ["web-1", "web-2", "web-3", "web-4", "web-5", "web-6"]
+    assert '"msg": "web-1: Reboot Scheduled, may start in 1' in told["web-1"]
+    assert '"msg": "web-4: no such events (2 others in the document)"' in told["web-4"]
+
+
+def test_who_is_scheduled_within_the_hour_prints_what_the_readme_shows(fleet):
+    announce_both(fleet)
+    fleet.announce("Redeploy", "web-4", notice=7200)
+    run = fleet.as_written(ONE_LINERS[1])
+    assert run.code == 4, run.err
+    (sample,) = blocks("text")
+    assert shape(run.out) == shape(sample)
+    assert max(map(len, run.out.splitlines())) <= 80
+    assert max(map(len, sample.splitlines())) <= 80
+
+
+def test_all_preempts_are_found_also_those_of_vms_outside_the_group(fleet):
+    announce_both(fleet)
+    fleet.announce("Preempt", "db-1", notice=30)
+    fleet.announce("Preempt", "web-4", notice=60)
+    run = fleet.as_written(ONE_LINERS[2])
+    assert run.code == 4, run.err
+    rows = [line.split() for line in run.out.splitlines() if "  Preempt  " in line]
+    assert [row[-1] for row in rows] == ["db-1", "web-4"]
+    assert "Reboot" not in run.out
+    assert "6 hosts asked: 3 quiet, 1 affected, 1 unreachable, 1 not on Azure, 0 failed" in run.out
+
+
+def test_our_own_restarts_are_approved_and_no_others(fleet):
+    ours = fleet.announce("Reboot", "web-1", event_source="User")
+    announce_both(fleet)
+    run = fleet.as_written(ONE_LINERS[3])
+    assert run.code == 4, run.err
+    assert re.search(r"^web-1 \| CHANGED => ", run.out, re.MULTILINE)
+    assert re.search(r"^web-3 \| SUCCESS => ", run.out, re.MULTILINE)
+    assert [(vm, body["StartRequests"]) for vm, body in fleet.simulator.posted()] == [("web-1", [{"EventId": ours}])]
+
+
+def test_a_wide_terminal_shows_whole_ids(fleet):
+    reboot, freeze = announce_both(fleet)
+    run = fleet.ask(COLUMNS="160")
+    assert [line.split()[-2] for line in run.out.splitlines() if "Freeze" in line] == [freeze]
+    assert f"{reboot}  web-1, web-2\n" in run.out
+
+
+def test_a_quiet_fleet_is_told_on_one_line(fleet):
+    run = fleet.ask("--limit", "web-1,web-2")
+    assert run.code == 0, run.err
+    assert run.out == "2 hosts asked: 2 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed\n"
+
+
+def test_ansible_cfg_switches_it_on_as_the_readme_says_and_one_setting_alone_does_not(fleet):
+    settings = re.findall(r"`((?:bin_ansible_callbacks|stdout_callback) = [\w.]+)`", AD_HOC)
+    assert len(settings) == 2
+    printed = []
+    for lines in (settings, settings[1:]):
+        (fleet.folder / "ansible.cfg").write_text("\n".join(["[defaults]", *lines, ""]))
+        printed.append(fleet.run("ansible", "web-1", "-m", INFO).out)
+    assert printed[0].startswith("1 host asked: ")
+    assert printed[1].startswith("web-1 | SUCCESS => {")
+
+
+def test_an_empty_answer_is_not_quiet_and_its_warning_is_shown(fleet):
+    fleet.simulator.control(
+        "POST", "/simulator/faults", {"fault": "empty", "vms": ["web-1"], "path": "scheduledevents"}
+    )
+    run = fleet.ask("--limit", "web-1,web-2")
+    assert "  web-1  failed: Azure answered with an empty body, no document" in run.out
+    assert "2 hosts asked: 1 quiet, 0 affected, 0 unreachable, 0 not on Azure, 1 failed" in run.out
+    assert "Azure answered with an empty body" in re.sub(r"\s+", " ", run.err)
+
+
+def test_text_from_azure_steers_no_terminal(fleet):
+    event = {
+        "EventId": "A-1",
+        "EventType": "\x1b[2JReboot",
+        "EventStatus": "Scheduled",
+        "Resources": ["web-1", "b\r\nc"],
+    }
+    body = json.dumps({"DocumentIncarnation": 1, "Events": [event]})
+    fleet.simulator.control("POST", "/simulator/faults", {"fault": "body", "body": body, "path": "scheduledevents"})
+    run = fleet.ask("--limit", "web-1")
+    assert "\x1b" not in run.out
+    assert '  "\\u001b[2JReboot"  ' in run.out
+    assert run.out.splitlines()[1].endswith('  web-1, "b\\r\\nc"')
+
+
+def test_a_mistake_in_the_options_is_told_for_every_host(fleet):
+    run = fleet.ask("-a", "due_within=-1", "--limit", "web-1,web-2")
+    assert run.code == 2
+    assert run.out.count("failed: due_within must be 0 seconds or more, not -1.") == 2
+
+
+def test_verbose_shows_every_result_in_full_as_well(fleet):
+    run = fleet.ask("-v", "--limit", "web-1")
+    assert run.out.count("web-1 | SUCCESS => {") == 1
+    assert run.out.endswith("1 host asked: 1 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed\n")
+
+
+def test_another_module_ad_hoc_prints_what_it_prints_without_the_callback(fleet):
+    argv = ("ansible", "web", "-m", "ansible.builtin.command", "-a", "printf hello", "--forks", "1")
+    assert fleet.run(*argv, "--limit", "web-1", **SWITCHED_ON).out == "web-1 | CHANGED | rc=0 >>\nhello\n"
+    assert "web-5 | UNREACHABLE! => {" in fleet.run(*argv, "--limit", "web-5", **SWITCHED_ON).out
+    failing = fleet.run("ansible", "web-1", "-m", "ansible.builtin.fail", "-a", "msg=no", **SWITCHED_ON)
+    assert re.search(r'web-1 \| FAILED! => \{.*"msg": "no"', failing.out, re.DOTALL)
+
+
+ASK = {"name": "Ask", INFO: {}}
+BREAK_WEB_3 = {
+    "name": "Restart nginx",
+    "ansible.builtin.shell": "printf 'first\\n\\033[31msecond' >&2; exit 3",
+    "when": "inventory_hostname == 'web-3'",
+}
+SIX = "6 hosts asked: 1 quiet, 2 affected, 1 unreachable, 1 not on Azure, 1 failed"
+
+
+def test_of_the_other_tasks_of_a_play_failures_are_told_and_successes_are_not(fleet):
+    announce_both(fleet)
+    run = fleet.play(
+        [
+            {"name": "Rest", "ansible.builtin.command": "printf restful"},
+            BREAK_WEB_3,
+            ASK,
+        ]
+    )
+    assert run.code == 4, run.err
+    assert "web-3 | Restart nginx | FAILED: non-zero return code: rc=3: first \\u001b[31msecond\n" in run.out
+    assert re.search(r"^web-5 \| Rest \| UNREACHABLE: .*Failed to create temporary directory", run.out, re.MULTILINE)
+    assert "restful" not in run.out
+    assert "PLAY" not in run.out
+    assert "  web-3  failed: Restart nginx: non-zero return code: rc=3" in run.out
+    assert "  web-5  unreachable: Rest: " in run.out
+    assert SIX in run.out
+
+
+def test_a_failure_that_is_ignored_keeps_no_host_out_of_the_table(fleet):
+    announce_both(fleet)
+    run = fleet.play([{**BREAK_WEB_3, "ignore_errors": True}, ASK])
+    assert "web-3 | Restart nginx | FAILED, ignored: " in run.out
+    assert "6 hosts asked: 1 quiet, 3 affected, 1 unreachable, 1 not on Azure, 0 failed" in run.out
+
+
+def test_what_debug_shows_is_shown_also_in_a_loop(fleet):
+    loop = {"ansible.builtin.debug": {"msg": "item {{ item }}"}, "loop": [1, 2]}
+    run = fleet.play([{"ansible.builtin.debug": {"msg": "once"}}, loop], "--limit", "web-1")
+    assert run.code == 0, run.err
+    assert re.findall(r'"msg": "(.*)"', run.out) == ["once", "item 1", "item 2"]
+
+
+def test_all_batches_of_a_play_make_one_table(fleet):
+    announce_both(fleet)
+    run = fleet.play([ASK], keywords={"serial": 2})
+    assert re.findall(r".* asked: .*", run.out) == [
+        "6 hosts asked: 1 quiet, 3 affected, 1 unreachable, 1 not on Azure, 0 failed"
+    ]
+    assert run.out.count("  Reboot  ") == 1
+
+
+def test_each_query_of_a_play_has_its_table_and_a_host_lost_between_is_named(fleet):
+    announce_both(fleet)
+    again = {"name": "Ask again", INFO: {"event_types": ["Freeze"]}}
+    skipped = {"name": "Ask nobody", INFO: {}, "when": "false"}
+    run = fleet.play([ASK, BREAK_WEB_3, skipped, again])
+    first, second = run.out.split("Ask again:\n")
+    assert "\nAsk:\nSTART  " in first
+    assert "6 hosts asked: 1 quiet, 3 affected, 1 unreachable, 1 not on Azure, 0 failed\n" in first
+    assert "Ask nobody" not in run.out
+    assert "  web-3  failed: Restart nginx: " in second
+    assert "6 hosts asked: 3 quiet, 0 affected, 1 unreachable, 1 not on Azure, 1 failed\n" in second
+
+
+def test_a_loop_and_a_failure_that_the_play_forgives_are_read_like_others(fleet):
+    announce_both(fleet)
+    task = {
+        "name": "Ask by type",
+        INFO: {"event_types": "{{ item }}"},
+        "loop": ["Freeze", "Reboot"],
+        "register": "asked",
+        "failed_when": False,
+    }
+    run = fleet.play([task], "--limit", "web-1,web-3,web-4,web-6")
+    assert run.code == 0, run.err
+    assert [len(re.findall(f"  {word}  ", run.out)) for word in ("Freeze", "Reboot")] == [1, 1]
+    assert "4 hosts asked: 1 quiet, 2 affected, 0 unreachable, 1 not on Azure, 0 failed" in run.out
+
+
+def test_a_play_without_a_query_prints_no_table(fleet):
+    run = fleet.play([{"ansible.builtin.command": "true"}], "--limit", "web-1")
+    assert (run.code, run.out) == (0, "")

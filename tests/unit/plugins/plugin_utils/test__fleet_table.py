@@ -1,0 +1,161 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The table as a person sees it, at several widths."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_query import (
+    AFFECTED,
+    FAILED,
+    NOT_ON_AZURE,
+    QUIET,
+    UNREACHABLE,
+    Answer,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_table import fleet_lines
+
+ID = "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
+OTHER_ID = "8920A2F0-5F9A-4611-A2FA-172833728FA4"
+
+
+def event(event_id=ID, **changes):
+    return {
+        "event_id": event_id,
+        "event_type": "Reboot",
+        "event_status": "Scheduled",
+        "event_source": "Platform",
+        "duration_seconds": None,
+        "not_before": "2026-11-21T10:15:00Z",
+        "seconds_until_start": 899,
+        "resources": ["web-1", "web-2"],
+        **changes,
+    }
+
+
+STARTED = {"event_status": "Started", "not_before": None, "seconds_until_start": 0}
+
+
+def lines(*events, width=80):
+    return fleet_lines([Answer("web-1", AFFECTED, "", "web-1", events)], width)
+
+
+def test_a_fleet_as_it_is_seen_at_80_columns():
+    reboot = event(resources=[f"web-{number}" for number in range(1, 31)])
+    freeze = event(OTHER_ID, event_type="Freeze", duration_seconds=9, resources=["db-1"], **STARTED)
+    answers = [
+        Answer("web-1", AFFECTED, "", "web-1", [reboot]),
+        Answer("web-2", AFFECTED, "", "web-2", [reboot]),
+        Answer("vm-9", AFFECTED, "", "db-1", [freeze]),
+        Answer("web-9", QUIET),
+        Answer("laptop", NOT_ON_AZURE, "Nothing answers at http://127.0.0.1:9. " + "This machine is no Azure VM. " * 4),
+        Answer("gone", UNREACHABLE, "No route to host"),
+        Answer("slow", FAILED, "No complete answer."),
+    ]
+    assert fleet_lines(answers, 80) == [
+        "START           TYPE    LASTS  SOURCE    EVENT     VMS",
+        "started         Freeze  9 s    Platform  8920A2F0  db-1 (vm-9)",
+        "in 14 min 59 s  Reboot  -      Platform  C7061BAC  web-1, web-2, web-3, +27 more",
+        "",
+        "No answer from:",
+        "  gone    unreachable: No route to host",
+        "  laptop  not on Azure: Nothing answers at http://127.0.0.1:9. This machine is",
+        "          no Azure VM. This machine is no Azure VM. This machine is no Azure …",
+        "  slow    failed: No complete answer.",
+        "",
+        "7 hosts asked: 1 quiet, 3 affected, 1 unreachable, 1 not on Azure, 1 failed",
+    ]
+
+
+def test_a_wide_terminal_shows_whole_ids_and_all_vms():
+    assert lines(event(), width=120)[:2] == [
+        "START           TYPE    LASTS  SOURCE    EVENT                                 VMS",
+        f"in 14 min 59 s  Reboot  -      Platform  {ID}  web-1, web-2",
+    ]
+
+
+def test_a_quiet_fleet_is_one_line():
+    assert fleet_lines([Answer("web-1", QUIET)], 80) == [
+        "1 host asked: 1 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed"
+    ]
+
+
+def test_without_events_the_hosts_that_gave_no_answer_come_first():
+    assert fleet_lines([Answer("gone", UNREACHABLE, "No route")], 80)[:3] == [
+        "No answer from:",
+        "  gone  unreachable: No route",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "start"),
+    [
+        (STARTED, "started"),
+        ({"event_status": "started"}, "started"),
+        ({"seconds_until_start": 0}, "now"),
+        ({"seconds_until_start": 7261}, "in 2 h 1 min"),
+        ({"seconds_until_start": None, "not_before": None}, "unknown"),
+        ({"event_status": "Paused"}, "in 14 min 59 s, Paused"),
+        ({"event_status": None, "seconds_until_start": 0}, "now, no status"),
+    ],
+)
+def test_the_start_is_told_in_words(changes, start):
+    assert lines(event(**changes))[1].split("  ")[0] == start
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"event_type": None, "event_source": None}, "  -     -      -       C7061BAC  "),
+        ({"duration_seconds": 90}, "  Reboot  1 min 30 s  Platform  "),
+        ({"resources": []}, "  none named"),
+    ],
+)
+def test_what_azure_did_not_say_is_not_made_up(changes, shown):
+    assert shown in lines(event(**changes))[1] + "  "
+
+
+def vms(names, width):
+    head, row = lines(event(resources=names), width=width)[:2]
+    return row[head.index("VMS") :]
+
+
+@pytest.mark.parametrize(
+    ("names", "width", "shown"),
+    [
+        (["web-1", "web-2", "web-3", "w"], 73, "web-1, web-2, web-3, w"),
+        (["web-1", "web-2", "web-3", "ww"], 73, "web-1, web-2, +2 more"),
+        (["a-very-long-name-of-a-vm-1", "b"], 73, "a-very-long-name-of-a-vm-1, +1 more"),
+        ([f"web-{number}" for number in range(2000)], 20, "web-0, +1999 more"),
+    ],
+)
+def test_a_long_list_of_vms_ends_with_the_number_of_the_others(names, width, shown):
+    assert vms(names, width) == shown
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_the_table_fits_where_it_can(width):
+    many = [event(f"{number:08X}{ID[8:]}", resources=[f"web-{n}" for n in range(number)]) for number in range(1, 40)]
+    assert max(map(len, lines(*many, width=width))) <= width
+
+
+def test_nothing_from_outside_steers_the_terminal_or_breaks_a_line():
+    evil = "\x1b[2Jx\r\n\u202ey"
+    hosts = [
+        Answer("web-1", AFFECTED, "", evil, [event(evil, event_type=evil, event_source=evil, resources=[evil, "b"])]),
+        Answer(evil, FAILED, evil),
+    ]
+    shown = fleet_lines(hosts, 200)
+    assert all(line.isprintable() for line in shown)
+    assert "\\u001b[2Jx" in shown[1]
+    assert "\\u001b[2Jx" in shown[4]
+
+
+def test_endless_words_do_not_make_an_endless_table():
+    endless = "x" * 10_000
+    wild = event(event_type=endless, event_status=endless, event_source=endless, event_id=endless, resources=[endless])
+    shown = fleet_lines([Answer("web-1", AFFECTED, "", "web-1", [wild]), Answer("web-2", FAILED, endless)], 80)
+    assert max(map(len, shown)) < 250
