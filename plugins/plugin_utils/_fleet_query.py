@@ -136,8 +136,8 @@ def _row(tellers: Sequence[tuple[Answer, Mapping[str, Any]]]) -> Row:
         event_status=shown["event_status"],
         event_source=shown["event_source"],
         duration_seconds=shown["duration_seconds"],
-        not_before=None if started else earliest("not_before"),
-        seconds_until_start=0 if started else earliest("seconds_until_start"),
+        not_before=earliest("not_before"),
+        seconds_until_start=earliest("seconds_until_start"),
         vms=_vms(tellers),
     )
 

@@ -251,9 +251,15 @@ def test_a_failure_that_is_ignored_keeps_no_host_out_of_the_table(fleet):
     assert "6 hosts asked: 1 quiet, 3 affected, 1 unreachable, 1 not on Azure, 0 failed" in run.out
 
 
-def test_what_debug_shows_is_shown_also_in_a_loop(fleet):
+def test_a_host_that_a_query_leaves_out_is_not_named_for_a_failure_that_is_ignored(fleet):
+    run = fleet.play([{**BREAK_WEB_3, "ignore_errors": True}, {**ASK, "run_once": True}], "--limit", "web-1,web-3")
+    assert "1 host asked: 1 quiet, " in run.out
+
+
+@pytest.mark.parametrize("verbosity", [(), ("-v",)])
+def test_what_debug_shows_is_shown_once_also_in_a_loop(fleet, verbosity):
     loop = {"ansible.builtin.debug": {"msg": "item {{ item }}"}, "loop": [1, 2]}
-    run = fleet.play([{"ansible.builtin.debug": {"msg": "once"}}, loop], "--limit", "web-1")
+    run = fleet.play([{"ansible.builtin.debug": {"msg": "once"}}, loop], "--limit", "web-1", *verbosity)
     assert run.code == 0, run.err
     assert re.findall(r'"msg": "(.*)"', run.out) == ["once", "item 1", "item 2"]
 

@@ -136,8 +136,8 @@ def test_of_hosts_asked_at_different_moments_the_later_word_counts(reverse):
         told_by("web-4", event("b", event_status="Started", not_before=None, seconds_until_start=0)),
     ]
     rows = merge(asked[::-1] if reverse else asked)
-    shown = [(row.event_id.upper(), row.event_status, row.seconds_until_start, row.not_before) for row in rows]
-    assert shown == [("B", "Started", 0, None), ("A-1", "Scheduled", 890, "2026-11-21T10:15:00Z")]
+    shown = [(row.event_id.upper(), row.event_status, row.seconds_until_start) for row in rows]
+    assert shown == [("B", "Started", 0), ("A-1", "Scheduled", 890)]
 
 
 def test_rows_stand_in_the_order_of_their_start():
