@@ -12,7 +12,7 @@ description:
   - Takes what M(fleetops.azure_maintenance.scheduled_events_info) returned for a host, and returns what is known of its
     events by now.
   - An event that is no longer in the document has ended. Where there was no document, nothing has ended.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
     one for each event that affects it.
 options:
   _input:

@@ -10,7 +10,7 @@ short_description: Note something of one event of a host
 version_added: 1.0.0
 description:
   - Returns the courses with one of them changed.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
     one for each event that affects it.
 options:
   _input:

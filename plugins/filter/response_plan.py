@@ -11,7 +11,7 @@ version_added: 1.0.0
 description:
   - Looks at all hosts of a play once they have tried to prepare, and returns for each event which host is to
     approve it and for which VMs, or why nobody may.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
     one for each event that affects it.
 options:
   _input:

@@ -10,7 +10,7 @@ short_description: Take in that a host was lost while it was prepared
 version_added: 1.0.0
 description:
   - Returns the courses of a host to which the connection was lost before it could tell how far it was.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
     one for each event that affects it.
 options:
   _input:

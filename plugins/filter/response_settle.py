@@ -10,7 +10,7 @@ short_description: Take in whether the events of a host were approved
 version_added: 1.0.0
 description:
   - Returns the courses of a host with what became of the plans for its events.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
     one for each event that affects it.
 options:
   _input:

@@ -10,7 +10,7 @@ short_description: Sum up what became of the events of a fleet
 version_added: 1.0.0
 description:
   - Merges the courses of all hosts by event.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host:
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
     one for each event that affects it.
 options:
   _input:
