@@ -68,7 +68,7 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._response import REFUSE, plan_response
+from ..plugin_utils._response_plan import REFUSE, plan_response
 
 
 def response_plan(

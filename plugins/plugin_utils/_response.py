@@ -10,11 +10,10 @@ COURSE; its events are as scheduled_events_info returns them. Times are seconds 
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import STARTED as STATUS_STARTED
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import name_key
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import name_key, parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import (
     ANNOUNCED,
     COMPLETED,
@@ -39,7 +38,6 @@ COURSE: dict[str, Any] = {
     "ended_after_seconds": None,
 }
 
-REFUSE = "refuse"
 _LOST = "The connection was lost before it was prepared."
 
 
@@ -66,7 +64,7 @@ def follow_courses(courses: Iterable[Mapping[str, Any]], answer: Mapping[str, An
         course["connection_lost"] = course["connection_lost"] or bool(answer.get("unreachable"))
         if not known:
             continue
-        event = listed.get(_key(course))
+        event = listed.get(course_key(course))
         if event is None:
             course["outcome"] = COMPLETED if _happened(course, now) else WITHDRAWN
             course["phase"] = ENDED
@@ -86,15 +84,14 @@ def _has_started(event: Mapping[str, Any]) -> bool:
 def _happened(course: Mapping[str, Any], now: float) -> bool:
     """Tell whether an event that is gone took place: whatever Azure withdraws was never started, approved or due."""
     signs = (course["phase"] == STARTED, course["approved_by"], course["connection_lost"])
-    return any(signs) or _seconds_left(course["event"], now) == 0
+    return any(signs) or seconds_left(course["event"], now) == 0
 
 
-def _seconds_left(event: Mapping[str, Any], now: float) -> float | None:
+def seconds_left(event: Mapping[str, Any], now: float) -> float | None:
     """Return the seconds until Azure may start the event, None where that is not known."""
     if not event["not_before"]:
         return None
-    moment = datetime.strptime(str(event["not_before"]), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-    return max(0.0, moment.timestamp() - now)
+    return max(0.0, parse_utc(str(event["not_before"])).timestamp() - now)
 
 
 def mark_course(courses: Iterable[Mapping[str, Any]], event_id: str, **changes: Any) -> list[dict[str, Any]]:
@@ -107,7 +104,7 @@ def mark_course(courses: Iterable[Mapping[str, Any]], event_id: str, **changes: 
         raise ValueError(f"A course has no {', '.join(unknown)}.")
     marked = [dict(course) for course in courses]
     for course in marked:
-        if _key(course) == name_key(event_id):
+        if course_key(course) == name_key(event_id):
             reason = changes.get("why")
             course.update(changes, why=[*course["why"], reason] if reason else course["why"])
     return marked
@@ -128,12 +125,14 @@ def settle_courses(
     by_key = {name_key(plan["event"]["event_id"]): plan for plan in plans}
     settled = [dict(course) for course in courses]
     for course in settled:
-        plan = by_key.get(_key(course))
+        plan = by_key.get(course_key(course))
         if plan is None or course["phase"] == ENDED:
             continue
         changes = {"why": plan["why"], "failed": course["failed"] or plan["held"], "stays_prepared": plan["wait"]}
         if plan["approver"]:
-            changes = _judge_approval(plan["approver"], _approval(results.get(plan["approver"], ()), _key(course)))
+            changes = _judge_approval(
+                plan["approver"], _approval(results.get(plan["approver"], ()), course_key(course))
+            )
         if changes.get("approved_by") and course["notice_used_seconds"] is None:
             changes["notice_used_seconds"] = round(now - course["seen_at"])
         if not wait and course["phase"] == ANNOUNCED and not changes.get("approved_by"):
@@ -177,117 +176,9 @@ def _judge_approval(approver: str, approval: Mapping[str, Any]) -> dict[str, Any
     return {"failed": True, "why": f"Not approved: {approver}: {approval.get('msg') or 'it gave no answer'}"}
 
 
-def plan_response(
-    hosts: Mapping[str, Mapping[str, Any]], approve: bool, outside_vms: str, patience: float, now: float
-) -> list[dict[str, Any]]:
-    """Decide what becomes of each event, once all hosts have tried to prepare.
-
-    :param hosts: what is known of each host of the play, in the order of the play: ``resource_name``, ``courses``, and
-        ``lost``, a sentence that says why the host takes no part any more, or None.
-    :param approve: whether anything may be approved.
-    :param outside_vms: REFUSE keeps an event unapproved that lists a VM which is no host of the play.
-    :param patience: how many seconds an event may be waited for that is not approved.
-    :returns: for each event ``event``, ``approver`` (a host, or None), ``resources_ready``, ``why`` (why it is not
-        approved, or None), ``held`` (whether something stands in the way) and ``wait`` (whether to wait for its end).
-    """
-    names: dict[str, list[str]] = {}
-    for host, known in hosts.items():
-        if known["resource_name"]:
-            names.setdefault(name_key(known["resource_name"]), []).append(host)
-    plans = []
-    for key in _event_keys(hosts):
-        courses = {host: course for host, known in hosts.items() for course in known["courses"] if _key(course) == key}
-        plans.append(_plan_event(courses, hosts, names, approve, outside_vms, patience, now))
-    return plans
-
-
-def _key(course: Mapping[str, Any]) -> str:
+def course_key(course: Mapping[str, Any]) -> str:
+    """Return by what the event of a course is known."""
     return name_key(course["event"]["event_id"])
-
-
-def _event_keys(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the events that have not ended for every host, in the order in which they were found."""
-    keys = [_key(course) for known in hosts.values() for course in known["courses"] if course["phase"] != ENDED]
-    return list(dict.fromkeys(keys))
-
-
-def _plan_event(
-    courses: Mapping[str, Mapping[str, Any]],
-    hosts: Mapping[str, Mapping[str, Any]],
-    names: Mapping[str, Sequence[str]],
-    approve: bool,
-    outside_vms: str,
-    patience: float,
-    now: float,
-) -> dict[str, Any]:
-    # What a host saw last may be older than what another saw.
-    latest = next((course for course in courses.values() if course["phase"] == STARTED), None)
-    event = (latest or next(course for course in courses.values() if course["phase"] == ANNOUNCED))["event"]
-    plan: dict[str, Any] = {"event": event, "approver": None, "resources_ready": [], "why": None, "held": False}
-    plan["wait"] = True
-    if latest is not None:
-        plan["why"] = "It started before it was approved."
-        return plan
-    ready, outside, obstacles = _muster(event, courses, hosts, names)
-    if outside and outside_vms == REFUSE:
-        unasked = [f"{host} {known['lost']}" for host, known in hosts.items() if not known["resource_name"]]
-        obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *unasked]))
-    if not ready and not obstacles:
-        obstacles.append("it names no VM of this play")
-    if obstacles or not approve:
-        plan["held"] = approve
-        plan["why"] = (
-            f"Not approved: {'; '.join(obstacles)}." if approve else "Not approved: event_response_approve is false."
-        )
-        # It comes all the same when its time has come: what is prepared is better left so, if that is not far off.
-        left = _seconds_left(event, now)
-        plan["wait"] = left is not None and left <= patience
-        return plan
-    # The first of the resources is the leader.
-    plan["approver"] = ready[0]
-    plan["resources_ready"] = [*(hosts[host]["resource_name"] for host in ready), *outside]
-    return plan
-
-
-def _muster(
-    event: Mapping[str, Any],
-    courses: Mapping[str, Mapping[str, Any]],
-    hosts: Mapping[str, Mapping[str, Any]],
-    names: Mapping[str, Sequence[str]],
-) -> tuple[list[str], list[str], list[str]]:
-    """Return the hosts that are ready for an event, the VMs that are none of the hosts, and what stands in the way."""
-    ready: list[str] = []
-    outside: list[str] = []
-    obstacles: list[str] = []
-    for name in event["resources"]:
-        found = names.get(name_key(name), [])
-        if not found:
-            outside.append(name)
-        elif len(found) > 1:
-            obstacles.append(f"{' and '.join(found)} both say that they are {name}")
-        else:
-            (host,) = found
-            obstacle = _obstacle(host, hosts[host], courses.get(host))
-            if obstacle:
-                obstacles.append(obstacle)
-            else:
-                ready.append(host)
-    return ready, outside, obstacles
-
-
-def _obstacle(host: str, known: Mapping[str, Any], course: Mapping[str, Any] | None) -> str | None:
-    """Return why a host does not let an event begin, None where it does."""
-    if known["lost"]:
-        return f"{host} {known['lost']}"
-    if course is None:
-        return f"{host} has not seen it"
-    if course["phase"] == ENDED:
-        return f"{host} does not see it any more"
-    if course["connection_lost"]:
-        return f"{host} became unreachable"
-    if not course["prepared"]:
-        return f"{host} is not prepared"
-    return None
 
 
 def summarize(courses: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, Any]:
@@ -297,7 +188,7 @@ def summarize(courses: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, A
         for course in each:
             event = course["event"]
             known = events.setdefault(
-                _key(course),
+                course_key(course),
                 {
                     "event_id": event["event_id"],
                     "event_type": event["event_type"],

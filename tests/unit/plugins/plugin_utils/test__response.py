@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _response as response
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _response_plan as response_plan
 
 NOW = 1795255200.0  # 2026-11-21T10:00:00Z
 
@@ -177,24 +178,24 @@ UNPREPARED = make_course(prepared=False)
     ],
 )
 def test_who_approves_an_event(hosts, approver, ready, why):
-    (plan,) = response.plan_response(hosts, True, response.REFUSE, 0.0, NOW)
+    (plan,) = response_plan.plan_response(hosts, True, response_plan.REFUSE, 0.0, NOW)
     assert (plan["approver"], plan["resources_ready"]) == (approver, ready)
     assert plan["why"] == (why if why is None or why.startswith("It ") else f"Not approved: {why}.")
 
 
 def test_vms_outside_may_be_ignored():
-    (plan,) = response.plan_response({"host-a": READY["host-a"]}, True, "ignore", 0.0, NOW)
+    (plan,) = response_plan.plan_response({"host-a": READY["host-a"]}, True, "ignore", 0.0, NOW)
     assert (plan["approver"], plan["resources_ready"]) == ("host-a", ["web-1", "web-2"])
 
 
 def test_nobody_of_the_event_is_there_although_outside_vms_are_ignored():
     hosts = {"host-a": host("web-9", make_course())}
-    (plan,) = response.plan_response(hosts, True, "ignore", 0.0, NOW)
+    (plan,) = response_plan.plan_response(hosts, True, "ignore", 0.0, NOW)
     assert (plan["approver"], plan["why"]) == (None, "Not approved: it names no VM of this play.")
 
 
 def test_nothing_is_approved_where_that_is_wanted():
-    (plan,) = response.plan_response(READY, False, response.REFUSE, 3600.0, NOW)
+    (plan,) = response_plan.plan_response(READY, False, response_plan.REFUSE, 3600.0, NOW)
     assert (plan["approver"], plan["held"], plan["wait"]) == (None, False, True)
 
 
@@ -204,7 +205,7 @@ def test_nothing_is_approved_where_that_is_wanted():
 )
 def test_an_event_held_back_is_waited_for_if_its_time_is_near(not_before, patience, wait):
     course = make_course(make_event(not_before=not_before), prepared=False)
-    (plan,) = response.plan_response({"host-a": host("web-1", course)}, True, response.REFUSE, patience, NOW)
+    (plan,) = response_plan.plan_response({"host-a": host("web-1", course)}, True, response_plan.REFUSE, patience, NOW)
     assert (plan["held"], plan["wait"]) == (True, wait)
 
 
@@ -215,7 +216,7 @@ def test_each_event_is_planned_once_and_those_that_are_over_are_not():
         "host-a": host("web-1", make_course(), over, other),
         "host-b": host("web-2", make_course(make_event("a1"))),
     }
-    plans = response.plan_response(hosts, True, response.REFUSE, 0.0, NOW)
+    plans = response_plan.plan_response(hosts, True, response_plan.REFUSE, 0.0, NOW)
     assert [plan["event"]["event_id"] for plan in plans] == ["A1", "A3"]
 
 
