@@ -295,6 +295,30 @@ def test_two_events_over_overlapping_hosts(fleet):
     assert fleet.story("host-c") == ["prepare host-c Redeploy", "restore host-c Redeploy completed"]
 
 
+def test_a_host_is_restored_when_its_own_events_are_over(fleet):
+    """host-c does not wait for the Redeploy of host-a."""
+    first = fleet.announce("web-3")
+    second = fleet.announce("web-1", event_type="Redeploy", started_for=45)
+    run = fleet.respond(
+        restore="""
+        - name: Ask which events are over
+          ansible.builtin.uri:
+            url: "{{ simulator }}/simulator/events"
+            use_proxy: false
+          register: asked
+        - name: Note them
+          ansible.builtin.copy:
+            content: "{{ asked.json.events | selectattr('phase', 'eq', 'ended') | map(attribute='event_id') }}"
+            dest: "{{ story }}.over"
+            mode: "0644"
+        """
+    )
+    assert run.code == 0, run.out + run.err
+    over = {host: json.loads((fleet.folder / f"{host}.story.over").read_text()) for host in ("host-a", "host-c")}
+    assert over["host-c"] == [first]
+    assert sorted(over["host-a"]) == sorted([first, second])
+
+
 def test_a_failure_for_one_event_does_not_hold_back_the_other(fleet):
     fleet.announce("web-1", "web-2", notice=900)
     other = fleet.announce("web-3")
@@ -326,6 +350,8 @@ def test_check_mode_prepares_nothing_and_approves_nothing(fleet):
     assert fleet.approved == []
     assert fleet.story("host-a") == []
     assert f"Reboot {event} announced, would be approved by host-a" in run.out
+    # Both files ran, as check mode lets them.
+    assert run.out.count("Note it]") == 2
 
 
 def test_without_approval_it_is_prepared_for_and_waited_for(fleet):
