@@ -128,6 +128,12 @@ class Fleet:
 
 
 @pytest.fixture
+def hundred(ansible, simulator, tmp_path):
+    (tmp_path / "fleet").mkdir()
+    return Fleet(ansible, simulator, tmp_path / "fleet", {f"host-{n:02}": f"web-{n:02}" for n in range(100)})
+
+
+@pytest.fixture
 def fleet(ansible, simulator, tmp_path):
     (tmp_path / "fleet").mkdir()
     return Fleet(ansible, simulator, tmp_path / "fleet", HOSTS)
@@ -142,6 +148,7 @@ def test_an_event_of_three_vms_is_approved_once_when_all_are_ready(fleet, tmp_pa
     for host in HOSTS:
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
     assert f"Reboot {event} completed, approved by host-a: host-a, host-b, host-c" in run.out
+    assert '"approved": 1, "completed": 1,' in " ".join(run.out.split("CUSTOM STATS", 1)[1].split())
     assert not marker.exists()
 
 
@@ -343,6 +350,37 @@ def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
     assert fleet.approved == [("web-1", [event])]
 
 
+@pytest.mark.parametrize(
+    ("resources", "approved", "why"),
+    [
+        pytest.param(["web-1", "web-2"], True, None, id="of others"),
+        pytest.param(
+            ["web-1", "web-3"],
+            False,
+            "no host of this play said that it is web-3, host-c failed or became unreachable",
+            id="perhaps its own",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "variable",
+    [
+        pytest.param({"event_response_endpoint": "http://127.0.0.1:9"}, id="not on Azure"),
+        pytest.param({"ansible_python_interpreter": "/nowhere/python"}, id="without Python"),
+    ],
+)
+def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(fleet, variable, resources, approved, why):
+    event = fleet.announce(*resources, notice=900)
+    inventory = json.loads(fleet.inventory.read_text())
+    inventory["all"]["hosts"]["host-c"].update(variable)
+    fleet.inventory.write_text(json.dumps(inventory))
+    run = fleet.respond()
+    assert run.code == 2, run.out + run.err
+    assert fleet.approved == ([("web-1", [event])] if approved else [])
+    assert why is None or why in run.out
+    assert fleet.story("host-c") == []
+
+
 def test_check_mode_prepares_nothing_and_approves_nothing(fleet):
     event = fleet.announce("web-1", "web-2")
     run = fleet.respond("--check")
@@ -440,3 +478,13 @@ def test_only_the_wanted_events_are_answered(fleet):
     assert run.code == 0, run.out + run.err
     assert fleet.approved == [("web-1", [event])]
     assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
+
+
+def test_a_hundred_hosts_in_ten_events(hundred):
+    groups = [[f"web-{n:02}" for n in range(first, first + 10)] for first in range(0, 100, 10)]
+    events = [hundred.announce(*group) for group in groups]
+    run = hundred.respond("--forks", "10", event_response_prepare="", event_response_restore="")
+    assert run.code == 0, run.out + run.err
+    assert sorted(hundred.approved) == sorted((group[0], [event]) for group, event in zip(groups, events))
+    assert run.out.count(" completed, approved by ") == 10
+    assert run.out.count("failed=0") == 100

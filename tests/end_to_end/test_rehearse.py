@@ -110,12 +110,14 @@ def test_s1_s4_a_failed_prepare_on_one_vm_holds_the_approval_of_both_back(ansibl
     story = "\n".join(timeline(run.out))
     assert "approved Reboot" not in story
     assert "started Reboot" not in story
-    assert "it waits for web-2" in run.out
-    assert "the balancer said no" in run.out
+    verdict = run.out.split("TASK [Say how it went]", 1)[1]
+    assert "rehearsal-web-2 could not be prepared: Drain: the balancer said no" in verdict
+    assert "Not approved: rehearsal-web-2 is not prepared." in verdict
     assert sorted(path.name for path in trace.iterdir()) == [
         "prepared-rehearsal-web-1",
         "prepared-rehearsal-web-2",
         "restored-rehearsal-web-1",
+        "restored-rehearsal-web-2",
     ]
     assert (trace / "prepared-rehearsal-web-1").read_text() == "Reboot web-1 web-2"
     assert_nothing_listens(simulator_url(run.out))
@@ -126,8 +128,8 @@ def test_a_failed_restore_is_told_at_the_end_and_the_simulator_stops(ansible, tm
     run = ansible("ansible-playbook", "-v", REHEARSE, "-e", f"rehearse_restore={tmp_path}/refill.yml")
     assert run.code != 0, run.out
     verdict = run.out.split("TASK [Say how it went]", 1)[1]
-    assert "rehearsal-web-1: Refill: the balancer is gone" in verdict
-    assert "rehearsal-web-2: Refill: the balancer is gone" in verdict
+    assert "rehearsal-web-1 could not be restored: Refill: the balancer is gone" in verdict
+    assert "rehearsal-web-2 could not be restored: Refill: the balancer is gone" in verdict
     assert_nothing_listens(simulator_url(run.out))
 
 
