@@ -38,12 +38,14 @@ author:
 
 import shutil
 from collections import Counter
+from datetime import datetime, timezone
 
 from ansible import constants as C
 from ansible.plugins.callback.minimal import CallbackModule as Minimal
 
 from ..module_utils._errors import escape
-from ..plugin_utils._fleet_query import FAILED, UNREACHABLE, Answer, read_answer, tell_failure
+from ..plugin_utils._fleet_parts import FAILED, UNREACHABLE, no_answer
+from ..plugin_utils._fleet_query import read_answer, tell_failure
 from ..plugin_utils._fleet_table import fleet_lines
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"
@@ -137,7 +139,7 @@ class CallbackModule(Minimal):
         answer = read_answer(host, result._result, failed)
         self._table(result).answers[host] = answer
         if lost:
-            self._lost[host] = answer._replace(events=())
+            self._lost[host] = {**answer, "events": []}
         if self._run_is_verbose(result):
             show(self, result)
         else:
@@ -160,10 +162,11 @@ class CallbackModule(Minimal):
     def _lose(self, result, state):
         """Keep why a host may never come to a query of this play, so that the table can name it."""
         host = result._host.get_name()
-        self._lost[host] = Answer(host, state, f"{result._task.get_name()}: {tell_failure(result._result)}")
+        message = f"{result._task.get_name()}: {tell_failure(result._result)}"
+        self._lost[host] = no_answer(host, state, "task_failed", message)
 
     def _end_play(self):
-        width = shutil.get_terminal_size().columns
+        width, now = shutil.get_terminal_size().columns, datetime.now(timezone.utc)
         for table in self._tables.values():
             if not table.answers:
                 continue
@@ -174,7 +177,7 @@ class CallbackModule(Minimal):
             self._printed = True
             if len(self._tables) > 1:
                 self._display.display(f"{escape(table.title)}:")
-            for line in fleet_lines(answers, width):
+            for line in fleet_lines(answers, width, now):
                 self._display.display(line)
 
 

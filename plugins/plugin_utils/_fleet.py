@@ -14,7 +14,7 @@ from typing import Any, Iterable, NamedTuple, Sequence
 
 from ..module_utils._document import STARTED, format_utc, name_key
 from ..module_utils._errors import plain
-from ._fleet_parts import NOT_ASKED, STATES, Look, Part, age_of, newest_looks, parse_utc
+from ._fleet_parts import NOT_ASKED, STATES, Look, Part, age_of, newest_looks, read_utc
 
 Report = dict[str, Any]
 
@@ -37,7 +37,7 @@ def merge_parts(parts: Sequence[Part], now: datetime, expected: Sequence[str] = 
         if host not in looks:
             looks[host] = _not_asked(host, left_out)
     hosts = list(looks.values())
-    events = _merge_events(hosts, now)
+    events = merge_events(hosts, now)
     asked_at = [look["asked_at"] for look in hosts if look["asked_at"]]
     return {
         "generated_at": format_utc(now),
@@ -72,7 +72,7 @@ def _without_events(look: Look) -> dict[str, Any]:
     return shown
 
 
-def _count(hosts: list[Look], events: list[dict[str, Any]]) -> dict[str, int]:
+def _count(hosts: Sequence[Look], events: list[dict[str, Any]]) -> dict[str, int]:
     counts = dict.fromkeys(("asked", *STATES), 0)
     for look in hosts:
         counts[look["state"]] += 1
@@ -97,7 +97,8 @@ class _Told(NamedTuple):
     affects: dict[int, bool | None]
 
 
-def _merge_events(hosts: list[Look], now: datetime) -> list[dict[str, Any]]:
+def merge_events(hosts: Sequence[Look], now: datetime) -> list[dict[str, Any]]:
+    """Return each event once, whoever told it: what has started first, then by start, at the end the unknown."""
     told_of: dict[str, _Told] = {}
     named: dict[str, list[int]] = {}
     for number, look in enumerate(hosts):
@@ -118,18 +119,17 @@ def _merge_events(hosts: list[Look], now: datetime) -> list[dict[str, Any]]:
 
 
 def _order(event: dict[str, Any]) -> tuple[Any, ...]:
-    """Put what has started first, then what starts next; an unknown start comes last."""
     return (event["event_status"] != STARTED, event["not_before"] or "~", name_key(event["event_id"]))
 
 
-def _merge_event(told: _Told, hosts: list[Look], named: dict[str, list[int]], now: datetime) -> dict[str, Any]:
+def _merge_event(told: _Told, hosts: Sequence[Look], named: dict[str, list[int]], now: datetime) -> dict[str, Any]:
     # What most VMs say comes first; among equals what the first host of the inventory says.
     statements = sorted(told.statements.values(), key=lambda statement: -len(statement.hosts))
     best = statements[0].event
     event = {"event_id": best["event_id"]}
     for field in _FIELDS:
         event[field] = next((one.event[field] for one in statements if one.event[field] is not None), None)
-    if any(one.event["event_status"] == STARTED for one in statements):
+    if any(_has_started(one.event) for one in statements):
         event.update(event_status=STARTED, not_before=None)
     elif event["not_before"] is not None:
         # The notice is a maximum: prepare for the earliest time that any VM was told.
@@ -147,14 +147,18 @@ def _merge_event(told: _Told, hosts: list[Look], named: dict[str, list[int]], no
     return event
 
 
-def _names(numbers: Iterable[int], hosts: list[Look]) -> list[str]:
+def _has_started(event: dict[str, Any]) -> bool:
+    return name_key(event["event_status"] or "") == name_key(STARTED)
+
+
+def _names(numbers: Iterable[int], hosts: Sequence[Look]) -> list[str]:
     return [hosts[number]["host"] for number in sorted(numbers)]
 
 
 def _seconds_until_start(event: dict[str, Any], now: datetime) -> int | None:
     if event["event_status"] == STARTED:
         return 0
-    not_before = parse_utc(event["not_before"] or "")
+    not_before = read_utc(event["not_before"] or "")
     return None if not_before is None else max(0, int((not_before - now).total_seconds()))
 
 
@@ -167,7 +171,7 @@ def _union(lists: Iterable[list[str]]) -> list[str]:
 
 
 def _vms(
-    resources: list[str], affects: dict[int, bool | None], hosts: list[Look], named: dict[str, list[int]]
+    resources: list[str], affects: dict[int, bool | None], hosts: Sequence[Look], named: dict[str, list[int]]
 ) -> tuple[list[dict[str, str | None]], list[int]]:
     """Return the VMs of an event with their hosts, and the hosts that should have told of it and did not.
 
@@ -192,14 +196,14 @@ def _vms(
     return vms, silent
 
 
-def _contradictions(statements: list[_Statement], hosts: list[Look]) -> list[dict[str, Any]]:
+def _contradictions(statements: list[_Statement], hosts: Sequence[Look]) -> list[dict[str, Any]]:
     """Return what hosts told differently of one event. One that says nothing of a field contradicts nobody."""
     found = []
     for field in _FIELDS:
         told: dict[Any, list[int]] = {}
         for event, numbers in statements:
             # Azure blanks the time of what has started.
-            if event[field] is not None and not (field == "not_before" and event["event_status"] == STARTED):
+            if event[field] is not None and not (field == "not_before" and _has_started(event)):
                 told.setdefault(event[field], []).extend(numbers)
         if len(told) > 1:
             found.append(_contradiction(field, told, hosts))
@@ -215,7 +219,7 @@ def _contradictions(statements: list[_Statement], hosts: list[Look]) -> list[dic
     return found
 
 
-def _contradiction(field: str, told: dict[Any, list[int]], hosts: list[Look]) -> dict[str, Any]:
+def _contradiction(field: str, told: dict[Any, list[int]], hosts: Sequence[Look]) -> dict[str, Any]:
     return {"field": field, "told": [{"value": value, "hosts": _names(told[value], hosts)} for value in told]}
 
 

@@ -143,7 +143,7 @@ def _fields(event: dict[str, Any]) -> str:
 
 
 def _vms(event: dict[str, Any]) -> str:
-    labels = [escape(vm_label(vm)) for vm in event["vms"]]
+    labels = [escape(tidy(vm_label(vm))) for vm in event["vms"]]
     listed = ", ".join(labels) or "no VM named"
     if len(labels) <= _MOST_VMS:
         return listed

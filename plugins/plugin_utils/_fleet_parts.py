@@ -26,7 +26,8 @@ UNREACHABLE = "unreachable"
 NOT_ON_AZURE = "not_on_azure"
 FAILED = "failed"
 NOT_ASKED = "not_asked"
-STATES = (AFFECTED, QUIET, UNREACHABLE, NOT_ON_AZURE, FAILED, NOT_ASKED)
+# From good to bad
+STATES = (QUIET, AFFECTED, UNREACHABLE, NOT_ON_AZURE, FAILED, NOT_ASKED)
 
 # The reasons of scheduled_events_info for a machine where nothing, or something else, answers in Azure's place.
 _REASONS_OFF_AZURE = ("unreachable", "not_imds")
@@ -46,28 +47,29 @@ def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
 
     :param results: for each host what scheduled_events_info returned, whether it failed or not.
     """
-    hosts = [_look(str(host), result) for host, result in results.items()]
+    hosts = [look_at(str(host), result) for host, result in results.items()]
     return {"format": PART, "version": VERSION, "name": name, "asked_at": format_utc(now), "hosts": hosts}
 
 
-def _look(host: str, result: Any) -> Look:
+def look_at(host: str, result: Any) -> Look:
+    """Return what one result of scheduled_events_info says, whether it failed or not."""
     if not isinstance(result, dict) or not result:
-        return _no_answer(host, FAILED, "no_result", "The task that asks this host did not run.")
+        return no_answer(host, FAILED, "no_result", "The task that asks this host did not run.")
     reason, message = result.get("reason"), result.get("msg")
     message = message if isinstance(message, str) and message else "The host gave no reason."
     if result.get("unreachable"):
-        return _no_answer(host, UNREACHABLE, "unreachable", message)
+        return no_answer(host, UNREACHABLE, "unreachable", message)
     if reason in _REASONS_OFF_AZURE:
-        return _no_answer(host, NOT_ON_AZURE, reason, message)
+        return no_answer(host, NOT_ON_AZURE, reason, message)
     events = result.get("events")
     if isinstance(reason, str) or not isinstance(events, list):
         reason = reason if isinstance(reason, str) else "module_failed"
-        return _no_answer(host, FAILED, reason, _with_output(message, result))
+        return no_answer(host, FAILED, reason, _with_output(message, result))
     if result.get("document_incarnation") is None and not events and message == NO_DOCUMENT:
-        return _no_answer(host, FAILED, "no_document", message)
+        return no_answer(host, FAILED, "no_document", message)
     complaint = _complaint(events, result.get("resource_name"))
     if complaint:
-        return _no_answer(host, FAILED, "malformed", f"What the host returned cannot be used: {complaint}.")
+        return no_answer(host, FAILED, "malformed", f"What the host returned cannot be used: {complaint}.")
     # An event that names no VM may be meant for this one.
     affected = any(event["affects_this_vm"] is not False for event in events)
     return {
@@ -81,7 +83,7 @@ def _look(host: str, result: Any) -> Look:
     }
 
 
-def _no_answer(host: str, state: str, reason: str, message: str) -> Look:
+def no_answer(host: str, state: str, reason: str, message: str) -> Look:
     return {
         "host": host,
         "state": state,
@@ -128,16 +130,17 @@ def _complaint(events: list[Any], resource_name: Any) -> str | None:
             return f"event {plain(event_id)} has resources that are not a list of names"
         if affects is not None and not isinstance(affects, bool):
             return f"event {plain(event_id)} has an affects_this_vm that is neither true nor false"
-        if event["not_before"] is not None and parse_utc(event["not_before"]) is None:
+        if event["not_before"] is not None and read_utc(event["not_before"]) is None:
             return f"event {plain(event_id)} has a not_before that is no time"
     return None
 
 
-def parse_utc(text: str) -> datetime | None:
+def read_utc(text: str) -> datetime | None:
     """Read what format_utc writes; None for anything else."""
     if not text.endswith("Z"):
         return None
     try:
+        # With the strptime() of parse_utc() a large report takes a fifth longer.
         moment = datetime.fromisoformat(text[:-1] + "+00:00")
     except ValueError:
         return None
@@ -172,7 +175,7 @@ def check_part(name: str, part: Any) -> None:
             f"this one reads {VERSION}): run that slice again with the same version as the merge."
         )
     hosts, asked_at = part.get("hosts"), part.get("asked_at")
-    known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and parse_utc(asked_at) is not None
+    known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and read_utc(asked_at) is not None
     if not known or not isinstance(hosts, list):
         raise PartError(f"Part {plain(name)} is damaged: {again}.")
     for look in hosts:
@@ -199,7 +202,7 @@ def _are_texts(values: Any) -> bool:
 
 def age_of(part: Part, now: datetime) -> float:
     """Return how many seconds ago the hosts of a checked part were asked."""
-    asked_at = parse_utc(part["asked_at"])
+    asked_at = read_utc(part["asked_at"])
     return (now - asked_at).total_seconds() if asked_at else 0.0
 
 

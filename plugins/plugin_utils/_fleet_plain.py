@@ -12,7 +12,7 @@ import json
 from datetime import datetime, timezone
 from typing import Any
 
-from ._fleet_parts import parse_utc
+from ._fleet_parts import read_utc
 
 
 def plain_data(value: Any) -> Any:
@@ -23,7 +23,7 @@ def plain_data(value: Any) -> Any:
 def read_now(text: str | None) -> datetime:
     if not text:
         return datetime.now(timezone.utc)
-    moment = parse_utc(text)
+    moment = read_utc(text)
     if moment is None:
         raise ValueError(f"now must be a time such as 2026-11-21T10:00:00Z, not {text!r}.")
     return moment

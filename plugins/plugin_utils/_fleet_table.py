@@ -9,13 +9,25 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Sequence
+from collections import Counter
+from datetime import datetime
+from typing import Any, Sequence
 
+from ..module_utils._document import SCHEDULED, STARTED, name_key
 from ..module_utils._errors import escape, plain
 from ..module_utils._summary import format_duration
-from ._fleet_query import AFFECTED, QUIET, Answer, Row, count, merge
+from ._fleet import merge_events
+from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, Look
+from ._fleet_text import vm_label
 
 _HEADINGS = ("START", "TYPE", "LASTS", "SOURCE", "EVENT", "VMS")
+_STATE_WORDS = {
+    QUIET: "quiet",
+    AFFECTED: "affected",
+    UNREACHABLE: "unreachable",
+    NOT_ON_AZURE: "not on Azure",
+    FAILED: "failed",
+}
 _GAP = "  "
 # So many characters of an id tell events apart as well as the whole, for people.
 _SHORT_ID = 8
@@ -26,45 +38,46 @@ _LONGEST_NAME = 70
 _LONGEST_REASON = 2
 
 
-def fleet_lines(answers: Sequence[Answer], width: int) -> list[str]:
+def fleet_lines(looks: Sequence[Look], width: int, now: datetime) -> list[str]:
     """Return the table of events, the hosts that gave no answer, and the line that counts."""
-    lines = _table(merge(answers), width)
-    silent = sorted((one for one in answers if one.state not in (QUIET, AFFECTED)), key=lambda one: one.host)
+    lines = _table(merge_events(looks, now), width)
+    silent = sorted((look for look in looks if look["state"] not in (QUIET, AFFECTED)), key=lambda look: look["host"])
     if silent:
         lines += ([""] if lines else []) + ["No answer from:"] + _silent_lines(silent, width)
     if lines:
         lines.append("")
-    counts = ", ".join(f"{number} {state}" for state, number in count(answers).items())
-    asked = len(answers)
+    numbers = Counter(look["state"] for look in looks)
+    counts = ", ".join(f"{numbers[state]} {words}" for state, words in _STATE_WORDS.items())
+    asked = len(looks)
     return [*lines, f"{asked} {'host' if asked == 1 else 'hosts'} asked: {counts}"]
 
 
-def _table(rows: Sequence[Row], width: int) -> list[str]:
-    if not rows:
+def _table(events: Sequence[dict[str, Any]], width: int) -> list[str]:
+    if not events:
         return []
-    whole = _layout(rows, width, None)
-    return whole if max(map(len, whole)) <= width else _layout(rows, width, _SHORT_ID)
+    whole = _layout(events, width, None)
+    return whole if max(map(len, whole)) <= width else _layout(events, width, _SHORT_ID)
 
 
-def _layout(rows: Sequence[Row], width: int, id_length: int | None) -> list[str]:
+def _layout(events: Sequence[dict[str, Any]], width: int, id_length: int | None) -> list[str]:
     """Lay the rows out. With whole ids nothing is shortened; with short ones the list of VMs is what gives way."""
-    cells = [_HEADINGS[:-1], *(_cells(row, id_length) for row in rows)]
+    cells = [_HEADINGS[:-1], *(_cells(event, id_length) for event in events)]
     widths = [max(map(len, column)) for column in zip(*cells)]
     room = max(width - sum(widths) - len(_GAP) * len(widths), _LEAST_ROOM)
-    last = [_HEADINGS[-1], *(_list_names(row.vms, room if id_length else None) for row in rows)]
+    last = [_HEADINGS[-1], *(_list_vms(event, room if id_length else None) for event in events)]
     return [
         _GAP.join([*(cell.ljust(size) for cell, size in zip(line, widths)), names]).rstrip()
         for line, names in zip(cells, last)
     ]
 
 
-def _cells(row: Row, id_length: int | None) -> tuple[str, ...]:
+def _cells(event: dict[str, Any], id_length: int | None) -> tuple[str, ...]:
     return (
-        _start(row),
-        _cell(row.event_type),
-        "-" if row.duration_seconds is None else format_duration(row.duration_seconds),
-        _cell(row.event_source),
-        plain(row.event_id)[:id_length],
+        _start(event),
+        _cell(event["event_type"]),
+        "-" if event["duration_seconds"] is None else format_duration(event["duration_seconds"]),
+        _cell(event["event_source"]),
+        plain(event["event_id"])[:id_length],
     )
 
 
@@ -72,23 +85,22 @@ def _cell(text: str | None) -> str:
     return _cut(plain(text or "-"), _LONGEST_CELL)
 
 
-def _start(row: Row) -> str:
-    if row.has_started:
+def _start(event: dict[str, Any]) -> str:
+    status, seconds = event["event_status"], event["seconds_until_start"]
+    if status == STARTED:
         return "started"
-    if row.seconds_until_start is None:
-        start = "unknown"
-    elif row.seconds_until_start == 0:
-        start = "now"
-    else:
-        start = f"in {format_duration(row.seconds_until_start)}"
-    return start if row.is_scheduled else _cut(f"{start}, {plain(row.event_status or 'no status')}", _LONGEST_CELL)
+    start = "unknown" if seconds is None else "now"
+    if seconds:
+        start = f"in {format_duration(seconds)}"
+    scheduled = name_key(status or "") == name_key(SCHEDULED)
+    return start if scheduled else _cut(f"{start}, {plain(status or 'no status')}", _LONGEST_CELL)
 
 
-def _list_names(names: Sequence[str], room: int | None) -> str:
+def _list_vms(event: dict[str, Any], room: int | None) -> str:
     """Join the names; where they need more room, as many of the first ones as it takes, and how many are left."""
-    if not names:
+    if not event["resources"]:
         return "none named"
-    shown = [_cut(plain(name), _LONGEST_NAME) for name in names]
+    shown = [_cut(plain(vm_label(vm)), _LONGEST_NAME) for vm in event["vms"]]
     whole = ", ".join(shown)
     if room is None or len(whole) <= room:
         return whole
@@ -103,14 +115,14 @@ def _first(names: Sequence[str], number: int) -> str:
     return ", ".join(names[:number]) + (f", +{left} more" if left > 0 else "")
 
 
-def _silent_lines(answers: Sequence[Answer], width: int) -> list[str]:
-    names = [escape(answer.host) for answer in answers]
+def _silent_lines(looks: Sequence[Look], width: int) -> list[str]:
+    names = [escape(look["host"]) for look in looks]
     indent = max(map(len, names)) + 2 * len(_GAP)
     lines = []
-    for name, answer in zip(names, answers):
+    for name, look in zip(names, looks):
         # A name as long as the terminal is wide is told all the same, and so is why.
         lines += textwrap.wrap(
-            f"{answer.state}: {escape(answer.reason)}",
+            f"{_STATE_WORDS[look['state']]}: {escape(look['message'] or '')}",
             max(width, indent + _LEAST_ROOM),
             initial_indent=f"{_GAP}{name}{_GAP}".ljust(indent),
             subsequent_indent=" " * indent,

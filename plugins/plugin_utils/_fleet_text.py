@@ -13,7 +13,7 @@ import io
 import re
 from typing import Any, Iterable
 
-from ..module_utils._document import STARTED
+from ..module_utils._document import STARTED, name_key
 from ..module_utils._errors import plain
 from ..module_utils._summary import format_duration
 from ._fleet import Report, describe_contradiction
@@ -94,11 +94,11 @@ def length(event: dict[str, Any]) -> str:
 
 
 def vm_label(vm: dict[str, str | None]) -> str:
-    """Return the name of a VM, and that of its host where the inventory calls it otherwise."""
+    """Return the name of a VM, as it came from outside, and that of its host where the inventory calls it otherwise."""
     resource, host = vm["resource"], vm["host"]
-    if resource is None or host is None or resource == host:
-        return tidy(resource or host or "unknown")
-    return f"{tidy(resource)} ({tidy(host)})"
+    if resource is None or host is None or name_key(resource) == name_key(host):
+        return resource or host or "unknown"
+    return f"{resource} ({host})"
 
 
 def not_answered(report: Report) -> list[dict[str, Any]]:

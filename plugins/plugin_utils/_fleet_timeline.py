@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..module_utils._document import EVENT_TYPES, STARTED, name_key
 from ._fleet import Report
-from ._fleet_parts import parse_utc
+from ._fleet_parts import read_utc
 from ._fleet_text import length, number, tidy, vm_label, when
 
 _KNOWN_TYPES = {name_key(word) for word in EVENT_TYPES}
@@ -59,7 +59,7 @@ class Axis(NamedTuple):
 
 
 def make_axis(report: Report) -> Axis:
-    now = parse_utc(report["generated_at"]) or datetime.now(timezone.utc)
+    now = read_utc(report["generated_at"]) or datetime.now(timezone.utc)
     first, last = 0.0, float(_SHORTEST)
     for event in report["events"]:
         begin = start_of(event, now)
@@ -76,7 +76,7 @@ def start_of(event: dict[str, Any], now: datetime) -> float | None:
     """Return the start in seconds from now, None where it is unknown. Azure does not tell when a start has been."""
     if event["event_status"] == STARTED:
         return 0.0
-    not_before = parse_utc(event["not_before"] or "")
+    not_before = read_utc(event["not_before"] or "")
     return None if not_before is None else (not_before - now).total_seconds()
 
 
@@ -113,7 +113,7 @@ def _draw_lane(label: str, events: list[tuple[int, dict[str, Any]]], axis: Axis,
     )
     return (
         f'<g class="lane"><line class="edge" x1="0" x2="100%" y1="{top + height - 0.5}" y2="{top + height - 0.5}"/>'
-        f'<text class="vm" x="6" y="{top + 15}">{escape(label)}</text>{drawn}</g>'
+        f'<text class="vm" x="6" y="{top + 15}">{escape(tidy(label))}</text>{drawn}</g>'
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import NO_DOCUMENT
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_text import vm_label
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.conftest import NOW
 
 UNREACHABLE = {"unreachable": True, "msg": "No route to host"}
@@ -109,6 +110,18 @@ def test_what_two_vms_say_of_one_event_is_one_event_whatever_the_letter_case_of_
     assert counts == {"asked": 2, "affected": 2, "events": 1}
 
 
+def test_an_event_has_the_vms_that_any_of_those_who_tell_it_know(report_on: Any, said: Any) -> None:
+    first, second = {"event_id": "ABC"}, {"event_id": "abc", "resources": ["WEB-2", "web-3"], "affects_this_vm": True}
+    (event,) = report_on({"web-1": said("web-1", first), "web-2": said("web-2", second)})["events"]
+    assert (event["event_id"], list(map(vm_label, event["vms"]))) == ("ABC", ["web-1", "web-2", "web-3"])
+
+
+def test_a_vm_that_the_inventory_calls_otherwise_is_shown_by_both_names(report_on: Any, said: Any) -> None:
+    told = {"resources": ["VM-4", "web-2", "web-3"], "affects_this_vm": True}
+    (event,) = report_on({"10.0.0.4": said("vm-4", told), "WEB-2": said("web-2", told)})["events"]
+    assert list(map(vm_label, event["vms"])) == ["VM-4 (10.0.0.4)", "web-2", "web-3"]
+
+
 def test_a_vm_that_only_sees_the_event_of_another_is_quiet(report_on: Any, said: Any) -> None:
     report = report_on({"db-1": said("db-1", {})})
     assert report["hosts"][0]["state"] == "quiet"
@@ -149,6 +162,13 @@ def test_of_two_vms_with_one_name_the_one_is_meant_that_was_told_of_the_event(re
             {"event_status": "Started", "not_before": None, "seconds_until_start": 0},
             ["event_status: Scheduled (a), Started (b)"],
             id="started for one",
+        ),
+        pytest.param(
+            {"event_status": "STARTED", "not_before": None},
+            {},
+            {"event_status": "Started", "not_before": None, "seconds_until_start": 0},
+            ["event_status: STARTED (a), Scheduled (b)"],
+            id="started for one, in capitals",
         ),
         pytest.param(
             {},
@@ -207,6 +227,17 @@ def test_a_contradiction_is_told_and_decided_with_care(
     (event,) = report_on({"a": said("web-1", first), "b": said("web-2", second)})["events"]
     assert {name: event[name] for name in merged} == merged
     assert [_fleet.describe_contradiction(one) for one in event["contradictions"]] == told
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_in_whatever_order_the_vms_answer_the_later_word_counts(report_on: Any, said: Any, backwards: bool) -> None:
+    answers = [
+        ("a", said("web-1", {"event_id": "A-1"}, {"event_id": "B", "not_before": "2026-11-21T10:00:05Z"})),
+        ("b", said("web-2", {"event_id": "b", "event_status": "STARTED", "not_before": None})),
+    ]
+    events = report_on(dict(answers[::-1] if backwards else answers))["events"]
+    shown = [(event["event_id"].upper(), event["event_status"], event["seconds_until_start"]) for event in events]
+    assert shown == [("B", "Started", 0), ("A-1", "Scheduled", 600)]
 
 
 def test_what_most_vms_say_counts(report_on: Any, said: Any) -> None:

@@ -127,6 +127,6 @@ def test_results_that_are_no_dictionary_are_told() -> None:
 
 
 def test_the_time_is_the_present_unless_given() -> None:
-    found = _fleet_parts.parse_utc(fleet_report.fleet_report([])["generated_at"])
+    found = _fleet_parts.read_utc(fleet_report.fleet_report([])["generated_at"])
     assert found is not None
     assert found.year >= 2026

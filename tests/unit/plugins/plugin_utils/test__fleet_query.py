@@ -2,24 +2,20 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a fleet answered: which state a host is in, and how many hosts' words become one event."""
+"""What a host answered: which state it is in, and in which words it tells a failure."""
 
 from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import NO_DOCUMENT
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_query import (
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_parts import (
     AFFECTED,
     FAILED,
     NOT_ON_AZURE,
     QUIET,
     UNREACHABLE,
-    Answer,
-    count,
-    merge,
-    read_answer,
-    tell_failure,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_query import read_answer, tell_failure
 
 
 def event(event_id="A-1", **changes):
@@ -30,7 +26,7 @@ def event(event_id="A-1", **changes):
         "event_source": "Platform",
         "duration_seconds": None,
         "not_before": "2026-11-21T10:15:00Z",
-        "seconds_until_start": 900,
+        "description": "",
         "resources": ["web-1"],
         "affects_this_vm": True,
         **changes,
@@ -77,13 +73,13 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
 )
 def test_each_result_puts_its_host_into_one_state(result, failed, state, reason):
     answer = read_answer("web-1", result, failed)
-    assert (answer.host, answer.state, answer.reason) == ("web-1", state, reason)
+    assert (answer["host"], answer["state"], answer["message"] or "") == ("web-1", state, reason)
 
 
 def test_what_a_host_said_before_it_failed_is_kept():
-    assert read_answer("web-1", answered(event(), msg="Bad query."), True).events == [event()]
+    assert read_answer("web-1", answered(event(), msg="Bad query."), True)["events"] == [event()]
     loop = {"results": [answered(event("A-1")), answered(event("A-2")), {**OFF_AZURE, "failed": True}]}
-    assert [one["event_id"] for one in read_answer("web-1", loop, True).events] == ["A-1", "A-2"]
+    assert [one["event_id"] for one in read_answer("web-1", loop, True)["events"]] == ["A-1", "A-2"]
 
 
 @pytest.mark.parametrize(
@@ -106,56 +102,3 @@ def test_what_a_host_said_before_it_failed_is_kept():
 )
 def test_a_failure_is_told_on_one_line_in_the_words_of_the_module(result, told):
     assert tell_failure(result) == told
-
-
-def test_every_host_is_counted_in_its_state_and_no_state_is_left_out():
-    answers = [Answer("a", QUIET), Answer("b", QUIET), Answer("c", NOT_ON_AZURE)]
-    assert count(answers) == {QUIET: 2, AFFECTED: 0, UNREACHABLE: 0, NOT_ON_AZURE: 1, FAILED: 0}
-
-
-def told_by(host, *events, name=None):
-    return Answer(host, AFFECTED, "", name or host, events)
-
-
-def test_an_event_that_many_tell_is_one_row_with_the_vms_of_all():
-    rows = merge(
-        [
-            told_by("web-1", event("ABC", resources=["web-1", "web-2"])),
-            told_by("web-2", event("abc", resources=["WEB-2", "web-3"])),
-        ]
-    )
-    assert [(row.event_id, row.vms) for row in rows] == [("ABC", ["web-1", "web-2", "web-3"])]
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-def test_of_hosts_asked_at_different_moments_the_later_word_counts(reverse):
-    asked = [
-        told_by("web-1", event(seconds_until_start=900)),
-        told_by("web-2", event(seconds_until_start=890)),
-        told_by("web-3", event("B", seconds_until_start=5)),
-        told_by("web-4", event("b", event_status="Started", not_before=None, seconds_until_start=0)),
-    ]
-    rows = merge(asked[::-1] if reverse else asked)
-    shown = [(row.event_id.upper(), row.event_status, row.seconds_until_start) for row in rows]
-    assert shown == [("B", "Started", 0), ("A-1", "Scheduled", 890)]
-
-
-def test_rows_stand_in_the_order_of_their_start():
-    events = [
-        event("unknown", not_before=None, seconds_until_start=None),
-        # Asked long ago, so the seconds alone would mislead.
-        event("second", not_before="2026-11-21T10:20:00Z", seconds_until_start=100),
-        event("first", not_before="2026-11-21T10:15:00Z", seconds_until_start=200),
-        event("started", event_status="STARTED", not_before=None, seconds_until_start=0),
-    ]
-    assert [row.event_id for row in merge([told_by("web-1", *events)])] == ["started", "first", "second", "unknown"]
-
-
-def test_a_vm_that_the_inventory_calls_otherwise_is_shown_by_both_names():
-    rows = merge(
-        [
-            told_by("10.0.0.4", event(resources=["VM-4", "web-2", "web-3"]), name="vm-4"),
-            told_by("WEB-2", event(resources=["VM-4", "web-2", "web-3"]), name="web-2"),
-        ]
-    )
-    assert rows[0].vms == ["VM-4 (10.0.0.4)", "web-2", "web-3"]

@@ -6,16 +6,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_query import (
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_table
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_parts import (
     AFFECTED,
     FAILED,
     NOT_ON_AZURE,
     QUIET,
     UNREACHABLE,
-    Answer,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_table import fleet_lines
+
+NOW = datetime(2026, 11, 21, 10, 0, 1, tzinfo=timezone.utc)
 
 ID = "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
 OTHER_ID = "8920A2F0-5F9A-4611-A2FA-172833728FA4"
@@ -29,30 +32,39 @@ def event(event_id=ID, **changes):
         "event_source": "Platform",
         "duration_seconds": None,
         "not_before": "2026-11-21T10:15:00Z",
-        "seconds_until_start": 899,
+        "description": "",
         "resources": ["web-1", "web-2"],
+        "affects_this_vm": True,
         **changes,
     }
 
 
-STARTED = {"event_status": "Started", "not_before": None, "seconds_until_start": 0}
+STARTED = {"event_status": "Started", "not_before": None}
+
+
+def look(host, state, message=None, resource_name=None, events=()):
+    return {"host": host, "state": state, "message": message, "resource_name": resource_name, "events": events}
+
+
+def fleet_lines(looks, width):
+    return _fleet_table.fleet_lines(looks, width, NOW)
 
 
 def lines(*events, width=80):
-    return fleet_lines([Answer("web-1", AFFECTED, "", "web-1", events)], width)
+    return fleet_lines([look("web-1", AFFECTED, "", "web-1", events)], width)
 
 
 def test_a_fleet_as_it_is_seen_at_80_columns():
     reboot = event(resources=[f"web-{number}" for number in range(1, 31)])
     freeze = event(OTHER_ID, event_type="Freeze", duration_seconds=9, resources=["db-1"], **STARTED)
     answers = [
-        Answer("web-1", AFFECTED, "", "web-1", [reboot]),
-        Answer("web-2", AFFECTED, "", "web-2", [reboot]),
-        Answer("vm-9", AFFECTED, "", "db-1", [freeze]),
-        Answer("web-9", QUIET),
-        Answer("laptop", NOT_ON_AZURE, "Nothing answers at http://127.0.0.1:9. " + "This machine is no Azure VM. " * 4),
-        Answer("gone", UNREACHABLE, "No route to host"),
-        Answer("slow", FAILED, "No complete answer."),
+        look("web-1", AFFECTED, "", "web-1", [reboot]),
+        look("web-2", AFFECTED, "", "web-2", [reboot]),
+        look("vm-9", AFFECTED, "", "db-1", [freeze]),
+        look("web-9", QUIET),
+        look("laptop", NOT_ON_AZURE, "Nothing answers at http://127.0.0.1:9. " + "This machine is no Azure VM. " * 4),
+        look("gone", UNREACHABLE, "No route to host"),
+        look("slow", FAILED, "No complete answer."),
     ]
     assert fleet_lines(answers, 80) == [
         "START           TYPE    LASTS  SOURCE    EVENT     VMS",
@@ -76,14 +88,19 @@ def test_a_wide_terminal_shows_whole_ids_and_all_vms():
     ]
 
 
+def test_every_host_is_counted_in_its_state_and_no_state_is_left_out():
+    fleet = [look("a", QUIET), look("b", QUIET), look("c", NOT_ON_AZURE)]
+    assert fleet_lines(fleet, 80)[-1] == "3 hosts asked: 2 quiet, 0 affected, 0 unreachable, 1 not on Azure, 0 failed"
+
+
 def test_a_quiet_fleet_is_one_line():
-    assert fleet_lines([Answer("web-1", QUIET)], 80) == [
+    assert fleet_lines([look("web-1", QUIET)], 80) == [
         "1 host asked: 1 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed"
     ]
 
 
 def test_without_events_the_hosts_that_gave_no_answer_come_first():
-    assert fleet_lines([Answer("gone", UNREACHABLE, "No route")], 80)[:3] == [
+    assert fleet_lines([look("gone", UNREACHABLE, "No route")], 80)[:3] == [
         "No answer from:",
         "  gone  unreachable: No route",
         "",
@@ -95,11 +112,11 @@ def test_without_events_the_hosts_that_gave_no_answer_come_first():
     [
         (STARTED, "started"),
         ({"event_status": "started"}, "started"),
-        ({"seconds_until_start": 0}, "now"),
-        ({"seconds_until_start": 7261}, "in 2 h 1 min"),
-        ({"seconds_until_start": None, "not_before": None}, "unknown"),
+        ({"not_before": "2026-11-21T10:00:01Z"}, "now"),
+        ({"not_before": "2026-11-21T12:01:02Z"}, "in 2 h 1 min"),
+        ({"not_before": None}, "unknown"),
         ({"event_status": "Paused"}, "in 14 min 59 s, Paused"),
-        ({"event_status": None, "seconds_until_start": 0}, "now, no status"),
+        ({"event_status": None, "not_before": "2026-11-21T09:59:00Z"}, "now, no status"),
     ],
 )
 def test_the_start_is_told_in_words(changes, start):
@@ -145,8 +162,8 @@ def test_the_table_fits_where_it_can(width):
 def test_nothing_from_outside_steers_the_terminal_or_breaks_a_line():
     evil = "\x1b[2Jx\r\n\u202ey"
     hosts = [
-        Answer("web-1", AFFECTED, "", evil, [event(evil, event_type=evil, event_source=evil, resources=[evil, "b"])]),
-        Answer(evil, FAILED, evil),
+        look("web-1", AFFECTED, "", evil, [event(evil, event_type=evil, event_source=evil, resources=[evil, "b"])]),
+        look(evil, FAILED, evil),
     ]
     shown = fleet_lines(hosts, 200)
     assert all(line.isprintable() for line in shown)
@@ -157,5 +174,5 @@ def test_nothing_from_outside_steers_the_terminal_or_breaks_a_line():
 def test_endless_words_do_not_make_an_endless_table():
     endless = "x" * 10_000
     wild = event(event_type=endless, event_status=endless, event_source=endless, event_id=endless, resources=[endless])
-    shown = fleet_lines([Answer("web-1", AFFECTED, "", "web-1", [wild]), Answer("web-2", FAILED, endless)], 80)
+    shown = fleet_lines([look("web-1", AFFECTED, "", "web-1", [wild]), look("web-2", FAILED, endless)], 80)
     assert max(map(len, shown)) < 250
