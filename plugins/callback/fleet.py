@@ -99,12 +99,14 @@ class CallbackModule(Minimal):
         if _is_query(result):
             self._take(result, Minimal.v2_runner_on_ok)
         elif self._ad_hoc or (self._run_is_verbose(result) and not result._task.loop):
+            self._printed = True
             super().v2_runner_on_ok(result)
         else:
             self._handle_warnings(result._result)
 
     def v2_runner_item_on_ok(self, result):
         if not _is_query(result) and not self._ad_hoc and self._run_is_verbose(result):
+            self._printed = True
             super().v2_runner_on_ok(result)
 
     def v2_runner_on_skipped(self, result):
@@ -141,6 +143,7 @@ class CallbackModule(Minimal):
         if lost:
             self._lost[host] = {**answer, "events": []}
         if self._run_is_verbose(result):
+            self._printed = True
             show(self, result)
         else:
             self._handle_warnings(result._result)
@@ -156,6 +159,7 @@ class CallbackModule(Minimal):
         """Say on one line what went wrong at a task that is no query."""
         title = result._task.get_name()
         line = escape(f"{result._host.get_name()} | {title} | {caption}: {tell_failure(result._result)}")
+        self._printed = True
         self._display.display(line[:_LONGEST_FAILURE] + ("…" if len(line) > _LONGEST_FAILURE else ""), color=color)
         self._handle_warnings(result._result)
 

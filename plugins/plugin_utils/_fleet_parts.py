@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping
 
@@ -31,6 +32,8 @@ STATES = (QUIET, AFFECTED, UNREACHABLE, NOT_ON_AZURE, FAILED, NOT_ASKED)
 
 # The reasons of scheduled_events_info for a machine where nothing, or something else, answers in Azure's place.
 _REASONS_OFF_AZURE = ("unreachable", "not_imds")
+
+_SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
 
 _TEXTS = ("event_type", "event_status", "not_before", "description", "event_source")
 
@@ -96,14 +99,17 @@ def no_answer(host: str, state: str, reason: str, message: str) -> Look:
 
 
 def _with_output(message: str, result: dict[str, Any]) -> str:
-    """Add the first line that the module printed: without a Python, for instance, only that tells what happened."""
-    for name in ("module_stderr", "module_stdout"):
-        output = result.get(name)
-        lines = output.split("\n") if isinstance(output, str) else []
-        for line in lines:
-            if line.strip():
-                return f"{message.splitlines()[0]} ({plain(line.strip())})"
-    return message
+    printed = what_was_printed(result)
+    return f"{message.splitlines()[0]} ({plain(printed)})" if printed else message
+
+
+def what_was_printed(result: Mapping[str, Any]) -> str:
+    """Return the line that a module printed in place of a result: without a Python only that tells what happened."""
+    texts = [result.get(name) for name in ("module_stderr", "module_stdout")]
+    lines = [line.strip() for text in texts if isinstance(text, str) for line in text.splitlines()]
+    # Over ssh with a terminal the words of the shell are in stdout, and in stderr is how ssh takes its leave.
+    lines = [line for line in lines if line and not _SSH_ENDS.fullmatch(line)]
+    return (lines[-1] if lines[0].startswith("Traceback") else lines[0]) if lines else ""
 
 
 def _complaint(events: list[Any], resource_name: Any) -> str | None:

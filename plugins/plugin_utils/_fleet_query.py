@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ._fleet_parts import AFFECTED, FAILED, QUIET, STATES, Look, look_at
+from ._fleet_parts import AFFECTED, FAILED, QUIET, STATES, Look, look_at, what_was_printed
 
 
 def read_answer(host: str, result: Mapping[str, Any], failed: bool = False) -> Look:
@@ -37,6 +37,9 @@ def _all_of(host: str, looks: Sequence[Look]) -> Look:
 def tell_failure(result: Mapping[str, Any]) -> str:
     """Return on one line what a result that is no success says of itself, in the words of its module."""
     items = result.get("results")
+    if isinstance(result.get("failed_modules"), dict):
+        # Of several modules, as for facts, the message has the names alone.
+        items = list(result["failed_modules"].values())
     if isinstance(items, list):
         told = [tell_failure(item) for item in items if item.get("failed") or item.get("unreachable")]
         if told:
@@ -45,6 +48,7 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     # The message of a command that failed says no more than that.
     if result.get("rc"):
         words += [f"rc={result['rc']}", str(result.get("stderr") or result.get("stdout") or "")]
-    words.append(str(result.get("module_stderr") or ""))
-    lines = [" ".join(text.split()) for text in words]
-    return ": ".join(line for line in lines if line) or "no answer and no reason in the result"
+    words.append(what_was_printed(result))
+    lines = [line for line in (" ".join(text.split()) for text in words) if line]
+    told_first = [line.removesuffix(".") for line in lines[:-1]]
+    return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"

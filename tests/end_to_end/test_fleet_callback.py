@@ -244,6 +244,19 @@ def test_of_the_other_tasks_of_a_play_failures_are_told_and_successes_are_not(fl
     assert SIX in run.out
 
 
+def test_a_host_without_python_is_told_with_what_its_shell_said_ad_hoc_and_in_a_play(fleet):
+    with (fleet.folder / "hosts.ini").open("a") as inventory:
+        inventory.write("[web]\nbare ansible_python_interpreter=/no/python3\n")
+    asked = fleet.ask("--limit", "bare,web-1", COLUMNS="300").out
+    played = fleet.play([ASK], "--limit", "bare,web-1", keywords={"gather_facts": True}, COLUMNS="300").out
+    for printed in (asked, played):
+        assert re.search(r"^  bare  failed: .*: rc=127: \S+: .*/no/python3: not found$", printed, re.MULTILINE)
+        assert "2 hosts asked: 1 quiet, 0 affected, 0 unreachable, 0 not on Azure, 1 failed" in printed
+    first, rest = played.split("\n\n", 1)
+    assert re.fullmatch(r"bare \| Gathering Facts \| FAILED: .*: rc=127: .*/no/python3: not found", first)
+    assert rest.startswith("No answer from:\n")
+
+
 def test_a_failure_that_is_ignored_keeps_no_host_out_of_the_table(fleet):
     announce_both(fleet)
     run = fleet.play([{**BREAK_WEB_3, "ignore_errors": True}, ASK])

@@ -43,6 +43,17 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers", "http_status": N
             "The module failed. (/bin/sh: 1: python: not found)",
             id="no Python",
         ),
+        pytest.param(
+            {
+                "msg": "Failed.",
+                "module_stdout": "sh: no python\r\n",
+                "module_stderr": "Shared connection to vm closed.\r\n",
+            },
+            "failed",
+            "module_failed",
+            "Failed. (sh: no python)",
+            id="no Python, over ssh with a terminal",
+        ),
         pytest.param({"failed": True}, "failed", "module_failed", "The host gave no reason.", id="failed in silence"),
         pytest.param({}, "failed", "no_result", "The task that asks this host did not run.", id="no result"),
         pytest.param(None, "failed", "no_result", "The task that asks this host did not run.", id="not even a result"),

@@ -37,6 +37,8 @@ def answered(*events, **more):
     return {"events": list(events), "resource_name": "web-1", "msg": "web-1: …", **more}
 
 
+SSH_ENDS = "Shared connection to 10.0.0.4 closed.\r\n"
+TRACEBACK = 'Traceback (most recent call last):\n  File "AnsiballZ.py", line 1\nOSError: [Errno 28] No space left\n'
 OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
 
 
@@ -90,6 +92,16 @@ def test_what_a_host_said_before_it_failed_is_kept():
         ({"msg": "non-zero return code", "rc": 2, "stderr": "bad\n", "stdout": "x"}, "non-zero return code: rc=2: bad"),
         ({"msg": "non-zero return code", "rc": 2, "stdout": "x"}, "non-zero return code: rc=2: x"),
         ({"msg": "MODULE FAILURE", "rc": 1, "module_stderr": "sh: no python"}, "MODULE FAILURE: rc=1: sh: no python"),
+        ({"msg": "It failed.", "rc": 1, "module_stderr": "sh: no python"}, "It failed: rc=1: sh: no python"),
+        (
+            {"msg": "Failed.", "rc": 127, "module_stdout": "sh: no python\r\n", "module_stderr": SSH_ENDS},
+            "Failed: rc=127: sh: no python",
+        ),
+        ({"msg": "Failed.", "rc": 1, "module_stderr": TRACEBACK}, "Failed: rc=1: OSError: [Errno 28] No space left"),
+        (
+            {"msg": "Modules failed: setup.", "failed_modules": {"setup": {"failed": True, "msg": "no python"}}},
+            "no python",
+        ),
         ({"msg": "fine", "rc": 0, "stdout": "much"}, "fine"),
         (
             {"msg": "One or more items failed", "results": [{"msg": "no a", "failed": True}, {"msg": "b is fine"}]},
