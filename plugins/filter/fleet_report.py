@@ -42,7 +42,7 @@ options:
     type: str
 notes:
   - What starts counts as the earliest time that any VM was told; an event has started if any VM says so.
-  - A part that another version of the collection wrote is refused.
+  - A part that another version of the collection wrote is refused, unless it is older than O(max_age).
 author:
   - fleetops contributors (@fleetops)
 """
@@ -91,7 +91,7 @@ from ansible.errors import AnsibleFilterError
 
 from ..plugin_utils._fleet import Report, merge_parts
 from ..plugin_utils._fleet_page import as_html
-from ..plugin_utils._fleet_parts import Part, check_part, read_part
+from ..plugin_utils._fleet_parts import check_part, decode_part, is_too_old
 from ..plugin_utils._fleet_plain import plain_data, read_now
 from ..plugin_utils._fleet_text import as_csv, as_lines, as_markdown
 
@@ -111,8 +111,12 @@ def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: flo
     if isinstance(parts, (str, dict)):
         raise AnsibleFilterError("fleet_report needs a list of parts.")
     try:
-        read = [_part(number, part) for number, part in enumerate(parts, start=1)]
-        report = merge_parts(read, read_now(now), [str(host) for host in hosts], float(max_age))
+        moment, seconds = read_now(now), float(max_age)
+        named = [_named_part(number, part) for number, part in enumerate(parts, start=1)]
+        for name, part in named:
+            if not is_too_old(part, moment, seconds):
+                check_part(name, part)
+        report = merge_parts([part for _name, part in named], moment, [str(host) for host in hosts], seconds)
         shown = FORMATS[format](report)
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"fleet_report: {error}") from error
@@ -120,12 +124,11 @@ def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: flo
     return shown.encode("utf-8", "replace").decode() if isinstance(shown, str) else shown
 
 
-def _part(number: int, part: Any) -> Part:
+def _named_part(number: int, part: Any) -> tuple[str, Any]:
     if isinstance(part, (list, tuple)) and len(part) == 2:
-        return read_part(str(part[0]), str(part[1]))
-    found: Part = plain_data(part)
-    check_part(str(number), found)
-    return found
+        name = str(part[0])
+        return name, decode_part(name, str(part[1]))
+    return str(number), plain_data(part)
 
 
 class FilterModule:

@@ -14,7 +14,7 @@ from typing import Any, Iterable, NamedTuple, Sequence
 
 from ..module_utils._document import STARTED, format_utc, name_key
 from ..module_utils._errors import plain
-from ._fleet_parts import NOT_ASKED, STATES, Look, Part, age_of, newest_looks, read_utc
+from ._fleet_parts import NOT_ASKED, STATES, Look, Part, is_too_old, newest_looks, read_utc
 
 Report = dict[str, Any]
 
@@ -26,11 +26,11 @@ _MOST_NAMED = 4
 def merge_parts(parts: Sequence[Part], now: datetime, expected: Sequence[str] = (), max_age: float = 0) -> Report:
     """Return the report on a fleet.
 
-    :param parts: checked parts; of a host in several of them the newest look counts.
+    :param parts: parts, checked but for those that are too old; of a host in several of them the newest look counts.
     :param expected: hosts that must be in the report: one that no part knows is named as not asked.
     :param max_age: seconds after which a part is left out; 0 takes all.
     """
-    old = [bool(max_age) and age_of(part, now) > max_age for part in parts]
+    old = [is_too_old(part, now, max_age) for part in parts]
     looks = newest_looks(part for part, is_old in zip(parts, old) if not is_old)
     left_out = [part["name"] for part, is_old in zip(parts, old) if is_old]
     for host in expected:

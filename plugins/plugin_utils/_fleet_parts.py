@@ -153,17 +153,26 @@ def read_utc(text: str) -> datetime | None:
     return moment.astimezone(timezone.utc)
 
 
-def read_part(name: str, text: str) -> Part:
-    """Read a part that was written as JSON.
+def decode_part(name: str, text: str) -> Any:
+    """Return what was written as JSON, yet to be checked.
 
-    :raises PartError: it is none, or one of another version.
+    :raises PartError: it is no JSON.
     """
     try:
-        part = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise PartError(f"Part {plain(name)} is not JSON ({error}): delete it, and run that slice again.") from error
-    check_part(name, part)
-    return dict(part)
+
+
+def is_too_old(part: Any, now: datetime, max_age: float) -> bool:
+    """Whether a part, checked or not, was made more than so many seconds ago. With 0 seconds none is.
+
+    After an upgrade the parts of the version before must not hinder a merge that leaves them out anyway.
+    """
+    if not max_age or not isinstance(part, dict) or part.get("format") != PART or not isinstance(part.get("name"), str):
+        return False
+    asked_at = read_utc(part["asked_at"]) if isinstance(part.get("asked_at"), str) else None
+    return asked_at is not None and (now - asked_at).total_seconds() > max_age
 
 
 def check_part(name: str, part: Any) -> None:
@@ -178,7 +187,7 @@ def check_part(name: str, part: Any) -> None:
     if version != VERSION:
         raise PartError(
             f"Part {plain(name)} holds results of another version of the collection (format {excerpt(str(version))}, "
-            f"this one reads {VERSION}): run that slice again with the same version as the merge."
+            f"this one reads {VERSION}): delete it, and run that slice again with the same version as the merge."
         )
     hosts, asked_at = part.get("hosts"), part.get("asked_at")
     known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and read_utc(asked_at) is not None
@@ -204,12 +213,6 @@ def _look_complaint(look: Any) -> str | None:
 
 def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-def age_of(part: Part, now: datetime) -> float:
-    """Return how many seconds ago the hosts of a checked part were asked."""
-    asked_at = read_utc(part["asked_at"])
-    return (now - asked_at).total_seconds() if asked_at else 0.0
 
 
 def newest_looks(parts: Iterable[Part]) -> dict[str, Look]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import sys
 
@@ -122,14 +123,18 @@ def test_check_mode_asks_and_tells_and_writes_nothing(fleet):
     assert not fleet.dir.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_any_host_is_asked(fleet):
-    fleet.dir.write_text("a file")
-    for argv in ([], ["--check"]):
-        run = fleet.report(*argv)
-        assert run.code != 0
-        said = on_one_line(run.out + run.err)
-        assert f"fleet_report_dir: {fleet.dir} cannot be written (" in said
-        assert "No host was asked." in said
+@pytest.mark.parametrize("argv", [(), ("--check",)])
+@pytest.mark.parametrize("where", ["a file", "/proc/sys"])
+def test_a_folder_that_cannot_be_written_is_told_before_any_host_is_asked(fleet, where, argv):
+    # Not even root can make a folder in /proc.
+    folder = fleet.dir if where == "a file" else where
+    if where == "a file":
+        fleet.dir.write_text("a file")
+    run = fleet.report(*argv, fleet_report_dir=str(folder))
+    assert run.code != 0
+    said = on_one_line(run.out + run.err)
+    assert f"fleet_report_dir: {folder} cannot be written (" in said
+    assert "No host was asked." in said
     assert fleet.asked() == set()
 
 
@@ -199,6 +204,19 @@ def test_a_part_of_an_older_version_is_told_in_one_sentence_and_no_report_is_wri
     assert "two.json holds results of another version of the collection" in said
     assert "run that slice again with the same version as the merge" in said
     assert {path.name for path in fleet.dir.iterdir()} == {"parts"}
+
+
+def test_parts_of_an_older_version_that_are_too_old_anyway_hinder_no_merge_and_are_deleted_after_a_week(fleet):
+    assert fleet.report("--limit", "web-1", fleet_report_mode="part", fleet_report_part="one").code == 0
+    parts = fleet.dir / "parts"
+    old = {**json.loads((parts / "one.json").read_text()), "version": 0, "asked_at": "2026-01-01T10:00:00Z"}
+    for name in ("hours", "weeks"):
+        (parts / f"{name}.json").write_text(json.dumps({**old, "name": name}))
+    os.utime(parts / "weeks.json", (0, 0))
+    run = fleet.report(fleet_report_mode="merge")
+    assert run.code == 0, run.out
+    assert fleet.written()["left_out_parts"] == ["hours", "weeks"]
+    assert {path.name for path in parts.iterdir()} == {"one.json", "hours.json"}
 
 
 def test_a_merge_without_parts_is_told(fleet):

@@ -44,6 +44,16 @@ def test_parts_that_are_all_too_old_make_a_report_that_says_so(said: Any, name: 
     assert "Host server is undergoing maintenance" not in text
 
 
+def test_a_part_of_another_version_that_is_too_old_does_not_keep_the_others_from_being_merged(said: Any) -> None:
+    old = broken(version=0, name="before the upgrade", hosts="in another form")
+    new = fleet_part.fleet_part({"web-1": said("web-1")}, "after it", "2026-11-21T12:00:00Z")
+    parts = [["old.json", old], ["new.json", json.dumps(new)]]
+    report = fleet_report.fleet_report(parts, max_age=3600, now="2026-11-21T12:00:10Z")
+    assert (report["left_out_parts"], report["counts"]["quiet"]) == (["before the upgrade"], 1)
+    with pytest.raises(AnsibleFilterError, match="another version"):
+        fleet_report.fleet_report(parts, max_age=7300, now="2026-11-21T12:00:10Z")
+
+
 @pytest.mark.parametrize("max_age", [7200, 10**15, float("inf"), 0])
 def test_any_number_of_seconds_can_be_the_age(said: Any, max_age: float) -> None:
     report = fleet_report.fleet_report([part_of({"a": said("web-1")})], max_age=max_age, now="2026-11-21T12:00:00Z")
@@ -74,7 +84,7 @@ HOST = {
         pytest.param(
             broken(version=0),
             'Part slice-1.json holds results of another version of the collection (format "0", this one reads 1): '
-            "run that slice again with the same version as the merge.",
+            "delete it, and run that slice again with the same version as the merge.",
             id="an older version",
         ),
         pytest.param(broken(version=None), "of another version of the collection", id="no version"),
