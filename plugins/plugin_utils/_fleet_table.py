@@ -34,8 +34,9 @@ _SHORT_ID = 8
 _LONGEST_CELL = 24
 _LEAST_ROOM = 20
 _LONGEST_NAME = 70
-# Lines
-_LONGEST_REASON = 2
+# Lines; where many hosts give no answer, the table of events must not be pushed out of sight.
+_LONGEST_REASON, _LONGEST_OF_MANY = 2, 1
+_MANY = 10
 
 
 def fleet_lines(looks: Sequence[Look], width: int, now: datetime) -> list[str]:
@@ -126,7 +127,7 @@ def _silent_lines(looks: Sequence[Look], width: int) -> list[str]:
             max(width, indent + _LEAST_ROOM),
             initial_indent=f"{_GAP}{name}{_GAP}".ljust(indent),
             subsequent_indent=" " * indent,
-            max_lines=_LONGEST_REASON,
+            max_lines=_LONGEST_OF_MANY if len(looks) > _MANY else _LONGEST_REASON,
             placeholder=" …",
         )
     return lines

@@ -107,6 +107,15 @@ def test_without_events_the_hosts_that_gave_no_answer_come_first():
     ]
 
 
+@pytest.mark.parametrize(("hosts", "lines_each"), [(10, 2), (11, 1)])
+def test_where_many_hosts_give_no_answer_each_has_one_line(hosts, lines_each):
+    fleet = [look(f"web-{number:02}", UNREACHABLE, "No route to this host. " * 9) for number in range(hosts)]
+    shown = fleet_lines(fleet, 80)
+    assert len(shown) == 1 + hosts * lines_each + 2
+    assert [line.split()[0] for line in shown[1:-2:lines_each]] == [one["host"] for one in fleet]
+    assert all(line.endswith(" …") for line in shown[lines_each:-2:lines_each])
+
+
 @pytest.mark.parametrize(
     ("changes", "start"),
     [
