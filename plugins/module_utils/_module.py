@@ -49,8 +49,8 @@ def look_at_imds(module: AnsibleModule) -> Look:
 
 
 def words(values: list[str] | None) -> tuple[str, ...]:
-    """Return the words of a list option; an empty string, as an empty AWX survey answer gives, is no word."""
-    return tuple(word.strip() for word in values or () if word.strip())
+    """Return the words of a list option, as an AWX survey may give it: empty, or a line a word."""
+    return tuple(word.strip() for value in values or () for word in value.splitlines() if word.strip())
 
 
 def warn_of_unknown_words(module: AnsibleModule) -> None:

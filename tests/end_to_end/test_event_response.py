@@ -453,6 +453,7 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
         ({"event_response_outside_vms": "allow"}, "event_response_outside_vms"),
         ({"event_response_wait": "perhaps"}, "event_response_wait"),
         ({"event_response_wait_timeout": "soon"}, "event_response_wait_timeout"),
+        ({"event_response_due_within": "soon"}, "due_within"),
         ({"event_response_event_types": {"a": 1}}, "event_response_event_types"),
     ],
 )
@@ -488,3 +489,20 @@ def test_a_hundred_hosts_in_ten_events(hundred):
     assert sorted(hundred.approved) == sorted((group[0], [event]) for group, event in zip(groups, events))
     assert run.out.count(" completed, approved by ") == 10
     assert run.out.count("failed=0") == 100
+
+
+def test_a_survey_left_empty_means_all_events(fleet):
+    names = ("event_types", "event_sources", "event_ids", "due_within", "prepare", "restore")
+    fleet.announce("web-1")
+    empty = {f"event_response_{name}": "" for name in names}
+    run = fleet.respond("--check", playbook="fleetops.azure_maintenance.respond", target="", **empty)
+    assert run.code == 0, run.out + run.err
+    assert "would be approved" in run.out
+
+
+def test_the_lines_of_a_survey_are_the_words_of_a_list(fleet):
+    reboot, freeze = fleet.announce("web-1"), fleet.announce("web-1", event_type="Freeze")
+    fleet.announce("web-1", event_type="Redeploy", notice=900)
+    run = fleet.respond(event_response_event_types="Reboot\n Freeze\n", event_response_due_within="900000")
+    assert run.code == 0, run.out + run.err
+    assert sorted(event for _vm, events in fleet.approved for event in events) == sorted([reboot, freeze])
