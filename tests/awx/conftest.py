@@ -2,24 +2,40 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Fixtures: the example project, the stand-in for AWX, and what the end-to-end tests have."""
+"""Fixtures: the example project set up in a stand-in for AWX, and its jobs run as AWX runs them, by ansible-runner."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
 from pathlib import Path
 
+import ansible_runner
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.awx import controller, rules
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import ansible, simulator
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import NOWHERE, ansible, runner, simulator
+from ansible_collections.fleetops.azure_maintenance.tests.simulator import plain_environment
 
 __all__ = ["ansible", "simulator"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "examples" / "awx_project"
+TWO = {"apply_inventory": "web", "apply_credential": "web-ssh"}
+ALL = {
+    **TWO,
+    "apply_project_url": "https://git.example.com/azure.git",
+    "apply_report_dir": "/srv/reports",
+    "apply_notification_url": "https://hooks.example.com/T0PS3CRET",
+    "apply_slices": "2",
+}
 
 
-@pytest.fixture
-def awx():
+@contextlib.contextmanager
+def new_awx():
     """An AWX with an organization, an inventory and a credential, and with the example project behind its address."""
     state = controller.Awx(rules.listed_playbooks(PROJECT))
     organization = state.add("organizations", name="Default")["id"]
@@ -27,7 +43,98 @@ def awx():
     state.add("credentials", name="web-ssh", organization=organization)
     server = controller.serve(state)
     state.url = server.url
-    yield state
-    server.shutdown()
-    server.server_close()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
     assert state.unexpected == []
+
+
+def apply_to(awx, ansible, *arguments, **variables):
+    """Run apply.yml with the real modules of awx.awx; returns the run, and how many tasks changed something."""
+    env = {"CONTROLLER_HOST": awx.url, "CONTROLLER_OAUTH_TOKEN": controller.TOKEN}
+    run = ansible("ansible-playbook", "apply.yml", "-e", json.dumps(variables), *arguments, env=env, cwd=PROJECT)
+    assert controller.TOKEN not in run.out + run.err
+    recap = re.search(r"localhost +: ok=\d+ +changed=(\d+)", run.out)
+    return run, int(recap.group(1)) if recap else None
+
+
+@pytest.fixture
+def awx():
+    with new_awx() as state:
+        yield state
+
+
+@pytest.fixture(scope="session")
+def applied(tmp_path_factory):
+    """An AWX in which apply.yml has set up all there is; ``run`` and ``changed`` tell of that."""
+    with new_awx() as state:
+        state.run, state.changed = apply_to(state, runner(tmp_path_factory.mktemp("apply") / "home"), "-v", **ALL)
+        assert state.run.code == 0, state.run.out + state.run.err
+        yield state
+
+
+@pytest.fixture(scope="session")
+def collections(tmp_path_factory):
+    """The folder into which AWX would have installed the collection for the project: built, and nothing else in it."""
+    folder = tmp_path_factory.mktemp("collections")
+    run = runner(folder / "home")
+    built = run("ansible-galaxy", "collection", "build", str(ROOT), "--output-path", str(folder))
+    assert built.code == 0, built.out + built.err
+    (artifact,) = folder.glob("*.tar.gz")
+    installed = run("ansible-galaxy", "collection", "install", "--offline", "-p", str(folder), str(artifact))
+    assert installed.code == 0, installed.out + installed.err
+    return folder
+
+
+class Job:
+    """How a job ended, as AWX reads it from ansible-runner."""
+
+    def __init__(self, ended):
+        self.status, self.events = ended.status, list(ended.events)
+        self.out = ended.stdout.read()
+
+    @property
+    def artifacts(self):
+        """What set_stats said, which AWX hands to the next job of a workflow and to notifications."""
+        (stats,) = (event for event in self.events if event["event"] == "playbook_on_stats")
+        return stats["event_data"]["artifact_data"]
+
+    def hosts(self, task, kind="runner_on_ok"):
+        """The hosts for which this task ended so."""
+        data = [event["event_data"] for event in self.events if event["event"] == kind]
+        return sorted(one["host"] for one in data if one["task"] == task)
+
+
+@pytest.fixture
+def job(tmp_path, collections, monkeypatch):
+    """A runner: job("fleet_report.yml", inventory, {…}, "--check") runs a playbook of the project as AWX does."""
+    for name in set(os.environ) - set(plain_environment()):
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    numbers = iter(range(1, 100))
+
+    def run(playbook, inventory, variables=(), *arguments):
+        number = next(numbers)
+        folder = tmp_path / f"job-{number}"
+        shutil.copytree(PROJECT, folder / "project")
+        for name, content in {
+            "inventory/hosts": inventory,
+            "env/extravars": json.dumps({**dict(variables), "awx_job_id": number}),
+            "env/cmdline": " ".join(["-u root", *arguments]),
+            "env/envvars": json.dumps(
+                {
+                    "HOME": str(home),
+                    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                    "ANSIBLE_COLLECTIONS_PATH": str(collections),
+                    "AZURE_IMDS_ENDPOINT": NOWHERE,
+                }
+            ),
+        }.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(content)
+        return Job(ansible_runner.run(private_data_dir=str(folder), playbook=playbook, quiet=True))
+
+    return run

@@ -266,6 +266,7 @@ class Awx:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: else each answer waits for the acknowledgement of its head
 
     def log_message(self, *_arguments):
         pass

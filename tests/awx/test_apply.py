@@ -7,38 +7,28 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.awx import rules
-from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import PROJECT
-from ansible_collections.fleetops.azure_maintenance.tests.awx.controller import TOKEN
+from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import ALL, TWO, apply_to
 
-URL = "https://git.example.com/azure.git"
-HOOK = "https://hooks.example.com/T0PS3CRET"
-TWO = {"apply_inventory": "web", "apply_credential": "web-ssh"}
-ALL = {**TWO, "apply_project_url": URL, "apply_report_dir": "/srv/reports", "apply_notification_url": HOOK}
+NAME = "Azure maintenance"
 
 
-@pytest.fixture
-def apply(ansible, awx):
-    """A runner: apply(*arguments, **variables) runs apply.yml and returns the run, and how many tasks changed something."""
-
-    def run(*arguments, **variables):
-        env = {"CONTROLLER_HOST": awx.url, "CONTROLLER_OAUTH_TOKEN": TOKEN}
-        command = ["ansible-playbook", "apply.yml", "-e", json.dumps(variables), *arguments]
-        ended = ansible(*command, env=env, cwd=PROJECT)
-        assert TOKEN not in ended.out + ended.err
-        recap = re.search(r"localhost +: ok=\d+ +changed=(\d+)", ended.out)
-        return ended, int(recap.group(1)) if recap else None
-
-    return run
+def methods(awx):
+    return {method for method, *_rest in awx.requests}
 
 
-def test_two_variables_are_enough_where_awx_has_the_project(apply, awx):
+def test_two_variables_are_enough_where_awx_has_the_project(awx, ansible):
     organization = awx.named("organizations", "Default")["id"]
-    project = awx.add("projects", name="Azure maintenance", organization=organization, scm_type="git")
-    run, _changed = apply(**TWO)
+    project = awx.add("projects", name=NAME, organization=organization, scm_type="git")
+    # Empty, as a survey leaves what is not answered
+    empty = dict.fromkeys(set(ALL) - set(TWO), "")
+    run, _changed = apply_to(awx, ansible, "--check", **TWO, **empty)
+    assert run.code == 0, run.out + run.err
+    assert (methods(awx), awx.items["job_templates"]) == ({"GET"}, {})
+
+    run, _changed = apply_to(awx, ansible, **TWO, **empty)
     assert run.code == 0, run.out + run.err
     templates = awx.items["job_templates"].values()
     assert len(templates) == 6
@@ -46,33 +36,84 @@ def test_two_variables_are_enough_where_awx_has_the_project(apply, awx):
         assert template["project"] == project["id"]
         assert template["inventory"] == awx.named("inventories", "web")["id"]
         assert awx.linked(template, "credentials") == [awx.named("credentials", "web-ssh")["id"]]
-        assert template["ask_limit_on_launch"] and template["ask_job_type_on_launch"]
-    report = awx.named("job_templates", "Azure maintenance: report")
-    assert awx.named("schedules", "Azure maintenance every morning")["unified_job_template"] == report["id"]
+        assert template["ask_limit_on_launch"]
+        assert template["ask_job_type_on_launch"]
+    report = awx.named("job_templates", f"{NAME}: report")
+    assert awx.named("schedules", f"{NAME} every morning")["unified_job_template"] == report["id"]
     assert not awx.items["workflow_job_templates"]
+    assert not awx.items["notification_templates"]
 
 
-def test_everything_is_set_up_once_and_a_second_run_changes_nothing(apply, awx):
-    run, changed = apply(**ALL)
-    assert run.code == 0, run.out + run.err
-    assert changed == 5
-    assert awx.named("projects", "Azure maintenance")["scm_url"] == URL
-    workflow = awx.named("workflow_job_templates", "Azure maintenance: report in slices")
-    ask, merge = (awx.named("workflow_job_template_nodes", name) for name in ("ask", "merge"))
+def test_the_project_the_workflow_and_the_notification(applied):
+    assert applied.changed == 5
+    project = applied.named("projects", NAME)
+    assert (project["scm_url"], project["scm_update_on_launch"]) == (ALL["apply_project_url"], True)
+    workflow = applied.named("workflow_job_templates", f"{NAME}: report in slices")
+    ask, merge = (applied.named("workflow_job_template_nodes", name) for name in ("ask", "merge"))
     assert {node["workflow_job_template"] for node in (ask, merge)} == {workflow["id"]}
-    assert awx.linked(ask, "always_nodes") == [merge["id"]]
-    slices = awx.items["job_templates"][ask["unified_job_template"]]
-    merged = awx.items["job_templates"][merge["unified_job_template"]]
-    assert slices["job_slice_count"] == 4
+    assert applied.linked(ask, "always_nodes") == [merge["id"]]
+    slices, merged = (applied.items["job_templates"][node["unified_job_template"]] for node in (ask, merge))
+    assert [slices["job_slice_count"], merged["job_slice_count"]] == [2, 1]
     assert [json.loads(one["extra_vars"]) for one in (slices, merged)] == [
         {"fleet_report_mode": mode, "fleet_report_dir": "/srv/reports"} for mode in ("part", "merge")
     ]
-    hook = awx.named("notification_templates", "Azure maintenance")
-    assert awx.linked(merged, "notification_templates_success") == [hook["id"]]
-    assert awx.linked(workflow, "notification_templates_error") == [hook["id"]]
-    assert awx.named("schedules", "Azure maintenance every morning")["unified_job_template"] == workflow["id"]
+    hook = applied.named("notification_templates", NAME)
+    assert applied.linked(merged, "notification_templates_success") == [hook["id"]]
+    assert applied.linked(workflow, "notification_templates_error") == [hook["id"]]
+    assert applied.named("schedules", f"{NAME} every morning")["unified_job_template"] == workflow["id"]
 
-    awx.requests.clear()
-    run, changed = apply(**ALL)
+
+def test_the_address_of_the_notification_is_not_shown(applied):
+    assert applied.named("notification_templates", NAME)["notification_configuration"]["url"].endswith("T0PS3CRET")
+    assert "Set up the notification" in applied.run.out
+    assert "T0PS3CRET" not in applied.run.out + applied.run.err
+
+
+def test_a_second_run_changes_nothing(applied, ansible):
+    applied.requests.clear()
+    run, changed = apply_to(applied, ansible, **ALL)
     assert (run.code, changed) == (0, 0), run.out + run.err
-    assert {method for method, *_rest in awx.requests} == {"GET"}
+    assert methods(applied) == {"GET"}
+
+
+def test_check_mode_in_an_awx_that_has_nothing_yet(awx, ansible):
+    run, changed = apply_to(awx, ansible, "--check", **ALL)
+    assert (run.code, changed) == (0, 2), run.out + run.err
+    assert methods(awx) == {"GET"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "apply_inventory must name the inventory of AWX that has the Azure VMs."),
+        ({"apply_inventory": ""}, "apply_inventory must name the inventory of AWX"),
+        ({**TWO, "apply_slices": "0"}, "apply_slices must be a number of slices, 1 or more, not 0."),
+        ({**TWO, "apply_slices": "many"}, "apply_slices must be a number of slices, 1 or more, not many."),
+        ({**TWO, "apply_report_dir": "reports"}, "apply_report_dir must be a path that begins with /, not reports."),
+    ],
+)
+def test_a_wrong_setting_is_told_before_awx_is_asked(awx, ansible, variables, said):
+    run, _changed = apply_to(awx, ansible, **variables)
+    assert run.code == 2
+    assert said in run.out
+    assert awx.requests == []
+
+
+def test_what_is_not_in_awx_is_named(awx, ansible):
+    run, _changed = apply_to(awx, ansible, **TWO)
+    assert run.code == 2
+    assert f"The project {NAME} in organization Default was not found" in run.out
+
+
+def test_each_survey_may_be_left_empty_and_each_schedule_runs_without_one(applied):
+    for template in applied.items["job_templates"].values():
+        for question in applied.surveys.get(template["id"], {}).get("spec", []):
+            if not question["required"]:
+                empty = {"multiselect": []}.get(question["type"], "")
+                assert rules.check_answer(question, {question["variable"]: empty}) == []
+            elif question["variable"] != "target":
+                assert rules.check_answer(question, {question["variable"]: question["default"]}) == []
+    for schedule in applied.items["schedules"].values():
+        assert schedule["unified_job_template"] in applied.items["workflow_job_templates"]
+    for node in applied.items["workflow_job_template_nodes"].values():
+        assert node["unified_job_template"] not in applied.surveys
