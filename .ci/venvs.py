@@ -24,6 +24,7 @@ VENVS = {
     "core-2.16": ("core-2.16.txt", ("3.11", "3.12")),
     "lint": ("lint.txt", ("3.11", "3.12", "3.13")),
     "molecule": ("molecule.txt", ("3.11", "3.12", "3.13")),
+    "awx": ("awx.txt", ("3.11", "3.12", "3.13")),
     "galaxy-importer": ("galaxy-importer.txt", ("3.11", "3.12", "3.13")),
     "target-3.8": ("target.txt", ("3.8",)),
     "target-3.13": ("target.txt", ("3.13",)),

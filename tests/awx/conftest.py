@@ -24,6 +24,7 @@ __all__ = ["ansible", "simulator"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "examples" / "awx_project"
+GUIDES = ROOT / "docs" / "docsite" / "rst"
 TWO = {"apply_inventory": "web", "apply_credential": "web-ssh"}
 ALL = {
     **TWO,
@@ -32,6 +33,20 @@ ALL = {
     "apply_notification_url": "https://hooks.example.com/T0PS3CRET",
     "apply_slices": "2",
 }
+
+
+def commands_of(guide):
+    """Every command that this guide shows, as one shell script."""
+    lines = (GUIDES / f"{guide}.rst").read_text().splitlines()
+    return "set -e\n" + "".join(line[5:] + "\n" for line in lines if line.startswith("   $ "))
+
+
+def install(collections, home):
+    """Put the collection where ansible-galaxy puts it, and return the environment of one who has it nowhere else."""
+    folder = home / ".ansible" / "collections"
+    folder.mkdir(parents=True)
+    shutil.copytree(collections / "ansible_collections", folder / "ansible_collections")
+    return {"HOME": str(home), "ANSIBLE_COLLECTIONS_PATH": str(folder), "PYTHONPATH": ""}
 
 
 @contextlib.contextmanager
@@ -83,8 +98,11 @@ def collections(tmp_path_factory):
     built = run("ansible-galaxy", "collection", "build", str(ROOT), "--output-path", str(folder))
     assert built.code == 0, built.out + built.err
     (artifact,) = folder.glob("*.tar.gz")
-    installed = run("ansible-galaxy", "collection", "install", "--offline", "-p", str(folder), str(artifact))
-    assert installed.code == 0, installed.out + installed.err
+    # Else it would find the one of this checkout, and have nothing to do.
+    elsewhere = {"ANSIBLE_COLLECTIONS_PATH": str(folder), "PYTHONPATH": ""}
+    command = ["ansible-galaxy", "collection", "install", "--offline", "-p", str(folder), str(artifact)]
+    installed = run(*command, env=elsewhere)
+    assert "was installed successfully" in installed.out, installed.out + installed.err
     return folder
 
 
@@ -109,20 +127,21 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path, collections, monkeypatch):
-    """A runner: job("fleet_report.yml", inventory, {…}, "--check") runs a playbook of the project as AWX does."""
-    for name in set(os.environ) - set(plain_environment()):
-        monkeypatch.delenv(name)
+    """A runner: job(("fleet_report.yml", {…}), inventory, "--check") runs a playbook of the project as AWX does."""
+    for name in {*os.environ} - {*plain_environment()} | {"PYTHONPATH"}:
+        monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
     home.mkdir()
     numbers = iter(range(1, 100))
 
-    def run(playbook, inventory, variables=(), *arguments):
+    def run(template, inventory, *arguments):
+        playbook, variables = template
         number = next(numbers)
         folder = tmp_path / f"job-{number}"
         shutil.copytree(PROJECT, folder / "project")
         for name, content in {
             "inventory/hosts": inventory,
-            "env/extravars": json.dumps({**dict(variables), "awx_job_id": number}),
+            "env/extravars": json.dumps({**variables, "awx_job_id": number}),
             "env/cmdline": " ".join(["-u root", *arguments]),
             "env/envvars": json.dumps(
                 {

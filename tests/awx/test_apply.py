@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.awx import rules
-from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import ALL, TWO, apply_to
+from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import ALL, TWO, apply_to, commands_of, install
+from ansible_collections.fleetops.azure_maintenance.tests.awx.controller import TOKEN
 
 NAME = "Azure maintenance"
 
@@ -19,17 +21,15 @@ def methods(awx):
     return {method for method, *_rest in awx.requests}
 
 
-def test_two_variables_are_enough_where_awx_has_the_project(awx, ansible):
+def test_two_variables_are_enough_by_the_commands_of_the_guide(awx, ansible, collections, tmp_path):
     organization = awx.named("organizations", "Default")["id"]
     project = awx.add("projects", name=NAME, organization=organization, scm_type="git")
-    # Empty, as a survey leaves what is not answered
-    empty = dict.fromkeys(set(ALL) - set(TWO), "")
-    run, _changed = apply_to(awx, ansible, "--check", **TWO, **empty)
+    env = {**install(collections, tmp_path / "ann"), "CONTROLLER_HOST": awx.url, "CONTROLLER_OAUTH_TOKEN": TOKEN}
+    run = ansible("bash", "-c", commands_of("guide_awx"), cwd=tmp_path, env=env)
     assert run.code == 0, run.out + run.err
-    assert (methods(awx), awx.items["job_templates"]) == ({"GET"}, {})
-
-    run, _changed = apply_to(awx, ansible, **TWO, **empty)
-    assert run.code == 0, run.out + run.err
+    # The first was a check, which found the schedule to be out of reach.
+    checked, applied = re.findall(r"localhost +: ok=\d+ +changed=(\d+) .* skipped=(\d+)", run.out)
+    assert (checked, applied) == (("1", "4"), ("2", "3"))
     templates = awx.items["job_templates"].values()
     assert len(templates) == 6
     for template in templates:
@@ -74,6 +74,13 @@ def test_a_second_run_changes_nothing(applied, ansible):
     run, changed = apply_to(applied, ansible, **ALL)
     assert (run.code, changed) == (0, 0), run.out + run.err
     assert methods(applied) == {"GET"}
+
+
+def test_check_mode_of_an_empty_survey_writes_nothing(awx, ansible):
+    awx.add("projects", name=NAME, organization=awx.named("organizations", "Default")["id"], scm_type="git")
+    run, _changed = apply_to(awx, ansible, "--check", **{**dict.fromkeys(ALL, ""), **TWO})
+    assert run.code == 0, run.out + run.err
+    assert (methods(awx), awx.items["job_templates"]) == ({"GET"}, {})
 
 
 def test_check_mode_in_an_awx_that_has_nothing_yet(awx, ansible):

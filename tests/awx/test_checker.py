@@ -1,0 +1,160 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From the VM to AWX: the checker's steps awx_callback and awx_job, against a stand-in that keeps AWX's rules."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify
+from ansible_collections.fleetops.azure_maintenance.tests.awx import controller
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
+
+KEY = "k3y-of-the-template"
+# What the inventory knows each host as; to the stand-in this machine is 127.0.0.1.
+HOSTS = {"web-1": "127.0.0.1", "web-2": "10.0.0.2"}
+
+
+@pytest.fixture
+def respond(awx):
+    """The job template that the checker starts."""
+    inventory = awx.named("inventories", "web")["id"]
+    awx.hosts[inventory] = dict(HOSTS)
+    return awx.add(
+        "job_templates",
+        name="Respond, 100 %",
+        organization=awx.named("organizations", "Default")["id"],
+        inventory=inventory,
+        host_config_key=KEY,
+        ask_variables_on_launch=True,
+    )
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """A factory: secret(text, mode) writes a file with a secret, and returns its path."""
+
+    def write(text, mode=0o600):
+        path = tmp_path / f"secret-{text}"
+        path.touch(0o600)
+        path.write_text(text + "\n")
+        path.chmod(mode)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def azure(simulator):
+    return simulator("--vms", "web-1")
+
+
+@pytest.fixture
+def machine(azure, tmp_path):
+    machine = Machine(tmp_path / "vm", azure.endpoint("web-1"))
+    yield machine
+    machine.close()
+
+
+def test_the_checker_launches_a_template_and_calls_back(machine, azure, awx, respond, secret):
+    machine.configure(
+        machine.rule(
+            on_announced=[
+                {"awx_job": awx.url, "template": "Respond, 100 %++Default", "token_file": secret(controller.TOKEN)}
+            ],
+            on_ended=[
+                {"awx_callback": f"{awx.url}/api/v2/job_templates/{respond['id']}/callback/", "key_file": secret(KEY)}
+            ],
+        )
+    )
+    event = azure.announce("Reboot", "web-1", description="{{ 6 * 7 }} $(id)")
+    machine.check_until_quiet()
+    (launched,) = awx.jobs
+    variables = launched["extra_vars"]
+    assert (variables["maintenance_event"]["event_id"], variables["maintenance_phase"]) == (event, "announced")
+    assert variables["maintenance_event"]["description"] == "{{ 6 * 7 }} $(id)"
+    # Prepared for by AWX, so the VM lets it begin.
+    assert [body["StartRequests"] for _vm, body in azure.posted()] == [[{"EventId": event}]]
+
+    azure.control("DELETE", f"/simulator/events/{event}")
+    machine.check_until_quiet()
+    _launched, called = awx.jobs
+    assert (called["limit"], called["extra_vars"]["maintenance_phase"]) == ("web-1", "ended")
+    for text in (machine.units_log, str(machine.history())):
+        assert controller.TOKEN not in text
+        assert KEY not in text
+
+
+@pytest.mark.parametrize("kind", ["token", "key"])
+def test_a_secret_that_others_can_read_is_not_used(machine, azure, awx, respond, secret, kind):
+    job = {"awx_job": awx.url, "template": respond["id"], "token_file": secret(controller.TOKEN, 0o644)}
+    callback = {"awx_callback": f"{awx.url}/api/v2/job_templates/{respond['id']}/callback/"}
+    callback["key_file"] = secret(KEY, 0o640)
+    machine.configure(machine.rule(on_announced=[job if kind == "token" else callback]))
+    azure.announce("Reboot", "web-1")
+    machine.check()
+    assert "is open to others than its owner: chmod 600 it." in machine.units_log
+    assert awx.requests == []
+    assert azure.posted() == []
+
+
+def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
+    """The texts are AWX's own; that a job is pending already is as good as one that was started."""
+
+    def call(key=KEY, number=None):
+        url = f"{awx.url}/api/v2/job_templates/{number or respond['id']}/callback/"
+        return notify.awx_callback(url, {}, 10, key_file=secret(key))
+
+    def refusal(**how):
+        with pytest.raises(notify.NotifyError) as caught:
+            call(**how)
+        assert caught.value.permanent
+        return str(caught.value)
+
+    assert 'HTTP 403: "You do not have permission to perform this action."' in refusal(key="wrong")
+    assert 'HTTP 404: "Not found."' in refusal(number=4711)
+    hosts = awx.hosts[respond["inventory"]]
+    hosts.update({"web-1": "10.0.0.1"})
+    assert '"No matching host could be found!"' in refusal()
+    hosts.update({"web-1": "127.0.0.1", "web-2": "127.0.0.1"})
+    assert '"Multiple hosts matched the request!"' in refusal()
+    hosts.update(HOSTS)
+    awx.surveys[respond["id"]] = {"spec": [{"variable": "target", "type": "text", "required": True}]}
+    respond["survey_enabled"] = True
+    assert '"Cannot start automatically, user input required!"' in refusal()
+    respond["survey_enabled"] = False
+    inventory, respond["inventory"] = respond["inventory"], None
+    assert '"Cannot start automatically, an inventory is required."' in refusal()
+    respond["inventory"] = inventory
+    assert awx.jobs == []
+
+    awx.busy = True
+    assert call() == "AWX started job 100."
+    assert call() == "AWX already has a job for this VM that is pending or running."
+    assert len(awx.jobs) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "token", "template", "said"),
+    [
+        ({}, "wrong", None, 'HTTP 401: "Authentication credentials were not provided."'),
+        ({}, controller.TOKEN, "Nobody++Default", 'HTTP 404: "Not found."'),
+        ({"survey_enabled": True}, controller.TOKEN, None, "'target' value missing"),
+    ],
+)
+def test_what_keeps_awx_from_launching_a_template(awx, respond, secret, changes, token, template, said):
+    awx.surveys[respond["id"]] = {"spec": [{"variable": "target", "type": "text", "required": True}]}
+    respond.update(changes)
+    with pytest.raises(notify.NotifyError) as caught:
+        notify.awx_job(awx.url, template or respond["id"], {}, 10, token_file=secret(token))
+    assert caught.value.permanent
+    assert said in str(caught.value)
+    assert awx.jobs == []
+
+
+def test_variables_that_awx_would_drop_are_told(awx, respond, secret):
+    respond["ask_variables_on_launch"] = False
+    said = notify.awx_job(awx.url, respond["id"], {"maintenance_phase": "x"}, 10, token_file=secret(controller.TOKEN))
+    assert said.startswith("AWX started job 100, but ignored variables: let the job template")
+    assert awx.jobs[0]["extra_vars"] == {}
