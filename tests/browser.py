@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import select
-import shutil
 import subprocess
 import time
 
@@ -30,10 +29,6 @@ OPTIONS = (
     "--disable-sync",
     "--remote-debugging-pipe",
 )
-
-
-def find_browser():
-    return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
 class Browser:

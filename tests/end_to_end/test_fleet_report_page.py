@@ -6,19 +6,15 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_page, _fleet_parts
-from ansible_collections.fleetops.azure_maintenance.tests.browser import browser, find_browser
+from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
-PROGRAM = find_browser()
-NO_BROWSER = "the page was not looked at: there is no chromium on PATH (Debian's package chromium)"
-if not PROGRAM and not os.environ.get("BROWSER_REQUIRED"):
-    pytest.skip(NO_BROWSER, allow_module_level=True)
-
+PROGRAM = need_program(*PROGRAMS, package="chromium")
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 HOSTILE = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
 ROWS = "[...document.querySelectorAll('#events tbody tr')]"
@@ -70,7 +66,6 @@ def many_events(count):
 
 @pytest.fixture(scope="module")
 def window(tmp_path_factory):
-    assert PROGRAM, NO_BROWSER
     with browser(PROGRAM, tmp_path_factory.mktemp("profile")) as opened:
         yield opened
 

@@ -1,0 +1,28 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The programs of Debian's packages that some tests start."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+# Set where a missing program is a failure
+REQUIRED = "PROGRAMS_REQUIRED"
+
+
+def need_program(*names, package, folders=()):
+    """Return the path of the first of these programs that PATH or one of the folders has, or leave out the module."""
+    places = os.pathsep.join([os.environ.get("PATH", os.defpath), *folders])
+    for name in names:
+        found = shutil.which(name, path=places)
+        if found:
+            return found
+    reason = f"there is no {names[0]}: install Debian's package {package}"
+    if os.environ.get(REQUIRED):
+        pytest.fail(reason)
+    pytest.skip(reason, allow_module_level=True)
