@@ -16,6 +16,14 @@ options:
     required: true
     vars:
       - name: up_file
+  become_success_timeout:
+    description: What the local connection of ansible-core 2.19 asks for where a task becomes another user.
+    type: int
+    default: 10
+  become_strip_preamble:
+    description: The same.
+    type: bool
+    default: true
 """
 
 import os

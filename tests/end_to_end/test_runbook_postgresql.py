@@ -1,0 +1,177 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook docs/runbooks/postgresql, run by real ansible-playbook on two real servers.
+
+Not real: the VMs are this machine. A reboot is stood in for by a server that is killed, a host that cannot be reached
+while the event is started, and a server that starts again when it has ended, as systemd would start it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.postgresql import USER, pair_of_servers, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+
+# Not on PATH, for Debian keeps several versions side by side
+FOLDERS = glob.glob("/usr/lib/postgresql/*/bin")
+PROGRAMS = Path(need_program("pg_controldata", package="postgresql", folders=FOLDERS)).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
+RUNBOOK = ROOT / "docs" / "runbooks" / "postgresql"
+CONNECTIONS = str(Path(__file__).with_name("connection"))
+VMS = {"db-1": "vm-1", "db-2": "vm-2"}
+FAR_OFF = 900
+
+
+class Maintenance:
+    """The pair as hosts of an inventory. In the beginning db-1 is the primary."""
+
+    def __init__(self, ansible, simulator, folder, pair):
+        self._ansible = ansible
+        self._folder = folder
+        self.pair = pair
+        self.servers = dict(zip(VMS, pair.both, strict=True))
+        self.azure = simulator("--vms", ",".join(VMS.values()))
+        self.hosts = {}
+        for host, peer in zip(VMS, reversed(VMS), strict=True):
+            server = self.servers[host]
+            self.hosts[host] = {
+                "ansible_connection": "mortal",
+                "ansible_become_method": "su",
+                "ansible_python_interpreter": "/usr/bin/python3",
+                "up_file": str(folder / f"{host}.up"),
+                "event_response_endpoint": self.azure.endpoint(VMS[host]),
+                "postgresql_peer": peer,
+                "postgresql_user": USER,
+                "postgresql_programs": str(server.programs),
+                "postgresql_data": str(server.data),
+                "postgresql_start": server.start_command,
+                "postgresql_stop": server.stop_command,
+                "postgresql_environment": {"PGHOST": str(server.folder), "PGPORT": str(server.port)},
+                "postgresql_timeout": 20,
+            }
+            (folder / f"{host}.up").touch()
+
+    def respond(self, **variables):
+        inventory = self._folder / "inventory.json"
+        inventory.write_text(json.dumps({"all": {"hosts": self.hosts}}))
+        settings = {
+            "event_response_prepare": str(RUNBOOK / "prepare.yml"),
+            "event_response_restore": str(RUNBOOK / "restore.yml"),
+            "event_response_wait_timeout": 60,
+            **variables,
+        }
+        argv = ["ansible-playbook", "-i", str(inventory), "fleetops.azure_maintenance.respond"]
+        env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_PIPELINING": "true"}
+        run = self._ansible(*argv, "--extra-vars", json.dumps(settings), env=env)
+        print(run.out, run.err)
+        return run
+
+    @contextlib.contextmanager
+    def watched(self, meanwhile=lambda: None):
+        """Write row after row meanwhile, and look which of the servers is a primary; gives what was seen."""
+        seen = {"acknowledged": set(), "roles": set()}
+        over = threading.Event()
+
+        def watch():
+            number = 0
+            while not over.is_set():
+                seen["roles"].add(tuple(server.role for server in self.pair.both))
+                if self.pair.write(number):
+                    seen["acknowledged"].add(number)
+                    number += 1
+                meanwhile()
+                over.wait(0.1)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            over.set()
+            thread.join()
+
+    @contextlib.contextmanager
+    def rebooting(self, host):
+        server = self.servers[host]
+        up = Path(self.hosts[host]["up_file"])
+        over = threading.Event()
+
+        def live():
+            while not over.wait(0.1):
+                (event,) = self.azure.control("GET", "/simulator/events")["events"]
+                if event["phase"] == "started" and up.exists():
+                    up.unlink()
+                    server.stop("immediate")
+                elif event["phase"] == "ended" and not up.exists():
+                    server.start()
+                    up.touch()
+
+        thread = threading.Thread(target=live)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def assert_whole(self, primary, seen=None):
+        """One primary, the other streams from it, and both have every row that a client was told is written."""
+        (standby,) = set(VMS) - {primary}
+        assert (self.servers[primary].role, self.servers[standby].role) == ("primary", "standby")
+        assert self.servers[standby].streams
+        # It has no mark of a switchover that is still to be ended.
+        assert (self.servers[standby].data / "standby.signal").read_text() == ""
+        assert not (self.servers[primary].data / "standby.signal").exists()
+        if seen is not None:
+            assert ("primary", "primary") not in seen["roles"]
+            rows = self.rows(primary)
+            assert len(seen["acknowledged"]) > 10
+            assert seen["acknowledged"] <= rows
+            wait_until(lambda: rows <= self.rows(standby), "the standby has every row")
+
+    def rows(self, host):
+        return {int(row) for row in self.servers[host].ask("SELECT number FROM entries").split()}
+
+    @property
+    def approved(self):
+        return [vm for vm, _body in self.azure.posted()]
+
+
+@pytest.fixture(scope="module")
+def servers():
+    with pair_of_servers(PROGRAMS) as pair:
+        yield pair
+
+
+@pytest.fixture
+def maintenance(ansible, simulator, tmp_path, servers):
+    servers.renew()
+    try:
+        yield Maintenance(ansible, simulator, tmp_path, servers)
+    finally:
+        servers.stop()
+
+
+def test_the_standby_takes_over_before_the_primary_reboots(maintenance):
+    maintenance.azure.announce("Reboot", "vm-1", started_for=3)
+    with maintenance.watched() as seen, maintenance.rebooting("db-1"):
+        run = maintenance.respond()
+    assert run.code == 0, run.out + run.err
+    assert maintenance.approved == ["vm-1"]
+    maintenance.assert_whole("db-2", seen)
+    # In its log each line begins with the seconds since 1970.
+    log = maintenance.servers["db-2"].log.read_text()
+    (promoted,) = [float(line.split()[0]) for line in log.splitlines() if "archive recovery complete" in line]
+    (event,) = maintenance.azure.control("GET", "/simulator/events")["events"]
+    assert promoted < datetime.fromisoformat(event["approved_at"]).timestamp()
+
+
