@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PATIENCE = 30
+PATIENCE = 60
 # PostgreSQL does not run as root.
 USER = "postgres" if os.geteuid() == 0 else getpass.getuser()
 _CONFIGURATION = """
@@ -46,18 +47,16 @@ class Server:
     def run(self, program, *arguments, check=True):
         return run_as_user([str(self.programs / program), *arguments], check=check)
 
-    def command(self, action, *arguments):
-        """The command line that starts or stops the server, for whoever may become its user."""
-        become = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
-        return [*become, str(self.programs / "pg_ctl"), action, f"--pgdata={self.data}", *arguments]
-
     @property
     def start_command(self):
-        return self.command("start", f"--log={self.log}", "--wait")
+        return as_user([str(self.programs / "pg_ctl"), "start", f"--pgdata={self.data}", f"--log={self.log}", "--wait"])
 
     @property
     def stop_command(self):
-        return self.command("stop", "--mode=fast", "--wait")
+        return as_user([str(self.programs / "pg_ctl"), "stop", f"--pgdata={self.data}", "--mode=fast", "--wait"])
+
+    def command_to(self, query):
+        return as_user([str(self.programs / "psql"), *self._options, query])
 
     def start(self):
         self.run("pg_ctl", "start", f"--pgdata={self.data}", f"--log={self.log}", "--wait")
@@ -69,9 +68,12 @@ class Server:
 
     def ask(self, query):
         """What the server answers, None when it does not."""
-        place = f"host={self.folder} port={self.port} dbname=postgres"
-        ended = self.run("psql", "--no-psqlrc", "-w", "-At", "-d", place, "-c", query, check=False)
+        ended = self.run("psql", *self._options, query, check=False)
         return ended.stdout.strip() if ended.returncode == 0 else None
+
+    @property
+    def _options(self):
+        return ["-X", "-w", "-A", "-t", "-d", f"host={self.folder} port={self.port} dbname=postgres", "-c"]
 
     @property
     def role(self):
@@ -136,7 +138,12 @@ class Pair:
         ports = ",".join(str(server.port) for server in self.both)
         place = f"host={hosts} port={ports} dbname=postgres target_session_attrs=read-write connect_timeout=5"
         query = f"INSERT INTO entries VALUES ({number}) ON CONFLICT DO NOTHING"
-        return self.first.run("psql", "--no-psqlrc", "-w", "-d", place, "-c", query, check=False).returncode == 0
+        return self.first.run("psql", "-X", "-w", "-d", place, "-c", query, check=False).returncode == 0
+
+
+def as_user(argv):
+    """This command line, for root or for the user itself to run."""
+    return ["runuser", "-u", USER, "--", *argv] if os.geteuid() == 0 else argv
 
 
 def run_as_user(argv, check=True):
@@ -146,8 +153,7 @@ def run_as_user(argv, check=True):
         cwd="/",
         env={"PATH": os.defpath, "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         encoding="utf-8",
         timeout=120,
         check=False,
@@ -178,9 +184,15 @@ def pair_of_servers(programs):
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     if os.geteuid() == 0:
         shutil.chown(folder, USER, USER)
-    try:
+    servers = [Server(programs, folder / name, 0) for name in ("one", "two")]
+    stop = [shlex.join([*server.stop_command, "--mode=immediate"]) for server in servers]
+    # A process of its own cleans up, as soon as this one is done or is no more, even if it was killed.
+    script = "\n".join(["cat", *stop, shlex.join(["rm", "-rf", str(folder)])])
+    with subprocess.Popen(
+        ["sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ):
         yield Pair(programs, folder)
-    finally:
-        for server in (Server(programs, folder / name, 0) for name in ("one", "two")):
-            server.stop("immediate")
-        shutil.rmtree(folder)

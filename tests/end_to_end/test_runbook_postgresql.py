@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import json
+import shlex
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ RUNBOOK = ROOT / "docs" / "runbooks" / "postgresql"
 CONNECTIONS = str(Path(__file__).with_name("connection"))
 VMS = {"db-1": "vm-1", "db-2": "vm-2"}
 FAR_OFF = 900
+STARTED = "SELECT pg_postmaster_start_time()"
 
 
 class Maintenance:
@@ -89,7 +91,7 @@ class Maintenance:
                     seen["acknowledged"].add(number)
                     number += 1
                 meanwhile()
-                over.wait(0.1)
+                over.wait(0.2)
 
         thread = threading.Thread(target=watch)
         thread.start()
@@ -175,3 +177,133 @@ def test_the_standby_takes_over_before_the_primary_reboots(maintenance):
     assert promoted < datetime.fromisoformat(event["approved_at"]).timestamp()
 
 
+def test_a_withdrawn_event_is_not_approved_and_the_new_primary_stays(maintenance):
+    event = maintenance.azure.announce("Reboot", "vm-1")
+
+    def withdraw():
+        # Once, as soon as the other one has been promoted
+        if maintenance.servers["db-2"].role == "primary" and not withdrawn:
+            withdrawn.append(maintenance.azure.control("DELETE", f"/simulator/events/{event}"))
+
+    withdrawn = []
+    with maintenance.watched(withdraw) as seen:
+        run = maintenance.respond()
+    assert run.code == 0, run.out + run.err
+    assert f"Reboot {event} withdrawn" in run.out
+    assert maintenance.approved == []
+    maintenance.assert_whole("db-2", seen)
+
+
+def test_a_standby_may_reboot_at_once(maintenance):
+    maintenance.azure.announce("Reboot", "vm-2", started_for=3)
+    started = maintenance.servers["db-1"].ask(STARTED)
+    with maintenance.watched() as seen, maintenance.rebooting("db-2"):
+        run = maintenance.respond()
+    assert run.code == 0, run.out + run.err
+    assert maintenance.approved == ["vm-2"]
+    maintenance.assert_whole("db-1", seen)
+    assert maintenance.servers["db-1"].ask(STARTED) == started
+
+
+def disconnect(pair):
+    pair.second.stop()
+
+
+def delay(pair):
+    for query in ("ALTER SYSTEM SET recovery_min_apply_delay = '1h'", "SELECT pg_reload_conf()"):
+        assert pair.second.ask(query) is not None
+    pair.write(1)
+
+
+def wait_for_the_standby(pair):
+    for query in ("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"):
+        assert pair.first.ask(query) is not None
+
+
+@pytest.mark.parametrize(
+    ("vms", "arrange", "why"),
+    [
+        (["vm-1"], disconnect, "db-2 cannot take over: its server is down."),
+        (["vm-1"], delay, "bytes behind, and postgresql_max_lag is 0."),
+        (["vm-1", "vm-2"], None, "There is nothing to fail over to: db-2 has maintenance of its own"),
+        (["vm-2"], wait_for_the_standby, "Once db-2 is down, every commit on db-1 would hang"),
+    ],
+)
+def test_an_event_is_held_back_where_nobody_can_take_over(maintenance, vms, arrange, why):
+    maintenance.azure.announce("Reboot", *vms, notice=FAR_OFF)
+    if arrange:
+        arrange(maintenance.pair)
+    for host in maintenance.hosts.values():
+        host.update(postgresql_timeout=2, postgresql_max_lag=0)
+    started = maintenance.servers["db-1"].ask(STARTED)
+    run = maintenance.respond()
+    assert run.code == 2
+    assert why in " ".join(run.out.split())
+    assert maintenance.approved == []
+    assert maintenance.servers["db-1"].role == "primary"
+    assert maintenance.servers["db-1"].ask(STARTED) == started
+
+
+def test_a_standby_that_does_not_get_it_all_is_not_promoted(maintenance):
+    """The old primary, which is down by then, becomes the primary again."""
+    maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
+    first, second = maintenance.pair.both
+    maintenance.hosts["db-1"]["postgresql_stop"] = one_after_the_other(
+        second.command_to("SELECT pg_wal_replay_pause()"), first.stop_command
+    )
+    maintenance.hosts["db-1"]["postgresql_timeout"] = 4
+    with maintenance.watched() as seen:
+        run = maintenance.respond()
+    assert run.code == 2
+    assert "db-2 was not promoted, because it has not replayed all that db-1 had written." in run.out
+    assert maintenance.approved == []
+    maintenance.assert_whole("db-1", seen)
+
+
+def test_a_promotion_whose_answer_is_lost_is_not_undone(maintenance, servers):
+    maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
+    maintenance.hosts["db-2"]["postgresql_programs"] = str(programs_that_lose_an_answer(servers.folder))
+    with maintenance.watched() as seen:
+        run = maintenance.respond()
+    assert run.code == 2
+    assert "db-2 did not say that it was promoted" in run.out
+    assert maintenance.approved == []
+    maintenance.assert_whole("db-2", seen)
+
+
+def test_a_switchover_that_was_cut_off_is_ended_by_the_next_run(maintenance):
+    """db-1 is rebooted in the middle of it, and db-2 cannot be reached: nobody can tell whether it was promoted."""
+    maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF, started_for=1)
+    first = maintenance.servers["db-1"]
+    lost = ["rm", maintenance.hosts["db-2"]["up_file"]]
+    maintenance.hosts["db-1"]["postgresql_stop"] = one_after_the_other(lost, first.stop_command, first.start_command)
+    with maintenance.watched() as seen:
+        run = maintenance.respond()
+        assert run.code == 2
+        assert "What the PostgreSQL server of db-2 is cannot be told, so nothing is done" in run.out
+        assert maintenance.approved == []
+        assert {server.role for server in maintenance.pair.both} == {"standby"}
+
+        Path(maintenance.hosts["db-2"]["up_file"]).touch()
+        maintenance.hosts["db-1"]["postgresql_stop"] = first.stop_command
+        run = maintenance.respond()
+    assert run.code == 0, run.out + run.err
+    assert maintenance.approved == ["vm-1"]
+    maintenance.assert_whole("db-2", seen)
+
+
+def one_after_the_other(*commands):
+    return ["sh", "-ec", "\n".join(map(shlex.join, commands))]
+
+
+def programs_that_lose_an_answer(folder):
+    """PostgreSQL's programs, but a psql whose connection breaks when the server has promoted itself."""
+    programs = folder / "programs"
+    programs.mkdir()
+    for name in ("pg_isready", "pg_ctl"):
+        (programs / name).symlink_to(PROGRAMS / name)
+    psql = programs / "psql"
+    lose = f'case "$*" in *pg_promote*) "{PROGRAMS}/psql" "$@" >/dev/null; exit 2;; esac'
+    psql.write_text(f'#!/bin/sh\n{lose}\nexec "{PROGRAMS}/psql" "$@"\n')
+    psql.chmod(0o755)
+    return programs
