@@ -30,6 +30,7 @@ RUNBOOK = ROOT / "docs" / "runbooks" / "postgresql"
 CONNECTIONS = str(Path(__file__).with_name("connection"))
 VMS = {"db-1": "vm-1", "db-2": "vm-2"}
 FAR_OFF = 900
+KILLED = "received immediate shutdown request"
 STARTED = "SELECT pg_postmaster_start_time()"
 
 
@@ -62,18 +63,17 @@ class Maintenance:
             }
             (folder / f"{host}.up").touch()
 
-    def respond(self, **variables):
+    def respond(self, *arguments):
         inventory = self._folder / "inventory.json"
         inventory.write_text(json.dumps({"all": {"hosts": self.hosts}}))
         settings = {
             "event_response_prepare": str(RUNBOOK / "prepare.yml"),
             "event_response_restore": str(RUNBOOK / "restore.yml"),
             "event_response_wait_timeout": 60,
-            **variables,
         }
         argv = ["ansible-playbook", "-i", str(inventory), "fleetops.azure_maintenance.respond"]
         env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_PIPELINING": "true"}
-        run = self._ansible(*argv, "--extra-vars", json.dumps(settings), env=env)
+        run = self._ansible(*argv, "--extra-vars", json.dumps(settings), *arguments, env=env)
         print(run.out, run.err)
         return run
 
@@ -170,6 +170,7 @@ def test_the_standby_takes_over_before_the_primary_reboots(maintenance):
     assert run.code == 0, run.out + run.err
     assert maintenance.approved == ["vm-1"]
     maintenance.assert_whole("db-2", seen)
+    assert KILLED in maintenance.servers["db-1"].log.read_text()
     # In its log each line begins with the seconds since 1970.
     log = maintenance.servers["db-2"].log.read_text()
     (promoted,) = [float(line.split()[0]) for line in log.splitlines() if "archive recovery complete" in line]
@@ -202,7 +203,19 @@ def test_a_standby_may_reboot_at_once(maintenance):
     assert run.code == 0, run.out + run.err
     assert maintenance.approved == ["vm-2"]
     maintenance.assert_whole("db-1", seen)
+    assert KILLED in maintenance.servers["db-2"].log.read_text()
     assert maintenance.servers["db-1"].ask(STARTED) == started
+
+
+def test_check_mode_asks_both_servers_and_changes_nothing(maintenance):
+    event = maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
+    started = [server.ask(STARTED) for server in maintenance.pair.both]
+    run = maintenance.respond("--check")
+    assert run.code == 0, run.out + run.err
+    assert f"Reboot {event} announced, would be approved by db-1" in run.out
+    assert maintenance.approved == []
+    assert [server.ask(STARTED) for server in maintenance.pair.both] == started
+    maintenance.assert_whole("db-1")
 
 
 def disconnect(pair):
