@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Take one server of an HAProxy backend out of service, or put it back, over the admin socket.
+
+python3 haproxy_server.py SOCKET BACKEND SERVER ACTION NUMBER
+
+look            say how the server is; NUMBER means nothing
+drain KEEP      give it no new sessions, if at least KEEP other servers of the backend take requests
+settle SECONDS  wait until its sessions have ended
+close           put it into maintenance; NUMBER means nothing
+refill SECONDS  wait until it passes its health check, then give it requests again
+
+What it found and whether it changed something comes as JSON. What went wrong is one sentence on stderr, with status 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import socket
+import sys
+import time
+
+# The bit of srv_admin_state that says: put into maintenance over the socket
+MAINTENANCE = 0x01
+# What srv_op_state is when it is starting slowly, or is up
+UP = ("1", "2")
+# The bit of srv_check_state that says: HAProxy checks its health
+CHECKED = 0x04
+# The longest wait for one answer, which HAProxy gives at once
+PATIENCE = 10
+PAUSE = 0.5
+
+
+class Refused(Exception):
+    """The message is a sentence that says what to do."""
+
+
+class Server:
+    """A server, as one HAProxy process has it."""
+
+    def __init__(self, path, backend, name):
+        self.path = path
+        self.backend = backend
+        self.name = name
+
+    def ask(self, *commands):
+        try:
+            with socket.socket(socket.AF_UNIX) as admin:
+                admin.settimeout(PATIENCE)
+                admin.connect(self.path)
+                admin.sendall("; ".join(commands).encode() + b"\n")
+                return b"".join(iter(lambda: admin.recv(65536), b"")).decode(errors="replace")
+        except OSError as error:
+            raise Refused(f"HAProxy cannot be spoken to at {self.path}: {error.strerror or error}.") from error
+
+    def order(self, *commands):
+        said = self.ask(*(f"set server {self.backend}/{self.name} {command}" for command in commands)).strip()
+        if said:
+            raise Refused(f"HAProxy refused to change {self.backend}/{self.name}: {said}")
+
+    def look(self):
+        # A line with the version of the format comes first, and the line with the names begins with "# ".
+        lines = self.ask(f"show servers state {self.backend}").splitlines()[1:]
+        if not lines or not lines[0].startswith("# "):
+            raise Refused(f"HAProxy has no backend {self.backend}.")
+        rows = [dict(zip(lines[0][2:].split(), line.split())) for line in lines[1:] if line]
+        known = {row["srv_name"]: row for row in rows}
+        if self.name not in known:
+            raise Refused(f"The backend {self.backend} has no server {self.name}, only {', '.join(known)}.")
+        taking = {row["srv_name"] for row in rows if in_service(row) and row["srv_op_state"] in UP}
+        own = known[self.name]
+        return {
+            "in_service": in_service(own),
+            "in_maintenance": bool(int(own["srv_admin_state"]) & MAINTENANCE),
+            "up": own["srv_op_state"] in UP,
+            "takes_requests": self.name in taking,
+            "others": sorted(taking - {self.name}),
+            "checked": bool(int(own["srv_check_state"]) & CHECKED),
+            "sessions": self.sessions(),
+        }
+
+    def sessions(self):
+        table = self.ask(f"show stat {self.backend} 4 -1").lstrip("# ").splitlines()
+        row = next(row for row in csv.DictReader(table) if row["svname"] == self.name)
+        return int(row["scur"]) + int(row["qcur"])
+
+    def wait(self, ready, seconds, otherwise):
+        limit = time.monotonic() + seconds
+        while not ready(self.look()):
+            if time.monotonic() > limit:
+                raise Refused(otherwise(self.look()))
+            time.sleep(PAUSE)
+
+
+def in_service(row):
+    """Tell whether nobody, neither an operator nor the configuration, has taken the server out."""
+    return row["srv_admin_state"] == "0" and row["srv_uweight"] != "0"
+
+
+def look(_server, _number):
+    return False
+
+
+def drain(server, keep):
+    now = server.look()
+    if now["takes_requests"] and len(now["others"]) < keep:
+        others = f"only {', '.join(now['others'])}" if now["others"] else "no other server"
+        raise Refused(
+            f"{server.name} was not taken out of the backend {server.backend}: {others} would be left to take requests,"
+            f" and haproxy_keep is {keep}."
+        )
+    if not now["in_service"]:
+        return False
+    server.order("state drain")
+    return True
+
+
+def settle(server, seconds):
+    server.wait(
+        lambda now: now["sessions"] == 0,
+        seconds,
+        lambda now: f"{server.backend}/{server.name} still has sessions ({now['sessions']}) after {seconds} s.",
+    )
+    return False
+
+
+def close(server, _number):
+    if server.look()["in_maintenance"]:
+        return False
+    server.order("state maint")
+    return True
+
+
+def refill(server, seconds):
+    if server.look()["in_maintenance"]:
+        # HAProxy does not check a server in maintenance, and takes one that leaves it for healthy until a check fails.
+        # Drained and said to be down, it gets no request, and is up only when the checks have found it so.
+        server.order("state drain", "health down")
+    server.wait(
+        lambda now: now["up"],
+        seconds,
+        lambda now: (
+            f"{server.backend}/{server.name} did not pass HAProxy's health check within {seconds} s; it stays"
+            " out of service."
+        ),
+    )
+    if server.look()["in_service"]:
+        return False
+    server.order("state ready")
+    return True
+
+
+ACTIONS = {"look": look, "drain": drain, "settle": settle, "close": close, "refill": refill}
+
+
+def main():
+    path, backend, name, action, number = sys.argv[1:]
+    server = Server(path, backend, name)
+    try:
+        changed = ACTIONS[action](server, int(number))
+        print(json.dumps({"changed": changed, **server.look()}))
+    except Refused as refusal:
+        sys.exit(str(refusal))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook haproxy, by real ansible-playbook, with a real HAProxy whose clients must not notice a maintenance."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, Balancer, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+
+PROGRAM = need_program("haproxy", package="haproxy", folders=["/usr/sbin"])
+RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "haproxy"
+CONNECTIONS = str(Path(__file__).with_name("connection"))
+VMS = ("web-1", "web-2", "web-3")
+# Hosts that HAProxy does not know
+STRANGERS = ("web-4", "web-5", "web-6")
+
+
+class Site:
+    """Three VMs with an application each, behind one balancer."""
+
+    def __init__(self, ansible, azure, folder):
+        self._ansible = ansible
+        self.azure = azure
+        self.folder = folder
+        self.applications = {name: Application(name) for name in VMS}
+        self.balancer = Balancer(PROGRAM, self.applications.values())
+        self.hosts = {
+            name: {
+                "haproxy_balancers": ["lb-1"],
+                "haproxy_backend": "web",
+            }
+            for name in (*VMS, *STRANGERS)
+        }
+        self.ill_after_reboot = []
+        self.balancers = {"lb-1": {"haproxy_socket": str(self.balancer.socket)}}
+
+    def announce(self, *resources, **more):
+        event = {"event_type": "Reboot", "resources": list(resources), "started_for": 2, **more}
+        return self.azure.control("POST", "/simulator/events", event)["event_id"]
+
+    def respond(self, *arguments, **variables):
+        """Run the playbook with the runbook, while Azure reboots the VMs whose events start."""
+        shared = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        inventory = {"web": {"hosts": self.hosts}, "balancers": {"hosts": self.balancers}}
+        path = self.folder / "inventory.json"
+        path.write_text(json.dumps({"all": {"vars": shared, "children": inventory}}))
+        settings = {
+            "target": "web",
+            "event_response_endpoint": self.azure.url + "/vm/{{ inventory_hostname }}",
+            "event_response_prepare": str(RUNBOOK / "prepare.yml"),
+            "event_response_restore": str(RUNBOOK / "restore.yml"),
+            "event_response_wait_timeout": 60,
+            **variables,
+        }
+        extra = ["--extra-vars", json.dumps(settings)]
+        env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS}
+        playbook = "fleetops.azure_maintenance.respond"
+        with self._rebooting():
+            return self._ansible("ansible-playbook", "-i", str(path), playbook, *extra, *arguments, env=env)
+
+    @contextlib.contextmanager
+    def _rebooting(self):
+        """An application is down while its VM is, and comes up somewhat later."""
+        over = threading.Event()
+
+        def live():
+            down = {}
+            while not over.wait(0.2):
+                for event in self.events():
+                    for name in event["resources"] if event["phase"] == "started" else []:
+                        self.applications[name].stop()
+                        self.applications[name].ill = name in self.ill_after_reboot
+                        down[name] = time.monotonic() + 3
+                for name in [name for name, until in down.items() if until < time.monotonic()]:
+                    self.applications[name].start()
+                    del down[name]
+            for name in down:
+                self.applications[name].start()
+
+        thread = threading.Thread(target=live)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    @contextlib.contextmanager
+    def session_with(self, name):
+        """A client whose request this application answers only when it is released; gives what it got, and when."""
+        application = self.applications[name]
+        got = []
+
+        def ask():
+            got.extend((*self.balancer.get(f"/{name}/hold"), time.time()))
+
+        client = threading.Thread(target=ask)
+        client.start()
+        try:
+            assert application.holds.wait(PATIENCE)
+            yield got
+        finally:
+            application.release.set()
+            client.join()
+
+    @contextlib.contextmanager
+    def once_drained(self, name, then):
+        """Do this as soon as the server gets no new sessions, and release the one that it has."""
+
+        def act():
+            wait_until(lambda: self.balancer.states()[name] == "DRAIN")
+            then()
+            self.applications[name].release.set()
+
+        thread = threading.Thread(target=act)
+        thread.start()
+        yield
+        thread.join()
+
+    def events(self):
+        return self.azure.control("GET", "/simulator/events")["events"]
+
+    def event(self, event_id):
+        return next(event for event in self.events() if event["event_id"] == event_id)
+
+    @property
+    def approved(self):
+        """Who approved what, in order."""
+        return [(vm, [each["EventId"] for each in body["StartRequests"]]) for vm, body in self.azure.posted()]
+
+    def stop(self):
+        self.balancer.stop()
+        for application in self.applications.values():
+            application.stop()
+
+
+@pytest.fixture
+def site(ansible, simulator, tmp_path):
+    made = Site(ansible, simulator("--vms", ",".join((*VMS, *STRANGERS))), tmp_path)
+    try:
+        everybody_serves(made)
+        yield made
+        assert made.balancer.failed() == []
+    finally:
+        made.stop()
+
+
+def everybody_serves(site):
+    wait_until(lambda: all(site.balancer.states()[name] == "UP" for name in VMS))
+
+
+def seconds(moment):
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+def test_two_of_three_servers_go_through_a_reboot_and_no_client_notices(site):
+    """The event is approved only when the last session has ended; requests come back only when the application has."""
+    event = site.announce("web-1", "web-2", start_delay=2)
+    with site.session_with("web-1") as got, site.once_drained("web-1", then=lambda: time.sleep(2)):
+        run = site.respond()
+    assert run.code == 0, run.out + run.err
+    assert site.approved == [("web-1", [event])]
+    assert got[:2] == [200, "web-1"]
+    seen = site.event(event)
+    assert got[2] < seconds(seen["approved_at"])
+    assert site.balancer.served_by(seconds(seen["approved_at"]), seconds(seen["ended_at"])) == {"web-3"}
+    begun = time.time()
+    wait_until(lambda: site.balancer.served_by(begun) == set(VMS))
+
+
+def test_a_session_that_does_not_end_holds_the_event_back_and_is_not_cut(site):
+    site.announce("web-1", notice=900)
+    with site.session_with("web-1") as got:
+        run = site.respond(haproxy_drain_timeout=2)
+        assert run.code == 2
+        assert "lb-1: web/web-1 still has sessions (1) after 2 s." in run.out
+        assert site.approved == []
+        assert site.balancer.states()["web-1"] == "UP"
+    assert got[:2] == [200, "web-1"]
+
+
+def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time(site):
+    site.balancer.order("set server web/web-3 state maint")
+    site.announce("web-1", "web-2", notice=900)
+    run = site.respond()
+    assert run.code == 2
+    refused = "lb-1: web-2 was not taken out of the backend web: no other server would be left to take requests"
+    assert refused in " ".join(run.out.split())
+    assert site.approved == []
+    assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "MAINT"}
+
+
+def test_the_last_server_leaves_where_none_must_stay():
+    application = Application("web-1")
+    balancer = Balancer(PROGRAM, [application])
+    try:
+        wait_until(lambda: balancer.states()["web-1"] == "UP")
+        script = [sys.executable, str(RUNBOOK / "haproxy_server.py"), str(balancer.socket), "web", "web-1", "drain"]
+        refused = subprocess.run([*script, "1"], capture_output=True, text=True, check=False)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "no other server would be left to take requests, and haproxy_keep is 1." in refused.stderr
+        assert balancer.states()["web-1"] == "UP"
+        taken = subprocess.run([*script, "0"], capture_output=True, text=True, check=True)
+        assert json.loads(taken.stdout)["changed"] is True
+        assert balancer.states()["web-1"] == "DRAIN"
+    finally:
+        balancer.stop()
+        application.stop()
+
+
+def test_a_withdrawn_event_refills(site):
+    event = site.announce("web-1")
+
+    def withdraw():
+        site.azure.control("DELETE", f"/simulator/events/{event}")
+
+    with site.session_with("web-1"), site.once_drained("web-1", then=withdraw):
+        run = site.respond()
+    assert run.code == 0, run.out + run.err
+    assert f"Reboot {event} withdrawn: web-1" in run.out
+    assert site.approved == []
+    assert site.balancer.states()["web-1"] == "UP"
+
+
+def test_what_an_operator_took_out_stays_out_and_a_vm_in_two_events_is_refilled_after_both(site):
+    site.balancer.order("set server web/web-3 state drain")
+    events = [site.announce("web-3"), site.announce("web-1"), site.announce("web-1", event_type="Freeze")]
+    run = site.respond()
+    assert run.code == 0, run.out + run.err
+    assert sorted(each for _vm, (each,) in site.approved) == sorted(events)
+    assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "DRAIN"}
+
+
+def test_an_application_that_is_ill_after_the_reboot_gets_no_requests(site):
+    event = site.announce("web-1")
+    site.ill_after_reboot = ["web-1"]
+    run = site.respond(haproxy_up_timeout=6)
+    assert run.code == 2
+    assert "lb-1: web/web-1 did not pass HAProxy's health check within 6 s; it stays out of service." in run.out
+    assert site.approved == [("web-1", [event])]
+    assert site.balancer.states()["web-1"].startswith("DOWN")
+    assert site.balancer.served_by(seconds(site.event(event)["approved_at"])) == {"web-2", "web-3"}
+
+
+def test_what_cannot_be_taken_out_is_named_and_left_alone(site):
+    site.balancers["lb-2"] = {"ansible_connection": "mortal", "up_file": str(site.folder / "never")}
+    wrong_input = "Check the input: Give haproxy_balancers (a list of hosts of the inventory), haproxy_backend"
+    cases = [
+        ({"haproxy_backend": "shop"}, "Check the answers to look: lb-1: HAProxy has no backend shop."),
+        (
+            {"haproxy_server": "web-9"},
+            "lb-1: The backend web has no server web-9, only web-1, web-2, web-3, unchecked.",
+        ),
+        (
+            {"haproxy_server": "unchecked"},
+            "HAProxy does not check the health of web/unchecked: add `check` to its line",
+        ),
+        ({"haproxy_balancers": ["lb-1", "lb-2"]}, "The host is down."),
+        ({"haproxy_balancers": "lb-1"}, wrong_input),
+        ({"haproxy_server": "web-1 state maint; set server web/web-2"}, wrong_input),
+    ]
+    before = site.balancer.states()
+    for name, (variables, _words) in zip(site.hosts, cases):
+        site.hosts[name].update(variables)
+        site.announce(name, notice=900)
+    run = site.respond()
+    assert run.code == 2
+    said = " ".join(run.out.split())
+    for name, (_variables, words) in zip(site.hosts, cases):
+        assert re.search(f'{name} could not be prepared: [^"]*{re.escape(words)}', said), words
+    assert site.approved == []
+    assert site.balancer.states() == before
+
+
+def test_check_mode_looks_and_changes_nothing(site):
+    event = site.announce("web-1")
+    run = site.respond("--check")
+    assert run.code == 0, run.out + run.err
+    assert f"Reboot {event} announced, would be approved by web-1" in run.out
+    assert site.balancer.served_by() == set(VMS)
+    assert site.balancer.states()["web-1"] == "UP"

@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A real HAProxy on loopback, applications behind it, and clients in front of it that keep asking."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import http.client
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+# Long, because a machine may be busy with other tests
+PATIENCE = 200
+CONFIGURATION = """
+global
+  stats socket {socket} mode 600 level admin
+defaults
+  mode http
+  timeout connect 10s
+  timeout check 10s
+  timeout client 400s
+  timeout server 400s
+frontend front
+  bind fd@{listener}
+  default_backend web
+backend web
+  option httpchk GET /health
+  default-server inter 500ms fall 4 rise 2
+{servers}
+"""
+
+
+def wait_until(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.1)
+
+
+class Application:
+    """A web server that can be stopped and started again on its port, be ill, and let a client wait."""
+
+    def __init__(self, name):
+        self.name = name
+        self.ill = False
+        self.holds = threading.Event()
+        self.release = threading.Event()
+        self._server = None
+        self.port = 0
+        self.start()
+        self.port = self._server.server_address[1]
+
+    def start(self):
+        application = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):  # pylint: disable=invalid-name
+                if self.path.endswith("/hold"):
+                    application.holds.set()
+                    application.release.wait(PATIENCE)
+                asked_how_it_is = self.path == "/health"
+                self.send_response(503 if asked_how_it_is and application.ill else 200)
+                # HAProxy does not wait for more than the status of a check.
+                with contextlib.suppress(ConnectionResetError):
+                    self.end_headers()
+                    if not asked_how_it_is:
+                        self.wfile.write(application.name.encode())
+
+            def log_message(self, *_arguments):
+                pass
+
+        ThreadingHTTPServer.request_queue_size = 128
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        threading.Thread(target=self._server.serve_forever, args=[0.05]).start()
+
+    def stop(self):
+        if self._server:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+
+class Balancer:
+    """An HAProxy with one backend, web, in front of these applications."""
+
+    def __init__(self, program, applications):
+        # Not the folder of the test: the path of a socket may have 107 characters.
+        self.folder = Path(tempfile.mkdtemp(prefix="haproxy-"))
+        self.socket = self.folder / "admin.sock"
+        self.requests = []
+        self._over = threading.Event()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+            servers = [
+                f"  use-server {each.name} if {{ path_beg /{each.name}/ }}\n"
+                f"  server {each.name} 127.0.0.1:{each.port} check"
+                for each in applications
+            ]
+            # One that HAProxy does not check, and that gets no requests
+            servers.append("  server unchecked 127.0.0.1:9 disabled")
+            configuration = self.folder / "haproxy.cfg"
+            configuration.write_text(
+                CONFIGURATION.format(socket=self.socket, listener=listener.fileno(), servers="\n".join(servers))
+            )
+            self._process = subprocess.Popen(  # pylint: disable=consider-using-with
+                [program, "-q", "-db", "-f", str(configuration)],
+                pass_fds=[listener.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        wait_until(self.socket.exists)
+        self._client = threading.Thread(target=self._keep_asking)
+        self._client.start()
+
+    def order(self, command):
+        """One command over the admin socket."""
+        with socket.socket(socket.AF_UNIX) as admin:
+            admin.connect(str(self.socket))
+            admin.sendall(command.encode() + b"\n")
+            return b"".join(iter(lambda: admin.recv(65536), b"")).decode()
+
+    def states(self):
+        table = self.order("show stat web 4 -1").lstrip("# ").splitlines()
+        return {row["svname"]: row["status"] for row in csv.DictReader(table)}
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def _keep_asking(self):
+        while not self._over.wait(0.1):
+            try:
+                status, said = self.get("/")
+            except OSError as problem:
+                status, said = 0, str(problem)
+            self.requests.append((time.time(), status, said))
+
+    def failed(self):
+        return [request for request in self.requests if request[1] != 200]
+
+    def served_by(self, since=0.0, until=None):
+        """Who answered the clients in this time."""
+        return {said for when, _status, said in self.requests if since <= when <= (until or time.time())}
+
+    def stop(self):
+        self._over.set()
+        self._client.join()
+        self._process.terminate()
+        self._process.wait(PATIENCE)
+        shutil.rmtree(self.folder)
