@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Event filter: text from outside is data, never a template."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+DOCUMENTATION = r"""
+name: no_templates
+short_description: Keep the text of an event from being run as a template
+version_added: 1.0.0
+description:
+  - The action C(run_playbook) gives the whole event to the playbook as extra variables, and Ansible takes text in
+    these for templates. Whoever can post to a webhook could so run programs on the controller.
+  - This filter puts a space into everything that begins a template, at any depth, so that Ansible shows it as text.
+  - The source C(fleetops.azure_maintenance.scheduled_events) does the same by itself.
+options: {}
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- eda.builtin.webhook:
+    host: 0.0.0.0
+    port: 5000
+    token: "{{ webhook_token }}"
+  filters:
+    - fleetops.azure_maintenance.no_templates:
+"""
+
+# Jinja's three openings, and the line by which Ansible would take others for them
+_OPENING = re.compile(r"\{(?=[{%#])|\A#(?=jinja2:)")
+
+
+def main(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the event with no template in it."""
+    return {_plain(key): _plain(value) for key, value in event.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return _OPENING.sub(r"\g<0> ", value)
+    if isinstance(value, dict):
+        return main(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

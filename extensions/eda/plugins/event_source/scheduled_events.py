@@ -1,0 +1,211 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Event source: what becomes of the maintenance events of this VM."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import logging
+import os
+import runpy
+import sys
+import threading
+import types
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+
+DOCUMENTATION = r"""
+name: scheduled_events
+short_description: Tell what becomes of the maintenance events of this Azure VM
+version_added: 1.0.0
+description:
+  - Asks Azure's metadata service over and over, and tells when an event that affects this VM is C(announced), has
+    C(started) or has C(ended). What stays as it was is not told again.
+  - 'An event of ansible-rulebook has C(maintenance_event) (with the keys that
+    C(fleetops.azure_maintenance.scheduled_events_info) returns), C(maintenance_phase) (C(announced), C(started),
+    C(ended)), C(maintenance_outcome) (of an ended one: C(completed) or C(withdrawn), else null) and C(resource_name),
+    the same that the webhook of the role C(fleetops.azure_maintenance.event_checker) posts.'
+  - C(meta.hosts) is a list with the resource name of this VM, so that actions run on this VM only and never on the
+    others of the event; call it so in the inventory. C(meta.uuid) is the same whenever the same phase of the same event
+    is told.
+  - What is listed when the source starts is told as announced or started, even if it was told before a restart. Of an
+    event that is gone by then the end is told only with O(state_file).
+  - A metadata service that fails, or answers nothing, ends no event. It is asked again for ever, less often at first
+    failure and at least every 5 seconds, or when its C(Retry-After) says, which is heeded up to a minute. The log says
+    when it begins to fail, when it fails for another reason, and when it answers again.
+  - Azure does not tell who approved an event. One that was approved and is gone before it was seen started counts as
+    withdrawn, unless its time had come or this VM has booted meanwhile.
+  - What begins a template in text from Azure gets a space put into it, so that it stays text in a playbook.
+options:
+  endpoint:
+    description:
+      - Where the metadata service answers, as C(http://HOST[:PORT][/PREFIX]).
+      - If not set, the environment variable E(AZURE_IMDS_ENDPOINT) is used, if it is set.
+    type: str
+    default: http://169.254.169.254
+  api_version:
+    description: Version of C(/metadata/scheduledevents).
+    type: str
+    default: "2020-07-01"
+  connect_timeout:
+    description: Seconds to wait for a connection, more than 0 and at most 86400.
+    type: float
+    default: 3.0
+  timeout:
+    description:
+      - Seconds to wait for the first answer, more than 0 and at most 86400. Later ones may take 10 seconds at most.
+      - Azure may hold the first answer up to two minutes while it switches Scheduled Events on for the VM.
+    type: float
+    default: 150.0
+  resource_name:
+    description:
+      - The name that the events call this VM by. It is the VM's resource name, not its host name.
+      - If not set, the metadata service is asked for it.
+    type: str
+  poll_interval:
+    description: Seconds from one question to the next, from 0.2 to 60. Microsoft recommends one second.
+    type: float
+    default: 1.0
+  state_file:
+    description:
+      - A file in which to remember the events that have not ended, so that their end is also told when it came while
+        the source did not run, as it does when the maintenance reboots this VM. It is created, its folder is not.
+      - If not set, nothing is written.
+    type: str
+notes:
+  - An argument that is an empty string counts as not set.
+  - The metadata service answers on the VM only, so this source is for an ansible-rulebook beside the workload. A fleet
+    has its checkers post to C(eda.builtin.webhook) instead.
+  - Asking switches Scheduled Events on for this VM, and for all that share its document.
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- fleetops.azure_maintenance.scheduled_events:
+    state_file: /var/lib/ansible-rulebook/scheduled_events.json
+"""
+
+# ansible-rulebook runs this file by its path, where no collection can be imported. So what it needs gets a package of its
+# own, whatever other copy of the collection Python would find.
+_HERE = Path(__file__).resolve()
+if TYPE_CHECKING:
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _scheduled_events
+    from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+else:
+    _PACKAGE = f"fleetops_azure_maintenance_{uuid.uuid5(uuid.NAMESPACE_URL, str(_HERE)).hex}"
+    if _PACKAGE not in sys.modules:
+        sys.modules[_PACKAGE] = types.ModuleType(_PACKAGE)
+        sys.modules[_PACKAGE].__path__ = [str(_HERE.parents[4] / "plugins")]
+    _errors, _imds, _scheduled_events = (
+        importlib.import_module(f"{_PACKAGE}.module_utils.{name}") for name in ("_errors", "_imds", "_scheduled_events")
+    )
+    _event_source = importlib.import_module(f"{_PACKAGE}.plugin_utils._event_source")
+_no_templates = runpy.run_path(str(_HERE.parents[1] / "event_filter" / "no_templates.py"))["main"]
+
+
+class Options(NamedTuple):
+    """The arguments of the source."""
+
+    endpoint: str = _imds.DEFAULT_ENDPOINT
+    api_version: str = _imds.DEFAULT_API_VERSION
+    connect_timeout: float = _imds.DEFAULT_CONNECT_TIMEOUT
+    timeout: float = _imds.DEFAULT_TIMEOUT
+    resource_name: str | None = None
+    poll_interval: float = _scheduled_events.POLL_INTERVAL
+    state_file: str | None = None
+
+    def client(self) -> _imds.ImdsClient:
+        """:raises ValueError: the endpoint or a limit is wrong."""
+        return _imds.ImdsClient(self.endpoint, self.api_version, self.connect_timeout, self.timeout, retries=False)
+
+
+def read_options(args: dict[str, Any]) -> Options:
+    """Check the arguments.
+
+    :raises ValueError: one of them is wrong, with a sentence that says what.
+    """
+    given = {name: value for name, value in args.items() if value is not None and value != ""}
+    unknown = sorted(set(map(str, given)) - set(Options._fields))
+    if unknown:
+        raise ValueError(f"There is no argument {_errors.plain(unknown[0])}; there are {', '.join(Options._fields)}.")
+    given.setdefault("endpoint", os.environ.get("AZURE_IMDS_ENDPOINT") or _imds.DEFAULT_ENDPOINT)
+    for name, value in given.items():
+        number = name in ("connect_timeout", "timeout", "poll_interval")
+        if isinstance(value, bool) or not isinstance(value, (int, float) if number else str):
+            wanted = "a number" if number else "a string"
+            raise ValueError(f"{name} must be {wanted}, not {_errors.excerpt(str(value))}.")
+    options = Options(**given)
+    if not 0.2 <= options.poll_interval <= 60:
+        raise ValueError(f"poll_interval must be from 0.2 to 60 seconds, not {options.poll_interval}.")
+    if options.resource_name is not None and not _event_source.is_host_name(options.resource_name):
+        raise ValueError(f"resource_name must be the name of a VM, not {_errors.excerpt(options.resource_name)}.")
+    options.client()
+    return options
+
+
+async def _in_thread(function: Callable[[], Any]) -> Any:
+    """Do as asyncio.to_thread, but with a thread that the end of the program does not wait for: Azure may take long."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = function()
+        except Exception as error:
+            failure = error
+        # When the loop is closed, nobody waits any more.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=run, name="scheduled_events", daemon=True).start()
+    return await future
+
+
+async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
+    """Tell what becomes of the events of this VM, until it is cancelled.
+
+    :raises ValueError: an argument is wrong.
+    """
+    options = read_options(args)
+    watcher = _event_source.Watcher(options.client(), options.resource_name, options.poll_interval, options.state_file)
+    loop = asyncio.get_running_loop()
+    while True:
+        begun = loop.time()
+        told, pause = await _in_thread(watcher.poll)
+        for event in told:
+            await queue.put(_no_templates(event))
+        if told:
+            await _in_thread(watcher.keep)
+        await asyncio.sleep(max(0.0, begun + pause - loop.time()))
+
+
+if __name__ == "__main__":
+    # To try it: every argument as NAME=VALUE, such as endpoint=http://127.0.0.1:8181/vm/web-1
+
+    class Printer:
+        async def put(self, event: dict[str, Any]) -> None:
+            print(json.dumps(event, indent=2), flush=True)
+
+    def read(argument: str) -> tuple[str, Any]:
+        name, _equals, value = argument.partition("=")
+        return name, float(value) if name in ("connect_timeout", "timeout", "poll_interval") else value
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    with suppress(KeyboardInterrupt):
+        asyncio.run(main(Printer(), dict(map(read, sys.argv[1:]))))  # type: ignore[arg-type]
