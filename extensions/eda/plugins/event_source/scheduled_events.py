@@ -92,8 +92,8 @@ EXAMPLES = r"""
     state_file: /var/lib/ansible-rulebook/scheduled_events.json
 """
 
-# ansible-rulebook runs this file by its path, where no collection can be imported. So what it needs gets a package of its
-# own, whatever other copy of the collection Python would find.
+# ansible-rulebook runs this file by its path, where no collection can be imported. So what it needs gets a package of
+# its own, whatever other copy of the collection Python would find.
 _HERE = Path(__file__).resolve()
 if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _scheduled_events
@@ -150,6 +150,11 @@ def read_options(args: dict[str, Any]) -> Options:
     return options
 
 
+def make_watcher(options: Options) -> _event_source.Watcher:
+    """:raises ValueError: the state file cannot be used."""
+    return _event_source.Watcher(options.client(), options.resource_name, options.poll_interval, options.state_file)
+
+
 async def _in_thread(function: Callable[[], Any]) -> Any:
     """Do as asyncio.to_thread, but with a thread that the end of the program does not wait for: Azure may take long."""
     loop = asyncio.get_running_loop()
@@ -182,8 +187,7 @@ async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
 
     :raises ValueError: an argument is wrong.
     """
-    options = read_options(args)
-    watcher = _event_source.Watcher(options.client(), options.resource_name, options.poll_interval, options.state_file)
+    watcher = make_watcher(read_options(args))
     loop = asyncio.get_running_loop()
     while True:
         begun = loop.time()

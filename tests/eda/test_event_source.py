@@ -1,0 +1,343 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The event source: what it tells of a real simulator's events, and what it makes of faults and wrong arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.eda.conftest import SOURCE
+from ansible_collections.fleetops.azure_maintenance.tests.simulator import plain_environment
+
+KEYS = {"maintenance_event", "maintenance_phase", "maintenance_outcome", "resource_name", "meta"}
+LOGGER = "fleetops.azure_maintenance.scheduled_events"
+
+
+def said(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == LOGGER]
+
+
+def brief(told):
+    return told["maintenance_phase"], told["maintenance_outcome"]
+
+
+def test_one_event_is_told_at_each_of_its_phases_and_not_in_between(simulator, watch):
+    azure = simulator("--vms", "web-1,web-2", "--clock", "manual")
+
+    async def scenario():
+        async with watch(azure) as source:
+            assert await source.silent()
+            event_id = azure.announce("Reboot", "web-1", "web-2", notice=60, started_for=10)
+            announced = await source.next()
+            assert await source.silent()
+            azure.control("POST", "/simulator/clock", {"advance": 61})
+            started = await source.next()
+            assert await source.silent()
+            azure.control("POST", "/simulator/clock", {"advance": 10})
+            ended = await source.next()
+            assert await source.silent()
+        told = [announced, started, ended]
+        assert [brief(one) for one in told] == [("announced", None), ("started", None), ("ended", "completed")]
+        for one in told:
+            assert set(one) == KEYS
+            assert one["maintenance_event"]["event_id"] == event_id
+            assert one["maintenance_event"]["resources"] == ["web-1", "web-2"]
+            assert one["resource_name"] == "web-1"
+            assert one["meta"]["hosts"] == ["web-1"]
+        assert len({one["meta"]["uuid"] for one in told}) == 3
+
+    asyncio.run(scenario())
+
+
+def test_what_is_listed_at_the_start_is_told_again_with_the_same_uuid(simulator, watch):
+    azure = simulator("--vms", "web-1", "--clock", "manual")
+    azure.announce("Reboot", "web-1")
+    azure.announce("Freeze", "web-1", event_status="Started")
+
+    async def scenario():
+        seen = []
+        for _ in range(2):
+            async with watch(azure) as source:
+                told = [await source.next(), await source.next()]
+                assert await source.silent()
+            seen.append({brief(one)[0]: one["meta"]["uuid"] for one in told})
+        assert set(seen[0]) == {"announced", "started"}
+        assert seen[0] == seen[1]
+
+    asyncio.run(scenario())
+
+
+def test_events_of_other_vms_are_not_told(simulator, watch):
+    azure = simulator("--vms", "web-1,web-2")
+    azure.announce("Reboot", "web-2")
+
+    async def scenario():
+        async with watch(azure) as source:
+            assert await source.silent()
+
+    asyncio.run(scenario())
+
+
+def test_a_withdrawn_event_has_ended(simulator, watch):
+    azure = simulator("--vms", "web-1")
+
+    async def scenario():
+        async with watch(azure, resource_name="WEB-1") as source:
+            event_id = azure.announce("Reboot", "web-1")
+            await source.next()
+            azure.control("DELETE", f"/simulator/events/{event_id}")
+            assert brief(await source.next()) == ("ended", "withdrawn")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_an_end_that_came_while_nothing_ran_is_told_with_a_state_file_only(simulator, watch, tmp_path, remembers):
+    azure = simulator("--vms", "web-1")
+    event_id = azure.announce("Reboot", "web-1")
+    args = {"state_file": str(tmp_path / "state.json")} if remembers else {}
+
+    async def scenario():
+        async with watch(azure, **args) as source:
+            await source.next()
+        azure.control("DELETE", f"/simulator/events/{event_id}")
+        async with watch(azure, **args) as source:
+            if remembers:
+                ended = await source.next()
+                assert brief(ended) == ("ended", "withdrawn")
+                assert ended["maintenance_event"]["event_id"] == event_id
+            assert await source.silent()
+        async with watch(azure, **args) as source:
+            assert await source.silent()
+
+    asyncio.run(scenario())
+    assert list(tmp_path.iterdir()) == ([tmp_path / "state.json"] if remembers else [])
+
+
+@pytest.mark.parametrize(("changed", "told"), [("BootId", ("ended", "completed")), ("Resources", None)])
+def test_the_state_file_knows_the_boot_and_the_vm(simulator, watch, tmp_path, changed, told):
+    """An event during which this VM rebooted has taken place; one that a copied disk brought along is another VM's."""
+    azure = simulator("--vms", "web-1,web-9")
+    event_id = azure.announce("Reboot", "web-1")
+    state = tmp_path / "state.json"
+
+    async def scenario():
+        async with watch(azure, state_file=str(state)) as source:
+            await source.next()
+        content = json.loads(state.read_text())
+        content["Events"][0][changed] = {"BootId": "another", "Resources": ["web-9"]}[changed]
+        state.write_text(json.dumps(content))
+        azure.control("DELETE", f"/simulator/events/{event_id}")
+        async with watch(azure, state_file=str(state)) as source:
+            if told:
+                assert brief(await source.next()) == told
+            assert await source.silent()
+
+    asyncio.run(scenario())
+
+
+def test_a_state_file_that_cannot_be_written_later_on_costs_no_event(simulator, watch, tmp_path, caplog):
+    azure = simulator("--vms", "web-1")
+    folder = tmp_path / "state"
+    folder.mkdir()
+
+    async def scenario():
+        async with watch(azure, state_file=str(folder / "state.json")) as source:
+            await source.polled(1)
+            for file in folder.iterdir():
+                file.unlink()
+            folder.rmdir()
+            azure.announce("Reboot", "web-1")
+            assert brief(await source.next()) == ("announced", None)
+            await source.polled(2)
+
+    asyncio.run(scenario())
+    assert [line for line in said(caplog) if "cannot be written" in line] == [
+        f"state_file {folder / 'state.json'} cannot be written: No such file or directory."
+    ]
+
+
+FAULTS = [
+    {"fault": "status", "status": 500},
+    {"fault": "status", "status": 410},
+    {"fault": "status", "status": 400},
+    {"fault": "status", "status": 404},
+    {"fault": "throttle"},
+    {"fault": "garbage"},
+    {"fault": "oversize"},
+    {"fault": "proxy_page"},
+    {"fault": "redirect"},
+    {"fault": "truncated"},
+    {"fault": "reset"},
+    {"fault": "body", "body": '{"DocumentIncarnation": 3}'},
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: str(fault.get("status", fault["fault"])))
+def test_a_fault_ends_no_event_and_is_said_once(simulator, watch, caplog, fault):
+    azure = simulator("--vms", "web-1")
+    azure.announce("Reboot", "web-1")
+
+    async def scenario():
+        async with watch(azure) as source:
+            await source.next()
+            azure.control("POST", "/simulator/faults", {**fault, "times": 2})
+            assert await source.silent(4)
+            azure.announce("Freeze", "web-1")
+            assert brief(await source.next()) == ("announced", None)
+
+    asyncio.run(scenario())
+    first, last = said(caplog)
+    assert first.startswith("Azure could not be asked: http://127.0.0.1:") or "document" in first
+    assert last == "Azure answers again, after 2 polls that failed."
+
+
+def test_an_empty_answer_ends_no_event(simulator, watch, caplog):
+    azure = simulator("--vms", "web-1")
+    azure.announce("Reboot", "web-1")
+
+    async def scenario():
+        async with watch(azure) as source:
+            await source.next()
+            azure.control("POST", "/simulator/faults", {"fault": "empty", "times": 3})
+            assert await source.silent(4)
+
+    asyncio.run(scenario())
+    assert said(caplog) == ["Azure answered without a document, so that nothing is known; no event counts as ended."]
+
+
+def test_a_vm_whose_name_cannot_be_asked_yet(simulator, watch, caplog):
+    azure = simulator("--vms", "web-1")
+    azure.announce("Reboot", "web-1")
+    azure.control("PATCH", "/simulator/settings", {"instance_name": "missing"})
+
+    async def scenario():
+        async with watch(azure) as source:
+            assert await source.silent(2)
+            azure.control("PATCH", "/simulator/settings", {"instance_name": "present"})
+            assert brief(await source.next()) == ("announced", None)
+
+    asyncio.run(scenario())
+    assert "Set resource_name." in said(caplog)[0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault", "pauses"),
+    [
+        (None, {"fault": "status", "status": 500}, [1, 2, 4, 5, 5]),
+        (7, {"fault": "throttle"}, [7, 7]),
+        (3600, {"fault": "throttle"}, [60, 60]),
+    ],
+    ids=["growing", "Retry-After", "endless Retry-After"],
+)
+def test_the_pauses_after_faults(simulator, plugin, setting, fault, pauses):
+    azure = simulator("--vms", "web-1")
+    azure.control("PATCH", "/simulator/settings", {"retry_after": setting})
+    azure.control("POST", "/simulator/faults", fault)
+    options = plugin["read_options"]({"endpoint": azure.endpoint("web-1")})
+    watcher = plugin["make_watcher"](options)
+    assert [watcher.poll() for _ in pauses] == [([], pause) for pause in pauses]
+    azure.control("DELETE", "/simulator/faults")
+    assert watcher.poll() == ([], 1)
+
+
+def test_an_answer_that_is_held_blocks_neither_the_loop_nor_the_end(simulator, watch):
+    azure = simulator("--vms", "web-1")
+    azure.control("POST", "/simulator/faults", {"fault": "hold", "seconds": 30})
+
+    async def scenario():
+        async with watch(azure) as source:
+            longest = 0.0
+            for _ in range(100):
+                begun = time.monotonic()
+                await asyncio.sleep(0.01)
+                longest = max(longest, time.monotonic() - begun)
+            assert longest < 0.5
+            assert source.polls() == 0
+
+    begun = time.monotonic()
+    asyncio.run(scenario())
+    assert time.monotonic() - begun < 10
+    azure.control("DELETE", "/simulator/faults")
+
+
+def test_text_from_azure_is_no_template(simulator, watch):
+    azure = simulator("--vms", "web-1")
+    azure.announce("Reboot", "web-1", description="{{ lookup('pipe', 'id') }}")
+
+    async def scenario():
+        async with watch(azure) as source:
+            told = await source.next()
+        assert told["maintenance_event"]["description"] == "{ { lookup('pipe', 'id') }}"
+
+    asyncio.run(scenario())
+
+
+REFUSED = [
+    ({"endpoint": "ftp://here"}, 'endpoint must have the form http://HOST[:PORT][/PREFIX], not "ftp://here".'),
+    ({"endpoint": 5}, 'endpoint must be a string, not "5".'),
+    ({"timeout": 0}, "timeout must be more than 0 and at most 86400 seconds, not 0."),
+    ({"timeout": True}, 'timeout must be a number, not "True".'),
+    ({"connect_timeout": "soon"}, 'connect_timeout must be a number, not "soon".'),
+    ({"poll_interval": 0.1}, "poll_interval must be from 0.2 to 60 seconds, not 0.1."),
+    ({"poll_interval": float("nan")}, "poll_interval must be from 0.2 to 60 seconds, not nan."),
+    ({"resource_name": "all:!web"}, 'resource_name must be the name of a VM, not "all:!web".'),
+    ({"resource_name": "@hosts"}, 'resource_name must be the name of a VM, not "@hosts".'),
+    (
+        {"intervall": 1},
+        "There is no argument intervall; there are endpoint, api_version, connect_timeout, timeout, resource_name, "
+        "poll_interval, state_file.",
+    ),
+    (
+        {"state_file": "/nowhere/state.json"},
+        "state_file /nowhere/state.json cannot be written. Its folder must exist and be writable.",
+    ),
+    ({"state_file": "/etc/hostname"}, "state_file /etc/hostname was not written by this source. Remove it."),
+    ({"state_file": "/etc"}, "state_file /etc cannot be read: Is a directory."),
+]
+
+
+@pytest.mark.parametrize(("args", "sentence"), REFUSED)
+def test_a_wrong_argument_ends_the_source_at_once(plugin, args, sentence):
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        asyncio.run(asyncio.wait_for(plugin["main"](asyncio.Queue(1), args), 5))
+
+
+def test_an_empty_string_counts_as_not_set(plugin):
+    options = plugin["read_options"]({"endpoint": "", "state_file": "", "resource_name": None})
+    assert options == plugin["Options"](endpoint="http://127.0.0.1:9")
+
+
+def test_the_file_can_be_run_by_itself(simulator):
+    """It prints what it tells, and Ctrl+C ends it even while Azure holds an answer."""
+    azure = simulator("--vms", "web-1")
+    event_id = azure.announce("Reboot", "web-1")
+    with subprocess.Popen(
+        [sys.executable, "-B", str(SOURCE), f"endpoint={azure.endpoint('web-1')}", "poll_interval=0.2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=os.path.dirname(SOURCE),
+        env=plain_environment(),
+    ) as process:
+        lines = []
+        while not lines or lines[-1] != "}\n":
+            lines.append(process.stdout.readline())
+        azure.control("POST", "/simulator/faults", {"fault": "hold", "seconds": 8})
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        _out, err = process.communicate(timeout=20)
+    assert time.monotonic() - begun < 4
+    assert json.loads("".join(lines))["maintenance_event"]["event_id"] == event_id
+    assert err == ""

@@ -1,0 +1,156 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The rulebooks, run by the real ansible-rulebook: the source and the real checker, playbooks and job templates."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import NOWHERE, Awx, rulebook
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
+
+need_program("java", package="openjdk-17-jre-headless")
+
+NAME = "fleetops.azure_maintenance."
+JOBS = {"prepare_job_template": "Drain a VM", "restore_job_template": "Refill a VM"}
+
+
+def hostile(folder):
+    """Text that runs a program where it is taken for a template."""
+    return f"{{{{ lookup('pipe', 'touch {folder}/hacked') }}}}"
+
+
+@pytest.fixture
+def awx():
+    stand_in = Awx(*JOBS.values())
+    yield stand_in
+    stand_in.close()
+    assert not stand_in.unexpected
+
+
+def with_awx(awx):
+    return {"EDA_CONTROLLER_URL": awx.url, "EDA_CONTROLLER_TOKEN": "secret-of-awx"}
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+@pytest.fixture
+def checker(tmp_path, simulator):
+    """The real checker of web-1; its rule posts each phase to a webhook."""
+    azure = simulator("--vms", "web-1,web-2")
+    (tmp_path / "checker").mkdir()
+    machine = Machine(tmp_path / "checker", azure.endpoint("web-1"))
+    machine.azure = azure
+    yield machine
+    machine.kill_all()
+
+
+def post_to(checker, port, folder):
+    token = folder / "token"
+    token.write_text("secret-of-the-webhook\n")
+    token.chmod(0o600)
+    step = {"webhook": f"http://127.0.0.1:{port}/azure", "token_file": str(token)}
+    checker.configure({"name": "Tell", "on_announced": [step], "on_started": [step], "on_ended": [step], "timeout": 60})
+    return {"webhook_host": "127.0.0.1", "webhook_port": port, "webhook_token": "secret-of-the-webhook"}
+
+
+def phases(runs):
+    return [(run["kind"], run["maintenance_phase"], run["maintenance_outcome"], run["host"]) for run in runs]
+
+
+PREPARED = ("prepare", "announced", None, "web-1")
+RESTORED = ("restore", "ended", "withdrawn", "web-1")
+
+
+def test_source_to_playbook_and_on_through_faults(simulator, tmp_path):
+    """bench_eda.py injects faults for ten minutes."""
+    azure = simulator("--vms", "web-1,web-2")
+    env = {"AZURE_IMDS_ENDPOINT": azure.endpoint("web-1")}
+    with rulebook(tmp_path, NAME + "scheduled_events_playbook", env=env) as running:
+        running.wait_for("first question", lambda: polls(azure))
+        azure.announce("Freeze", "web-1")
+        event_id = azure.announce("Reboot", "web-1", "web-2", description=hostile(tmp_path))
+        running.wait_for_runs(1)
+        asked = polls(azure)
+        running.wait_for("further questions", lambda: polls(azure) >= asked + 3)
+        assert phases(running.ran()) == [PREPARED]
+        azure.control("DELETE", f"/simulator/events/{event_id}")
+        running.wait_for_runs(2)
+        another_id = azure.announce("Redeploy", "web-1")
+        running.wait_for_runs(3)
+        inject_faults(azure, 15)
+        assert phases(running.ran()) == [PREPARED, RESTORED, PREPARED]
+        assert "Azure could not be asked" in running.said()
+        azure.control("DELETE", f"/simulator/events/{another_id}")
+        runs = running.wait_for_runs(4)
+    assert phases(runs) == [PREPARED, RESTORED, PREPARED, RESTORED]
+    assert [run["maintenance_event"]["event_id"] for run in runs] == [event_id, event_id, another_id, another_id]
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_source_to_job_template(simulator, tmp_path, awx):
+    azure = simulator("--vms", "web-1,web-2")
+    env = {"AZURE_IMDS_ENDPOINT": azure.endpoint("web-1"), **with_awx(awx)}
+    with rulebook(tmp_path, NAME + "scheduled_events_job_template", JOBS, env) as running:
+        event_id = azure.announce("Preempt", "web-1", "web-2")
+        running.wait_for("job to prepare", lambda: awx.launched)
+        azure.control("DELETE", f"/simulator/events/{event_id}")
+        running.wait_for("job to restore", lambda: len(awx.launched) == 2)
+    check_jobs(awx.launched, event_id)
+
+
+def check_jobs(launched, event_id):
+    assert [(job["template"], job["limit"]) for job in launched] == [("Drain a VM", "web-1"), ("Refill a VM", "web-1")]
+    variables = [job["extra_vars"] for job in launched]
+    assert [one["maintenance_phase"] for one in variables] == ["announced", "ended"]
+    assert [one["maintenance_outcome"] for one in variables] == [None, "withdrawn"]
+    assert {one["maintenance_event"]["event_id"] for one in variables} == {event_id}
+    assert all(set(one) == {"maintenance_event", "maintenance_phase", "maintenance_outcome"} for one in variables)
+
+
+def test_checker_to_playbook(checker, tmp_path, free_port):
+    variables = post_to(checker, free_port, tmp_path)
+    with rulebook(tmp_path, NAME + "checker_webhook_playbook", variables) as running:
+        event_id = checker.azure.announce("Reboot", "web-1", description=hostile(tmp_path))
+        # It tries until somebody listens.
+        checker.start("check")
+        running.wait_for_runs(1)
+        checker.azure.control("DELETE", f"/simulator/events/{event_id}")
+        runs = running.wait_for_runs(2)
+    assert phases(runs) == [PREPARED, RESTORED]
+    assert {run["maintenance_event"]["event_id"] for run in runs} == {event_id}
+    assert runs[0]["maintenance_event"]["description"].startswith("{ { lookup")
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_checker_to_job_template(checker, tmp_path, free_port, awx):
+    variables = {**post_to(checker, free_port, tmp_path), **JOBS}
+    with rulebook(tmp_path, NAME + "checker_webhook_job_template", variables, with_awx(awx)) as running:
+        event_id = checker.azure.announce("Reboot", "web-1")
+        checker.start("check")
+        running.wait_for("job to prepare", lambda: awx.launched)
+        checker.azure.control("DELETE", f"/simulator/events/{event_id}")
+        running.wait_for("job to restore", lambda: len(awx.launched) == 2)
+    check_jobs(awx.launched, event_id)
+
+
+def test_a_wrong_argument_ends_the_rulebook_with_a_reason(tmp_path):
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(
+        "- name: Wrong\n  hosts: all\n  sources:\n    - fleetops.azure_maintenance.scheduled_events:\n"
+        f"        endpoint: {NOWHERE}\n        poll_interval: often\n"
+        "  rules:\n    - name: Never\n      condition: event.x == 1\n      action: {noop: }\n"
+    )
+    with rulebook(tmp_path, wrong) as running:
+        running.process.wait(60)
+        assert running.process.returncode != 0
+        assert 'poll_interval must be a number, not "often".' in running.said()
