@@ -8,7 +8,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
-CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
+CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
 .PHONY: help demo test lint gate lab bench clean
 
@@ -35,6 +35,7 @@ lab:
 	@"$(PYTHON)" .ci/lab.py
 
 bench: tree
+	@"$(PYTHON)" .ci/venvs.py eda
 	@cd $(TREE) && status=0 && for benchmark in tests/benchmarks/[!_]*.py; do \
 		$(CORE) python "$$benchmark" || status=1; done; exit $$status
 

@@ -106,6 +106,7 @@ def every_gate(tree: Path) -> dict[str, list[Gate]]:
         Gate("end-to-end-2.19", ["core-2.19"], [[*pytest, "tests/end_to_end"]]),
         Gate("end-to-end-2.16", ["core-2.16"], [[*pytest, "tests/end_to_end"]]),
         Gate("awx", ["awx"], [[*pytest, "tests/awx"]]),
+        Gate("eda", ["eda"], [[*pytest, "tests/eda"]]),
         Gate("molecule", ["molecule"], [["molecule", "test", "--all"]]),
     ]
     return {"lint": lint, "test": test}

@@ -25,6 +25,7 @@ VENVS = {
     "lint": ("lint.txt", ("3.11", "3.12", "3.13")),
     "molecule": ("molecule.txt", ("3.11", "3.12", "3.13")),
     "awx": ("awx.txt", ("3.11", "3.12", "3.13")),
+    "eda": ("eda.txt", ("3.11", "3.12", "3.13")),
     "galaxy-importer": ("galaxy-importer.txt", ("3.11", "3.12", "3.13")),
     "target-3.8": ("target.txt", ("3.8",)),
     "target-3.13": ("target.txt", ("3.13",)),

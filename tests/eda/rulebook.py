@@ -20,7 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import ROOT, plain_environment
 
-LONGEST_WAIT = 60
+# A Java machine and Ansible have to start; beside other gates that takes its time.
+LONGEST_WAIT = 180
 # Where nothing listens: a forgotten endpoint must not reach 169.254.169.254.
 NOWHERE = "http://127.0.0.1:9"
 
@@ -109,7 +110,7 @@ def rulebook(folder, name, variables=None, env=None):
         (folder / f"{kind}.yml").write_text(NOTE.replace("KIND", kind))
     python = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
     journal = f"journal={folder / 'journal'}"
-    (folder / "hosts.ini").write_text(f"web-1 {python} {journal}\nweb-2 {python} {journal}\n")
+    (folder / "inventory").write_text(f"web-1 {python} {journal}\nweb-2 {python} {journal}\n")
     given = {"prepare_playbook": "prepare.yml", "restore_playbook": "restore.yml", **(variables or {})}
     (folder / "variables.yml").write_text(json.dumps(given))
     (folder / "home").mkdir()
@@ -122,10 +123,11 @@ def rulebook(folder, name, variables=None, env=None):
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT.parents[2]),
         "AZURE_IMDS_ENDPOINT": NOWHERE,
         "EDA_JOB_TEMPLATE_REFRESH_DELAY": "0.5",
+        "EDA_SHUTDOWN_DELAY": "2",
     }
     with open(folder / "printed", "wb") as printed:
         process = subprocess.Popen(
-            ["ansible-rulebook", "-r", str(name), "-i", "hosts.ini", "-e", "variables.yml", "--shutdown-delay", "2"],
+            ["ansible-rulebook", "-r", str(name), "-i", "inventory", "-e", "variables.yml"],
             cwd=folder,
             env={**plain_environment(), **settings, **(env or {})},
             stdin=subprocess.DEVNULL,

@@ -9,7 +9,14 @@ from __future__ import annotations
 import socket
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import NOWHERE, Awx, rulebook
+from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import (
+    LONGEST_WAIT,
+    NOWHERE,
+    Awx,
+    inject_faults,
+    polls,
+    rulebook,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
@@ -148,9 +155,9 @@ def test_a_wrong_argument_ends_the_rulebook_with_a_reason(tmp_path):
     wrong.write_text(
         "- name: Wrong\n  hosts: all\n  sources:\n    - fleetops.azure_maintenance.scheduled_events:\n"
         f"        endpoint: {NOWHERE}\n        poll_interval: often\n"
-        "  rules:\n    - name: Never\n      condition: event.x == 1\n      action: {noop: }\n"
+        "  rules:\n    - name: Never\n      condition: event.x == 1\n      action: {print_event: {pretty: true}}\n"
     )
     with rulebook(tmp_path, wrong) as running:
-        running.process.wait(60)
+        running.process.wait(LONGEST_WAIT)
         assert running.process.returncode != 0
         assert 'poll_interval must be a number, not "often".' in running.said()

@@ -1,0 +1,128 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is promised beside the code: documentation, schema, rulebooks, the guide, and what is shipped."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import runpy
+import subprocess
+import tarfile
+
+import jsonschema
+import pytest
+import yaml
+from ansible_collections.fleetops.azure_maintenance.tests.eda.conftest import EDA, SOURCE
+from ansible_collections.fleetops.azure_maintenance.tests.simulator import ROOT, plain_environment
+from ansible_rulebook.validators import Validate
+
+FILTER = EDA / "plugins" / "event_filter" / "no_templates.py"
+RULEBOOKS = sorted((EDA / "rulebooks").iterdir())
+SCHEMA = json.loads((SOURCE.parent / "schemas" / "scheduled_events.json").read_text())
+GUIDE = (ROOT / "docs" / "docsite" / "rst" / "guide_eda.rst").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^   \$ (.*)$", GUIDE, re.MULTILINE)
+
+
+def test_documentation_schema_and_code_agree(plugin):
+    documented = yaml.safe_load(plugin["DOCUMENTATION"])["options"]
+    kinds = {"str": "string", "float": "number"}
+    options = plugin["Options"]
+    assert list(documented) == list(SCHEMA["properties"]) == list(options._fields)
+    for name, option in documented.items():
+        assert SCHEMA["properties"][name]["type"] == kinds[option["type"]]
+        assert option.get("default") == SCHEMA["properties"][name].get("default") == options._field_defaults[name]
+    assert list(inspect.signature(plugin["main"]).parameters) == ["queue", "args"]
+
+
+LIMITS = [("poll_interval", 0.2, 0.19), ("poll_interval", 60, 61), ("timeout", 86400, 86401), ("connect_timeout", 1, 0)]
+
+
+@pytest.mark.parametrize(("name", "right", "wrong"), LIMITS)
+def test_schema_and_code_have_the_same_limits(plugin, name, right, wrong):
+    jsonschema.validate({name: right}, SCHEMA)
+    plugin["read_options"]({name: right})
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({name: wrong}, SCHEMA)
+    with pytest.raises(ValueError, match=name):
+        plugin["read_options"]({name: wrong})
+
+
+def test_examples_are_right(plugin):
+    for example in yaml.safe_load(plugin["EXAMPLES"]):
+        jsonschema.validate(example["fleetops.azure_maintenance.scheduled_events"], SCHEMA)
+    filtered = runpy.run_path(str(FILTER))
+    assert yaml.safe_load(filtered["DOCUMENTATION"])["options"] == {}
+    ((source),) = yaml.safe_load(filtered["EXAMPLES"])
+    assert source["filters"] == [{"fleetops.azure_maintenance.no_templates": None}]
+
+
+@pytest.mark.parametrize("rulebook", RULEBOOKS, ids=lambda path: path.stem)
+def test_the_rulebooks_are_valid(rulebook):
+    """As ansible-rulebook validates them."""
+    Validate.rulebook(yaml.safe_load(rulebook.read_text()))
+
+
+TEXTS = [
+    ("{{ x }}", "{ { x }}"),
+    ("{% if x %}", "{ % if x %}"),
+    ("{# x #}", "{ # x #}"),
+    ("{{{{", "{ { { {"),
+    ("#jinja2: variable_start_string:'[['", "# jinja2: variable_start_string:'[['"),
+    ('{"a": {"b": 1}}', '{"a": {"b": 1}}'),
+    ("100 % {of} #it", "100 % {of} #it"),
+]
+
+
+@pytest.mark.parametrize(("text", "plain"), TEXTS)
+def test_the_filter_leaves_no_template_at_any_depth(text, plain):
+    filtered = runpy.run_path(str(FILTER))["main"]({"a": [{text: text}, text], "b": None, "c": 5, "d": True})
+    assert filtered == {"a": [{plain: plain}, plain], "b": None, "c": 5, "d": True}
+
+
+def test_what_is_shipped(tmp_path):
+    build = ["ansible-galaxy", "collection", "build", "--output-path", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, env=plain_environment())
+    (artifact,) = tmp_path.iterdir()
+    with tarfile.open(artifact) as archive:
+        names = {name for name in archive.getnames() if name.startswith("extensions/") and "." in name}
+    shipped = [path for path in EDA.rglob("*") if path.suffix in (".py", ".json", ".yml")]
+    assert names == {str(path.relative_to(ROOT)) for path in shipped}
+    for extension in yaml.safe_load((ROOT / "meta" / "extensions.yml").read_text())["extensions"]:
+        assert (ROOT / "extensions" / extension["args"]["ext_dir"]).is_dir()
+
+
+def test_the_guide_runs_the_rulebooks_that_test_rulebooks_runs():
+    shown = {command for command in COMMANDS if command.startswith("ansible-rulebook ")}
+    rest = "-i inventory -e variables.yml"
+    assert shown == {f"ansible-rulebook -r fleetops.azure_maintenance.{path.stem} {rest}" for path in RULEBOOKS}
+    needed = set(re.findall(r"\{\{ (\w+)", "".join(path.read_text() for path in RULEBOOKS))) - {"event"}
+    given = set()
+    for block in re.findall(r":caption: variables.yml\n\n((?:   .*\n)+)", GUIDE):
+        given |= set(yaml.safe_load(block))
+    # It has a default that is right for most.
+    assert needed - {"webhook_host"} == given
+
+
+def test_the_other_commands_of_the_guide(tmp_path):
+    commands = [command for command in COMMANDS if not command.startswith("ansible-rulebook ")]
+    assert len(commands) == 4
+    # Another checkout may run the same test.
+    port = str(20000 + os.getpid() % 10000)
+    script = "\n".join(commands).replace("8181", port)
+    ended = subprocess.run(
+        ["bash", "-c", script],
+        cwd=ROOT,
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert '"maintenance_phase": "announced"' in ended.stdout
+    assert '{"stopping":true}' in ended.stdout
+    assert "Traceback" not in ended.stderr
