@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The event source through ten minutes of faults below the real ansible-rulebook, and what both cost where all is quiet.
+"""The event source through ten minutes of faults below the real ansible-rulebook, and what both cost in quiet times.
 
 An argument is another number of seconds for the faults.
 """

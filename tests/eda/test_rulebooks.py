@@ -108,7 +108,7 @@ def test_source_to_job_template(simulator, tmp_path, awx):
     azure = simulator("--vms", "web-1,web-2")
     env = {"AZURE_IMDS_ENDPOINT": azure.endpoint("web-1"), **with_awx(awx)}
     with rulebook(tmp_path, NAME + "scheduled_events_job_template", JOBS, env) as running:
-        event_id = azure.announce("Preempt", "web-1", "web-2")
+        event_id = azure.announce("Preempt", "web-1", "web-2", notice=900)
         running.wait_for("job to prepare", lambda: awx.launched)
         azure.control("DELETE", f"/simulator/events/{event_id}")
         running.wait_for("job to restore", lambda: len(awx.launched) == 2)
