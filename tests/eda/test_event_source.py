@@ -59,15 +59,17 @@ def test_one_event_is_told_at_each_of_its_phases_and_not_in_between(simulator, w
     asyncio.run(scenario())
 
 
-def test_what_is_listed_at_the_start_is_told_again_with_the_same_uuid(simulator, watch):
+@pytest.mark.parametrize("remembers", [True, False])
+def test_what_is_listed_at_the_start_is_told_again_with_the_same_uuid(simulator, watch, tmp_path, remembers):
     azure = simulator("--vms", "web-1", "--clock", "manual")
     azure.announce("Reboot", "web-1")
     azure.announce("Freeze", "web-1", event_status="Started")
+    args = {"state_file": str(tmp_path / "state.json")} if remembers else {}
 
     async def scenario():
         seen = []
         for _ in range(2):
-            async with watch(azure) as source:
+            async with watch(azure, **args) as source:
                 told = [await source.next(), await source.next()]
                 assert await source.silent()
             seen.append({brief(one)[0]: one["meta"]["uuid"] for one in told})
