@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
 import runpy
+import socket
 import subprocess
 import tarfile
 
@@ -25,7 +25,7 @@ FILTER = EDA / "plugins" / "event_filter" / "no_templates.py"
 RULEBOOKS = sorted((EDA / "rulebooks").iterdir())
 SCHEMA = json.loads((SOURCE.parent / "schemas" / "scheduled_events.json").read_text())
 GUIDE = (ROOT / "docs" / "docsite" / "rst" / "guide_eda.rst").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^   \$ (.*)$", GUIDE, re.MULTILINE)
+COMMANDS = re.findall(r"^   \$ ((?:.*\\\n)*.*)$", GUIDE, re.MULTILINE)
 
 
 def test_documentation_schema_and_code_agree(plugin):
@@ -108,12 +108,13 @@ def test_the_guide_runs_the_rulebooks_that_test_rulebooks_runs():
     assert needed - {"webhook_host"} == given
 
 
-def test_the_other_commands_of_the_guide(tmp_path):
+def test_the_other_commands_of_the_guide():
     commands = [command for command in COMMANDS if not command.startswith("ansible-rulebook ")]
-    assert len(commands) == 4
-    # Another checkout may run the same test.
-    port = str(20000 + os.getpid() % 10000)
-    script = "\n".join(commands).replace("8181", port)
+    assert len(commands) == 2
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    script = "\n".join(commands).replace("8181", str(port))
     ended = subprocess.run(
         ["bash", "-c", script],
         cwd=ROOT,
@@ -121,8 +122,8 @@ def test_the_other_commands_of_the_guide(tmp_path):
         capture_output=True,
         text=True,
         timeout=60,
-        check=True,
+        check=False,
     )
     assert '"maintenance_phase": "announced"' in ended.stdout
-    assert '{"stopping":true}' in ended.stdout
-    assert "Traceback" not in ended.stderr
+    assert '"maintenance_outcome": "completed"' in ended.stdout
+    assert ended.stderr == ""
