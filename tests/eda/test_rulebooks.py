@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import socket
 
 import pytest
@@ -70,6 +72,18 @@ def post_to(checker, port, folder):
     return {"webhook_host": "127.0.0.1", "webhook_port": port, "webhook_token": "secret-of-the-webhook"}
 
 
+def post(port, token, resource_name):
+    """Post what a checker could, and return the status of the answer."""
+    event = {"event_id": "FORGED", "event_type": "Reboot", "affects_this_vm": True}
+    content = {"maintenance_event": event, "maintenance_phase": "announced", "maintenance_outcome": None}
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_WAIT)
+    body = json.dumps({**content, "resource_name": resource_name})
+    connection.request("POST", "/azure", body, {"Authorization": f"Bearer {token}"})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
 def phases(runs):
     return [(run["kind"], run["maintenance_phase"], run["maintenance_outcome"], run["host"]) for run in runs]
 
@@ -131,6 +145,9 @@ def test_checker_to_playbook(checker, tmp_path, free_port):
         # It tries until somebody listens.
         checker.start("check")
         running.wait_for_runs(1)
+        # Nobody without the token, and nothing that Ansible takes for more than one host
+        assert post(free_port, "wrong", "web-2") == 401
+        assert post(free_port, "secret-of-the-webhook", "web-1,web-2") == 200
         checker.azure.control("DELETE", f"/simulator/events/{event_id}")
         runs = running.wait_for_runs(2)
     assert phases(runs) == [PREPARED, RESTORED]

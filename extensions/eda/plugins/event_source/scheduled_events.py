@@ -41,6 +41,7 @@ description:
     when it begins to fail, when it fails for another reason, and when it answers again.
   - Azure does not tell who approved an event. One that was approved and is gone before it was seen started counts as
     withdrawn, unless its time had come or this VM has booted meanwhile.
+  - An event that names no VM is told with C(affects_this_vm) null; whether it concerns this VM is unknown.
   - What begins a template in text from Azure gets a space put into it, so that it stays text in a playbook.
 options:
   endpoint:
