@@ -36,9 +36,9 @@ description:
     is told.
   - What is listed when the source starts is told as announced or started, even if it was told before a restart. Of an
     event that is gone by then the end is told only with O(state_file).
-  - A metadata service that fails, or answers nothing, ends no event. It is asked again for ever, less often at first
-    failure and at least every 5 seconds, or when its C(Retry-After) says, which is heeded up to a minute. The log says
-    when it begins to fail, when it fails for another reason, and when it answers again.
+  - A metadata service that fails, or answers nothing, ends no event. It is asked again for ever, with pauses that grow
+    to 5 seconds (or O(poll_interval), if that is longer). A C(Retry-After) is heeded up to a minute. The log says when
+    it begins to fail, when it fails for another reason, and when it answers again.
   - Azure does not tell who approved an event. One that was approved and is gone before it was seen started counts as
     withdrawn, unless its time had come or this VM has booted meanwhile.
   - An event that names no VM is told with C(affects_this_vm) null; whether it concerns this VM is unknown.
