@@ -65,7 +65,7 @@ def main() -> int:
             print("  not measured: there is no java or no ansible-rulebook")
             return 0
 
-        name = "fleetops.azure_maintenance.scheduled_events_playbook"
+        name = "fleetops.azure_maintenance.scheduled_events"
         running = stack.enter_context(rulebook(folder, name, env={"AZURE_IMDS_ENDPOINT": endpoint}))
         asked = polls(azure)
         running.wait_for("first question", lambda: polls(azure) > asked)

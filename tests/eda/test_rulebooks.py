@@ -96,7 +96,7 @@ def test_source_to_playbook_and_on_through_faults(simulator, tmp_path):
     """bench_eda.py injects faults for ten minutes."""
     azure = simulator("--vms", "web-1,web-2")
     env = {"AZURE_IMDS_ENDPOINT": azure.endpoint("web-1")}
-    with rulebook(tmp_path, NAME + "scheduled_events_playbook", env=env) as running:
+    with rulebook(tmp_path, NAME + "scheduled_events", env=env) as running:
         running.wait_for("first question", lambda: polls(azure))
         azure.announce("Freeze", "web-1")
         event_id = azure.announce("Reboot", "web-1", "web-2", description=hostile(tmp_path))
@@ -140,7 +140,7 @@ def check_jobs(launched, event_id):
 
 def test_checker_to_playbook(checker, tmp_path, free_port):
     variables = post_to(checker, free_port, tmp_path)
-    with rulebook(tmp_path, NAME + "checker_webhook_playbook", variables) as running:
+    with rulebook(tmp_path, NAME + "checker_webhook", variables) as running:
         event_id = checker.azure.announce("Reboot", "web-1", description=hostile(tmp_path))
         # It tries until somebody listens.
         checker.start("check")
