@@ -60,7 +60,8 @@ class Gate(NamedTuple):
 def every_gate(tree: Path) -> dict[str, list[Gate]]:
     """Return what each target of make runs on this tree, besides what the targets before it run."""
     changelog = ["antsibull-changelog", "lint"]
-    docs = ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all", "."]
+    docs = ["antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "all"]
+    docs += ["--check-extra-docs-refs", "."]
     sanity = ["ansible-test", "sanity", "--color", "no", "--local", "--python", "default"]
     integration = ["ansible-test", "integration", "--color", "no", "--continue-on-error"]
     integration += ["--controller", "origin:python=default", "--target"]
