@@ -139,12 +139,14 @@ class Reader:
         self._lay_inventory()
         said = ""
         for block in blocks(read(guide)):
+            if block.language == "console":
+                said = "\n".join(self._run(guide, command, happens) for command in commands(block))
+                continue
             if block.caption and block.caption != "inventory":
                 (self.folder / block.caption).write_text(self._here(block.text))
-            elif block.language == "console":
-                said = "\n".join(self._run(guide, command, happens) for command in commands(block))
             elif block.language == "text" and block.follows and said:
                 self._compare(block.text, said)
+            said = ""
 
     def _lay_inventory(self):
         lines = "[web]\n" + self.azure.inventory(["web-1", "web-2"], self.folder) + "[web:vars]\n"
