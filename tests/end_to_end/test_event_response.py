@@ -90,7 +90,7 @@ class Fleet:
             **(play or {}),
         }
         (self.folder / "play.json").write_text(json.dumps([content]))
-        env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_SHOW_CUSTOM_STATS": "true"}
+        env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_SHOW_CUSTOM_STATS": "true", "ANSIBLE_PIPELINING": "true"}
         extra = ["--extra-vars", json.dumps(settings)]
         what = playbook or str(self.folder / "play.json")
         return self._ansible("ansible-playbook", "-i", str(self.inventory), what, *extra, *arguments, env=env)
