@@ -90,7 +90,11 @@ class Fleet:
             **(play or {}),
         }
         (self.folder / "play.json").write_text(json.dumps([content]))
-        env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_SHOW_CUSTOM_STATS": "true", "ANSIBLE_PIPELINING": "true"}
+        env = {
+            "ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS,
+            "ANSIBLE_SHOW_CUSTOM_STATS": "true",
+            "ANSIBLE_PIPELINING": "true",
+        }
         extra = ["--extra-vars", json.dumps(settings)]
         what = playbook or str(self.folder / "play.json")
         return self._ansible("ansible-playbook", "-i", str(self.inventory), what, *extra, *arguments, env=env)
@@ -383,12 +387,13 @@ def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(fleet, varia
 
 def test_check_mode_prepares_nothing_and_approves_nothing(fleet):
     event = fleet.announce("web-1", "web-2")
+    fleet.announce("web-3", event_type="Redeploy")
     run = fleet.respond("--check")
     assert run.code == 0, run.out + run.err
     assert fleet.approved == []
     assert fleet.story("host-a") == []
     assert f"Reboot {event} announced, would be approved by host-a" in run.out
-    # Both files ran, as check mode lets them.
+    # Both files ran, as check mode lets them, and each of them for all hosts at once.
     assert run.out.count("Note it]") == 2
 
 
