@@ -84,7 +84,9 @@ def check_survey(survey):
             raise Wrong({"error": f"survey question {number} is of no known type, or its variable is duplicated."})
         if default != "" and not isinstance(default, ANSWERS[kind]):
             raise Wrong({"error": f"Default value {default} in survey question {number} expected to be {kind}."})
-        if any(type(question.get(limit, 0)) is not int for limit in ("min", "max")):
+        # A bool is an int for Python, and none for AWX.
+        limits = [question.get(limit, 0) for limit in ("min", "max")]
+        if any(isinstance(limit, bool) or not isinstance(limit, int) for limit in limits):
             raise Wrong({"error": f"The min limit in survey question {number} expected to be integer."})
         if kind in ("multiselect", "multiplechoice"):
             if "choices" not in question:

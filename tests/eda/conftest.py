@@ -61,7 +61,7 @@ class Watched:
     async def polled(self, times):
         """Wait until it has asked so often since now."""
         wanted = self.polls() + times
-        for _ in range(LONGEST_WAIT * 20):
+        for _time in range(LONGEST_WAIT * 20):
             if self.polls() >= wanted:
                 return
             await asyncio.sleep(0.05)

@@ -68,7 +68,7 @@ def test_what_is_listed_at_the_start_is_told_again_with_the_same_uuid(simulator,
 
     async def scenario():
         seen = []
-        for _ in range(2):
+        for _time in range(2):
             async with watch(azure, **args) as source:
                 told = [await source.next(), await source.next()]
                 assert await source.silent()
@@ -248,7 +248,7 @@ def test_the_pauses_after_faults(simulator, plugin, setting, fault, pauses):
     azure.control("POST", "/simulator/faults", fault)
     options = plugin["read_options"]({"endpoint": azure.endpoint("web-1")})
     watcher = plugin["make_watcher"](options)
-    assert [watcher.poll() for _ in pauses] == [([], pause) for pause in pauses]
+    assert [watcher.poll() for _time in pauses] == [([], pause) for pause in pauses]
     azure.control("DELETE", "/simulator/faults")
     assert watcher.poll() == ([], 1)
 
@@ -260,7 +260,7 @@ def test_an_answer_that_is_held_blocks_neither_the_loop_nor_the_end(simulator, w
     async def scenario():
         async with watch(azure) as source:
             longest = 0.0
-            for _ in range(100):
+            for _time in range(100):
                 begun = time.monotonic()
                 await asyncio.sleep(0.01)
                 longest = max(longest, time.monotonic() - begun)

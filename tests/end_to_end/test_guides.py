@@ -202,7 +202,7 @@ def test_a_first_maintenance(reader):
 
     def gone():
         ended = threading.Event()
-        for _ in range(100):
+        for _time in range(100):
             events = azure.control("GET", "/simulator/events")["events"]
             if all(event["phase"] == "ended" for event in events):
                 return
