@@ -28,10 +28,7 @@ HOME = ROOT / "build" / "home"
 PYTHONS = ROOT / "build" / "pythons"
 ARTIFACTS = ROOT / "build" / "artifacts"
 # Two runs of ansible-test at once get into each other's way, and it writes into the tree while others may read it.
-# So its gates run one after the other, in a tree of their own, beside all other gates. Molecule, which mostly waits,
-# has a tree and a lane of its own too.
 ANSIBLE_TEST_COLLECTIONS = ROOT / "build" / "ansible-test"
-LANES = {"ansible-test": ANSIBLE_TEST_COLLECTIONS, "molecule": lab.COLLECTIONS}
 # Set where a lab that does not stand is a failure
 LAB_REQUIRED = "LAB_REQUIRED"
 
@@ -55,6 +52,8 @@ class Gate(NamedTuple):
     venvs: list[str]
     """Those that must be there. The first gives the programs."""
     commands: list[list[str]]
+    collections: Path = COLLECTIONS
+    """Where the tree is that it works in. Gates with the same one run one after the other, beside all others."""
 
 
 def every_gate(tree: Path) -> dict[str, list[Gate]]:
@@ -66,7 +65,8 @@ def every_gate(tree: Path) -> dict[str, list[Gate]]:
     integration = ["ansible-test", "integration", "--color", "no", "--continue-on-error"]
     integration += ["--controller", "origin:python=default", "--target"]
     pytest = ["python", "-m", "pytest", "--color", "no"]
-    on_target = [*pytest, "tests/unit/plugins/module_utils", "tests/unit/roles"]
+    # What runs on a VM and knows nothing of Ansible
+    targets = ["tests/unit/plugins/module_utils", "tests/unit/roles"]
 
     build = ["ansible-galaxy", "collection", "build", "--force", "--output-path", str(ARTIFACTS)]
     version = re.search(r"^version: (\S+)$", (tree / "galaxy.yml").read_text(), re.MULTILINE).group(1)
@@ -88,28 +88,36 @@ def every_gate(tree: Path) -> dict[str, list[Gate]]:
         Gate("antsibull-docs", ["lint"], [docs]),
         Gate("antsibull-changelog", ["lint"], [changelog]),
         Gate("galaxy-importer", ["galaxy-importer"], [build, ["python", "-m", "galaxy_importer.main", artifact]]),
-        Gate("sanity-2.19", ["core-2.19", "lint"], [sanity]),
-        Gate("sanity-2.16", ["core-2.16", "lint"], [sanity]),
+        Gate("sanity-2.19", ["core-2.19", "lint"], [sanity], ANSIBLE_TEST_COLLECTIONS),
+        Gate("sanity-2.16", ["core-2.16", "lint"], [sanity], ANSIBLE_TEST_COLLECTIONS),
     ]
+    # What takes minutes, and is about a browser, HAProxy, PostgreSQL or numbers rather than about a version of Ansible
+    once = [
+        "--deselect=tests/end_to_end/test_event_response.py::test_a_hundred_hosts_in_ten_events",
+        "--deselect=tests/end_to_end/test_fleet_report_page.py",
+        "--deselect=tests/end_to_end/test_runbook_haproxy.py",
+        "--deselect=tests/end_to_end/test_runbook_postgresql.py",
+    ]
+    # What mostly waits, and what else has to run beside it
+    beside = lab.COLLECTIONS
     test = [
         Gate("unit-2.19", ["core-2.19"], [pytest]),
-        Gate("unit-2.16", ["core-2.16"], [pytest]),
-        Gate("unit-python3.8", ["target-3.8"], [on_target]),
-        Gate("unit-python3.13", ["target-3.13"], [on_target]),
-        Gate("integration-2.19", ["core-2.19"], [[*integration, "controller:python=default"]]),
-        Gate("integration-2.16", ["core-2.16"], [[*integration, "controller:python=default"]]),
+        Gate("unit-2.16", ["core-2.16"], [[*pytest, *(f"--ignore={folder}" for folder in targets)]]),
+        Gate("end-to-end-2.19", ["core-2.19"], [[*pytest, "tests/end_to_end"]]),
+        Gate("end-to-end-2.16", ["core-2.16"], [[*pytest, "tests/end_to_end", *once]]),
+        Gate("molecule", ["molecule"], [["molecule", "test", "--all"]], beside),
+        Gate("unit-python3.8", ["target-3.8"], [[*pytest, *targets]], beside),
+        Gate("unit-python3.13", ["target-3.13"], [[*pytest, *targets]], beside),
+        Gate("awx", ["awx"], [[*pytest, "tests/awx"]], beside),
+        Gate("eda", ["eda"], [[*pytest, "tests/eda"]], beside),
     ]
+    command = [*integration, "controller:python=default"]
+    test.append(Gate("integration-2.16", ["core-2.16"], [command], ANSIBLE_TEST_COLLECTIONS))
     for python in ("3.8", "3.13"):
         interpreter = ROOT / ".venv" / f"target-{python}" / "bin" / "python"
-        hosts = f"controller:python={python}@{interpreter}"
-        test.append(Gate(f"integration-python{python}", ["core-2.19", f"target-{python}"], [[*integration, hosts]]))
-    test += [
-        Gate("end-to-end-2.19", ["core-2.19"], [[*pytest, "tests/end_to_end"]]),
-        Gate("end-to-end-2.16", ["core-2.16"], [[*pytest, "tests/end_to_end"]]),
-        Gate("awx", ["awx"], [[*pytest, "tests/awx"]]),
-        Gate("eda", ["eda"], [[*pytest, "tests/eda"]]),
-        Gate("molecule", ["molecule"], [["molecule", "test", "--all"]]),
-    ]
+        command = [*integration, f"controller:python={python}@{interpreter}"]
+        venvs = ["core-2.19", f"target-{python}"]
+        test.append(Gate(f"integration-python{python}", venvs, [command], ANSIBLE_TEST_COLLECTIONS))
     return {"lint": lint, "test": test}
 
 
@@ -221,7 +229,7 @@ def main() -> int:
         if missing:
             left_out.append(f"{gate.name}: {', '.join(missing)}")
         else:
-            lanes.setdefault(LANES.get(gate.commands[0][0], COLLECTIONS), []).append(gate)
+            lanes.setdefault(gate.collections, []).append(gate)
     for collections in lanes:
         if collections not in trees:
             trees[collections] = make_tree(collections)
