@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Serves the stand-in for AWX of tests/awx to the VMs, with a job template for them; arguments: certificate, key.
+
+GET /stand-in/, which AWX itself does not have, answers what it has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import sys
+import threading
+from http.server import ThreadingHTTPServer
+
+from ansible_collections.fleetops.azure_maintenance.tests.awx import controller
+
+
+class Handler(controller.Handler):
+    def do_GET(self):
+        if self.path != "/stand-in/":
+            super().do_GET()
+            return
+        awx = self.server.awx
+        content = json.dumps({"requests": awx.requests, "jobs": awx.jobs, "unexpected": awx.unexpected}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+def main():
+    awx = controller.Awx()
+    organization = awx.add("organizations", name="Default")["id"]
+    inventory = awx.add("inventories", name="web", organization=organization)["id"]
+    awx.hosts[inventory] = {"web-1": "169.254.169.11", "web-2": "169.254.169.12"}
+    awx.add(
+        "job_templates",
+        name="Respond",
+        organization=organization,
+        inventory=inventory,
+        host_config_key="k3y-of-the-template",
+        ask_variables_on_launch=True,
+    )
+    awx.busy = True
+
+    server = ThreadingHTTPServer(("", 443), Handler)
+    server.awx, server.lock = awx, threading.Lock()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*sys.argv[1:])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
