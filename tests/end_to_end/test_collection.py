@@ -32,8 +32,10 @@ def test_the_artifact_holds_what_users_need_and_nothing_of_the_workshop(ansible,
     (artifact,) = tmp_path.glob("fleetops-azure_maintenance-*.tar.gz")
     listing = subprocess.run(["tar", "-tzf", str(artifact)], stdout=subprocess.PIPE, text=True, check=True).stdout
     folders = {name.split("/", 1)[0] for name in listing.split() if "/" in name}
-    assert folders <= {"changelogs", "docs", "examples", "meta", "playbooks", "plugins", "roles"}
+    assert folders <= {"changelogs", "docs", "examples", "extensions", "meta", "playbooks", "plugins", "roles"}
     assert "roles/imds_simulator/files/imds_simulator.py" in listing
+    assert "extensions/eda/plugins/event_source/scheduled_events.py" in listing
+    assert "extensions/molecule" not in listing
     assert "__pycache__" not in listing
 
 
