@@ -10,10 +10,10 @@ import contextlib
 import json
 import sys
 import textwrap
-import threading
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 
 CONNECTIONS = str(Path(__file__).with_name("connection"))
 HOSTS = {"host-a": "web-1", "host-b": "web-2", "host-c": "web-3"}
@@ -102,9 +102,8 @@ class Fleet:
     @contextlib.contextmanager
     def rebooting(self, host):
         """Take the host down as soon as Azure has started an event, and bring it up when it has completed it."""
-        over = threading.Event()
 
-        def live():
+        def live(over):
             up = self.folder / f"{host}.up"
             while not over.wait(0.1):
                 phases = {event["phase"] for event in self.azure.control("GET", "/simulator/events")["events"]}
@@ -113,13 +112,8 @@ class Fleet:
                 elif "ended" in phases:
                     up.touch()
 
-        thread = threading.Thread(target=live)
-        thread.start()
-        try:
+        with beside(live):
             yield
-        finally:
-            over.set()
-            thread.join()
 
     def story(self, host):
         path = self.folder / f"{host}.story"

@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, Balancer, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
@@ -74,9 +75,8 @@ class Site:
     @contextlib.contextmanager
     def _rebooting(self):
         """An application is down while its VM is, and comes up somewhat later."""
-        over = threading.Event()
 
-        def live():
+        def live(over):
             down = {}
             while not over.wait(0.2):
                 for event in self.events():
@@ -90,13 +90,8 @@ class Site:
             for name in down:
                 self.applications[name].start()
 
-        thread = threading.Thread(target=live)
-        thread.start()
-        try:
+        with beside(live):
             yield
-        finally:
-            over.set()
-            thread.join()
 
     @contextlib.contextmanager
     def session_with(self, name):

@@ -14,11 +14,11 @@ import contextlib
 import glob
 import json
 import shlex
-import threading
 from datetime import datetime
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.postgresql import USER, pair_of_servers, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
@@ -81,9 +81,8 @@ class Maintenance:
     def watched(self, meanwhile=lambda: None):
         """Write row after row meanwhile, and look which of the servers is a primary; gives what was seen."""
         seen = {"acknowledged": set(), "roles": set()}
-        over = threading.Event()
 
-        def watch():
+        def watch(over):
             number = 0
             while not over.is_set():
                 seen["roles"].add(tuple(server.role for server in self.pair.both))
@@ -93,21 +92,15 @@ class Maintenance:
                 meanwhile()
                 over.wait(0.2)
 
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
+        with beside(watch):
             yield seen
-        finally:
-            over.set()
-            thread.join()
 
     @contextlib.contextmanager
     def rebooting(self, host):
         server = self.servers[host]
         up = Path(self.hosts[host]["up_file"])
-        over = threading.Event()
 
-        def live():
+        def live(over):
             while not over.wait(0.1):
                 (event,) = self.azure.control("GET", "/simulator/events")["events"]
                 if event["phase"] == "started" and up.exists():
@@ -117,13 +110,8 @@ class Maintenance:
                     server.start()
                     up.touch()
 
-        thread = threading.Thread(target=live)
-        thread.start()
-        try:
+        with beside(live):
             yield
-        finally:
-            over.set()
-            thread.join()
 
     def assert_whole(self, primary, seen=None):
         """One primary, the other streams from it, and both have every row that a client was told is written."""
