@@ -12,11 +12,11 @@ from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ._decisions import keys
 from ._document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, name_key
 from ._errors import ImdsError, excerpt
 from ._imds import DEFAULT_API_VERSION, DEFAULT_CONNECT_TIMEOUT, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, ImdsClient
 from ._scheduled_events import FindAddresses, Look, look
+from ._selection import keys
 
 
 def imds_argument_spec() -> dict[str, Any]:

@@ -197,7 +197,8 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._decisions import ApprovalPlan, ApprovalRequest, keys, plan_approval
+from ..module_utils._answer import WaitExpired, approve, wait_for
+from ..module_utils._decisions import ApprovalPlan, ApprovalRequest, plan_approval
 from ..module_utils._errors import plain
 from ..module_utils._module import (
     failure_data,
@@ -208,7 +209,8 @@ from ..module_utils._module import (
     warn_of_unknown_words,
     words,
 )
-from ..module_utils._scheduled_events import Look, WaitExpired, approve, now_utc, wait_for
+from ..module_utils._scheduled_events import Look, now_utc
+from ..module_utils._selection import keys
 
 
 def read_request(module: AnsibleModule, found: Look) -> ApprovalRequest:

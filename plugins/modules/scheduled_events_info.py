@@ -261,7 +261,6 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._decisions import NO_DOCUMENT, Selection, keys, select_events
 from ..module_utils._module import (
     imds_argument_spec,
     look_at_imds,
@@ -271,6 +270,7 @@ from ..module_utils._module import (
     words,
 )
 from ..module_utils._scheduled_events import now_utc
+from ..module_utils._selection import NO_DOCUMENT, Selection, keys, select_events
 from ..module_utils._summary import summarize
 
 

@@ -13,9 +13,9 @@ import re
 from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping
 
-from ..module_utils._decisions import NO_DOCUMENT
 from ..module_utils._document import format_utc
 from ..module_utils._errors import excerpt, plain
+from ..module_utils._selection import NO_DOCUMENT
 
 PART = "fleetops.azure_maintenance.fleet_part"
 # Raise it with every change of what a part holds: parts may come from machines with another version of the collection.

@@ -19,10 +19,10 @@ from statistics import median
 from typing import Callable
 
 try:
-    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _decisions, _document
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _document, _selection
 except ImportError:  # not in a collection tree: the pure files need nothing but the standard library
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plugins"))
-    from module_utils import _decisions, _document
+    from module_utils import _document, _selection
 
 EVENTS = 1000
 RESOURCES = 100
@@ -30,7 +30,7 @@ ROUNDS = 25
 LIMIT = 5.0
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
-WANTED = _decisions.Selection(event_types=_decisions.keys(["Freeze", "Reboot", "Redeploy"]), due_within=900)
+WANTED = _selection.Selection(event_types=_selection.keys(["Freeze", "Reboot", "Redeploy"]), due_within=900)
 # The last name of the events that hold it, so that every name of every event is looked at.
 THIS_VM = "aks-nodepool1-21922338-vmss_99"
 
@@ -60,7 +60,7 @@ def parse_and_select(body: bytes) -> int:
     content = _document.decode_document(body)
     assert content is not None
     document = _document.parse_document(content, "2020-07-01")
-    return len(_decisions.select_events(document, WANTED, NOW, only_for=THIS_VM))
+    return len(_selection.select_events(document, WANTED, NOW, only_for=THIS_VM))
 
 
 def seconds(work: Callable[[bytes], object], body: bytes) -> float:

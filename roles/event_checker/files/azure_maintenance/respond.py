@@ -10,9 +10,9 @@ import sqlite3
 import time
 from typing import Callable
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._answer import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import (
     APPROVED,
-    NO_DOCUMENT,
     NOT_FOUND,
     REFUSED,
     ApprovalRequest,
@@ -20,7 +20,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisi
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, plain
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lease import find_endpoint_addresses
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import approve, look
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import look
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import NO_DOCUMENT
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, ENDED
 
 from . import state as states

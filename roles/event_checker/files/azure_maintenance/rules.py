@@ -10,9 +10,9 @@ import re
 from datetime import datetime
 from typing import Any, Iterable
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import Selection, keys
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import Selection, keys
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, STARTED
 
 from .config import AT_ONCE, WHEN_READY, Rule

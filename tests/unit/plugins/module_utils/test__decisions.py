@@ -13,12 +13,14 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import (
     ApprovalPlan,
     ApprovalRequest,
-    Selection,
-    keys,
     plan_approval,
-    select_events,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import (
+    Selection,
+    keys,
+    select_events,
+)
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 IN_TWO_HOURS = "Sat, 21 Nov 2026 12:00:00 GMT"

@@ -9,12 +9,17 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _scheduled_events
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (
+    _answer,
+    _errors,
+    _imds,
+    _scheduled_events,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import (
     ApprovalRequest,
-    keys,
     plan_approval,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import keys
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("one_try")]
 
@@ -173,7 +178,7 @@ class Case:
         self.plan = plan_approval(self.look.document, self.request, _scheduled_events.now_utc())
 
     def approve(self):
-        return _scheduled_events.approve(self.look, self.plan, self.request)
+        return _answer.approve(self.look, self.plan, self.request)
 
     @property
     def sent(self):

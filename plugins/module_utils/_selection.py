@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Which events a caller selects."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Iterable, NamedTuple
+
+from ._document import Document, Event, name_key
+
+NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
+
+
+def keys(words: Iterable[str]) -> frozenset[str]:
+    """Return the words in the form in which they are compared."""
+    return frozenset(name_key(word) for word in words)
+
+
+class Selection(NamedTuple):
+    """Which events are wanted; an empty set asks for no particular one. Words are held as keys() makes them."""
+
+    event_ids: frozenset[str] = frozenset()
+    event_types: frozenset[str] = frozenset()
+    event_statuses: frozenset[str] = frozenset()
+    event_sources: frozenset[str] = frozenset()
+    due_within: int | None = None
+
+    def matches(self, event: Event, now: datetime) -> bool:
+        """Tell whether the event has every wanted property; an unknown start is never due within anything."""
+        if self.event_ids and event.key not in self.event_ids:
+            return False
+        for wanted, value in (
+            (self.event_types, event.event_type),
+            (self.event_statuses, event.event_status),
+            (self.event_sources, event.event_source),
+        ):
+            if wanted and name_key(value or "") not in wanted:
+                return False
+        if self.due_within is None:
+            return True
+        seconds = event.seconds_until_start(now)
+        return seconds is not None and seconds <= self.due_within
+
+
+def select_events(document: Document, selection: Selection, now: datetime, only_for: str | None = None) -> list[Event]:
+    """Return the wanted events in the document's order.
+
+    :param only_for: leave out the events that do not affect the VM of this name. An event that names
+        no VM at all is kept: it may be meant for this one.
+    """
+    return [
+        event
+        for event in document.events
+        if selection.matches(event, now) and (only_for is None or event.affects(only_for) is not False)
+    ]
