@@ -84,51 +84,19 @@ _value:
   type: raw
 """
 
-import json
 from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-from ..plugin_utils._fleet import Report, merge_parts
-from ..plugin_utils._fleet_page import as_html
-from ..plugin_utils._fleet_parts import check_part, decode_part, is_too_old
-from ..plugin_utils._fleet_plain import plain_data, read_now
-from ..plugin_utils._fleet_text import as_csv, as_lines, as_markdown
-
-FORMATS: dict[str, Callable[[Report], Any]] = {
-    "data": lambda report: report,
-    "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2) + "\n",
-    "csv": as_csv,
-    "md": as_markdown,
-    "html": as_html,
-    "lines": as_lines,
-}
-
 
 def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: float = 0, now: str | None = None) -> Any:
-    if format not in FORMATS:
-        raise AnsibleFilterError(f"fleet_report: format must be one of {', '.join(FORMATS)}, not {format!r}.")
-    if isinstance(parts, (str, dict)):
-        raise AnsibleFilterError("fleet_report needs a list of parts.")
+    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    from ..plugin_utils._fleet_formats import format_report
+
     try:
-        moment, seconds = read_now(now), float(max_age)
-        named = [_named_part(number, part) for number, part in enumerate(parts, start=1)]
-        for name, part in named:
-            if not is_too_old(part, moment, seconds):
-                check_part(name, part)
-        report = merge_parts([part for _name, part in named], moment, [str(host) for host in hosts], seconds)
-        shown = FORMATS[format](report)
+        return format_report(parts, format, hosts, max_age, now)
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"fleet_report: {error}") from error
-    # A part from a file may have halves of characters, which the file of a report cannot.
-    return shown.encode("utf-8", "replace").decode() if isinstance(shown, str) else shown
-
-
-def _named_part(number: int, part: Any) -> tuple[str, Any]:
-    if isinstance(part, (list, tuple)) and len(part) == 2:
-        name = str(part[0])
-        return name, decode_part(name, str(part[1]))
-    return str(number), plain_data(part)
 
 
 class FilterModule:

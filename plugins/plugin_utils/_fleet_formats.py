@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""From parts, as files or data, to a report in one of its formats."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable
+
+from ._fleet import Report, merge_parts
+from ._fleet_page import as_html
+from ._fleet_parts import check_part, decode_part, is_too_old
+from ._fleet_plain import plain_data, read_now
+from ._fleet_text import as_csv, as_lines, as_markdown
+
+FORMATS: dict[str, Callable[[Report], Any]] = {
+    "data": lambda report: report,
+    "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2) + "\n",
+    "csv": as_csv,
+    "md": as_markdown,
+    "html": as_html,
+    "lines": as_lines,
+}
+
+
+def format_report(parts: Any, form: str, hosts: Any, max_age: Any, now: str | None) -> Any:
+    """Merge the parts and return the report in this format; the options are those of the filter fleet_report.
+
+    :raises TypeError, ValueError: something of what was given cannot be used.
+    """
+    if form not in FORMATS:
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {form!r}.")
+    if isinstance(parts, (str, dict)):
+        raise TypeError("it needs a list of parts.")
+    moment, seconds = read_now(now), float(max_age)
+    named = [_named_part(number, part) for number, part in enumerate(parts, start=1)]
+    for name, part in named:
+        if not is_too_old(part, moment, seconds):
+            check_part(name, part)
+    report = merge_parts([part for _name, part in named], moment, [str(host) for host in hosts], seconds)
+    shown = FORMATS[form](report)
+    # A part from a file may have halves of characters, which the file of a report cannot.
+    return shown.encode("utf-8", "replace").decode() if isinstance(shown, str) else shown
+
+
+def _named_part(number: int, part: Any) -> tuple[str, Any]:
+    if isinstance(part, (list, tuple)) and len(part) == 2:
+        name = str(part[0])
+        return name, decode_part(name, str(part[1]))
+    return str(number), plain_data(part)
