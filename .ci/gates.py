@@ -93,11 +93,13 @@ def every_gate(tree: Path) -> dict[str, list[Gate]]:
         Gate("sanity-2.16", ["core-2.16", "lint"], [[*sanity, "--skip-test", "pylint"]], ANSIBLE_TEST_COLLECTIONS),
     ]
     runbooks = ["tests/end_to_end/test_runbook_haproxy.py", "tests/end_to_end/test_runbook_postgresql.py"]
-    # What takes minutes, and is about a browser, numbers or our words rather than about a version of Ansible
+    # What takes minutes and is about a browser, numbers or our words, not about a version of Ansible, or is a target of
+    # integration too
     once = [
-        "tests/end_to_end/test_event_response.py::test_a_hundred_hosts_in_ten_events",
+        "tests/end_to_end/test_event_response.py::test_a_hundred_hosts_of_which_fifty_are_in_ten_events",
         "tests/end_to_end/test_fleet_report_page.py",
         "tests/end_to_end/test_guides.py",
+        "tests/end_to_end/test_imds_simulator_role.py",
     ]
     end_to_end = [*pytest, "tests/end_to_end", *(f"--deselect={name}" for name in runbooks)]
     # What each lane costs is about the same, so that two cores are busy to the end.

@@ -480,8 +480,8 @@ def test_only_the_wanted_events_are_answered(fleet):
     assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
 
 
-def test_a_hundred_hosts_in_ten_events(hundred):
-    groups = [[f"web-{n:02}" for n in range(first, first + 10)] for first in range(0, 100, 10)]
+def test_a_hundred_hosts_of_which_fifty_are_in_ten_events(hundred):
+    groups = [[f"web-{n:02}" for n in range(first, first + 5)] for first in range(0, 100, 10)]
     events = [hundred.announce(*group) for group in groups]
     run = hundred.respond("--forks", "10", event_response_prepare="", event_response_restore="")
     assert run.code == 0, run.out + run.err
