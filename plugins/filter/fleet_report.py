@@ -93,6 +93,8 @@ def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: flo
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
     from ..plugin_utils._fleet_formats import format_report
 
+    if isinstance(parts, (str, dict)):
+        raise AnsibleFilterError("fleet_report needs a list of parts.")
     try:
         return format_report(parts, format, hosts, max_age, now)
     except (TypeError, ValueError) as error:

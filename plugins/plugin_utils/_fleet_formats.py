@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 from ._fleet import Report, merge_parts
 from ._fleet_page import as_html
@@ -27,15 +27,13 @@ FORMATS: dict[str, Callable[[Report], Any]] = {
 }
 
 
-def format_report(parts: Any, form: str, hosts: Any, max_age: Any, now: str | None) -> Any:
+def format_report(parts: Iterable[Any], form: str, hosts: Any, max_age: Any, now: str | None) -> Any:
     """Merge the parts and return the report in this format; the options are those of the filter fleet_report.
 
     :raises TypeError, ValueError: something of what was given cannot be used.
     """
     if form not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {form!r}.")
-    if isinstance(parts, (str, dict)):
-        raise TypeError("it needs a list of parts.")
     moment, seconds = read_now(now), float(max_age)
     named = [_named_part(number, part) for number, part in enumerate(parts, start=1)]
     for name, part in named:

@@ -119,8 +119,8 @@ def test_a_part_in_memory_is_checked_too() -> None:
     ("arguments", "complaint"),
     [
         (([], "xml"), "format must be one of data, json, csv, md, html, lines, not 'xml'"),
-        (({},), "needs a list of parts"),
-        (("text",), "needs a list of parts"),
+        (({},), "fleet_report needs a list of parts"),
+        (("text",), "fleet_report needs a list of parts"),
         (([], "data", (), 0, "noon"), "now must be a time such as"),
         (([], "data", (), "an hour"), "could not convert"),
     ],
