@@ -9,7 +9,6 @@ the gate fails; of a gate that passes only the lines are shown that say what was
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shutil
@@ -22,7 +21,7 @@ from typing import NamedTuple
 
 import lab
 from tree import COLLECTIONS, make_tree
-from venvs import LOGS, ROOT, VENVS, clean_environment, find_python, make_venv
+from venvs import LOGS, ROOT, VENVS, clean_environment, find_python, make_venv, pip_settings
 
 HOME = ROOT / "build" / "home"
 PYTHONS = ROOT / "build" / "pythons"
@@ -138,13 +137,7 @@ def prepare_home(programs: Path) -> None:
     for pip in ("24_2", "23_1_2"):  # what ansible-test 2.19 and 2.16 ask for
         shutil.copy(ROOT / ".ci" / "get_pip.py", cache / f"get_pip_{pip}.py")
 
-    listing = [str(programs / "python"), "-m", "pip", "config", "list"]
-    lines = subprocess.check_output(listing, text=True, env=clean_environment()).splitlines()
-    found = {}
-    for line in sorted(lines, key=lambda line: line.startswith(":env:")):  # the environment has the last word
-        name, value = line.split("=", 1)
-        if name.startswith((":env:.", "global.")):
-            found[name.split(".", 1)[1]] = ast.literal_eval(value).replace("\n", "\n  ")
+    found = {name: value.replace("\n", "\n  ") for name, value in pip_settings(str(programs / "python")).items()}
     settings.touch(mode=0o600)  # an address of an index may carry a password
     settings.write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in found.items()))
 
