@@ -1,11 +1,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""Prepare the VM lab: podman and the image from which the scenarios of extensions/molecule/ make VMs.
+"""Prepare the VM lab: podman and the images from which the scenarios of extensions/molecule/ make VMs.
 
-Without an argument: install and build what is missing, then start a VM to see that it runs. With --check: say whether
-that was done. With --remove: remove the VMs and networks that a run in this checkout left behind, but not the image,
-which all checkouts of a machine share.
+Without an argument: install and build what is missing for VMs with Debian 12, then start one to see that it runs. With
+--all: the same for every Debian of the lab. With --check [DEBIAN]: say whether that was done for this one, such as 11.
+With --remove: remove the VMs and networks that runs in this checkout left behind, but not the images, which all
+checkouts of a machine share.
 """
 
 from __future__ import annotations
@@ -18,33 +19,58 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from venvs import LOGS, ROOT, make_venv
 
 PARTS = ROOT / ".ci" / "lab"
 CONTAINERS_CONF = PARTS / "containers.conf"
 IMAGE_SCRIPT = PARTS / "image.sh"
-# What pip finds on the VMs
-WHEELS = ROOT / "requirements" / "core-2.19.txt"
 COLLECTIONS = ROOT / "build" / "molecule"
-IMAGE = "localhost/azure-maintenance-vm:bookworm"
 LABEL = "azure-maintenance-vm"
-DISK = ROOT / "build" / "lab"
-LOG = LOGS / "lab.log"
 PACKAGES = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "nftables", "iproute2", "debootstrap"]
+
+
+class Debian(NamedTuple):
+    """A release of Debian that VMs have. extensions/molecule/inventory.yml knows the names of the images too."""
+
+    codename: str
+    python: str
+    wheels: str
+    """What pip finds on the VMs: a file in requirements/."""
+
+    @property
+    def image(self) -> str:
+        return f"localhost/azure-maintenance-vm:{self.codename}"
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"lab-{self.codename}.log"
+
+
+DEBIANS = {
+    "11": Debian("bullseye", "3.9.2", "core-2.15.txt"),
+    "12": Debian("bookworm", "3.11", "core-2.19.txt"),
+    "13": Debian("trixie", "3.13", "core-2.19.txt"),
+}
+# Which one the VMs have is said to the scenarios by the variable LAB_DEBIAN.
+USUAL = "12"
 
 
 class CannotRun(Exception):
     """The lab cannot run here. The message is a sentence that says why."""
 
 
-def run(*command: str | Path, **variables: str) -> None:
-    """Run this command, which must succeed, and keep what it prints in the log."""
+def run(log: Path, *command: str | Path, **variables: str) -> None:
+    """Run this command, which must succeed, and keep what it prints in this log."""
     environment = {**os.environ, "CONTAINERS_CONF": str(CONTAINERS_CONF), **variables}
-    with open(LOG, "a") as log:
-        if subprocess.call(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment) != 0:
-            lines = LOG.read_text(errors="replace").splitlines()
+    with open(log, "a") as output:
+        if subprocess.call(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment) != 0:
+            lines = log.read_text(errors="replace").splitlines()
             said = f"The VM lab cannot run: `{' '.join(map(str, command))}` failed."
             raise CannotRun("\n".join([*lines[-20:], said]))
 
@@ -58,13 +84,19 @@ def ask(*command: str) -> str:
     return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
-def definition() -> str:
+def wheels(debian: Debian) -> Path:
+    return ROOT / "requirements" / debian.wheels
+
+
+def definition(debian: Debian) -> str:
     """Return what tells whether an image is the one that this checkout describes."""
-    return hashlib.sha256(IMAGE_SCRIPT.read_bytes() + WHEELS.read_bytes()).hexdigest()
+    described = [IMAGE_SCRIPT.read_bytes(), wheels(debian).read_bytes(), repr(debian).encode()]
+    return hashlib.sha256(b"".join(described)).hexdigest()
 
 
-def image_stands() -> bool:
-    return ask("podman", "image", "inspect", "--format", f'{{{{index .Labels "{LABEL}"}}}}', IMAGE) == definition()
+def image_stands(debian: Debian) -> bool:
+    label = f'{{{{index .Labels "{LABEL}"}}}}'
+    return ask("podman", "image", "inspect", "--format", label, debian.image) == definition(debian)
 
 
 def missing_packages() -> list[str]:
@@ -83,14 +115,16 @@ def check_machine() -> None:
         raise CannotRun("The VM lab needs root: it runs podman with systemd and makes network namespaces.")
 
 
-def check() -> None:
-    """Raise CannotRun where the lab does not stand."""
+def check(debian: str = USUAL) -> None:
+    """Raise CannotRun where the lab does not stand for VMs with this Debian, such as "12"."""
     check_machine()
+    command = "make lab" if debian == USUAL else "python .ci/lab.py --all"
     missing = missing_packages()
     if missing:
-        raise CannotRun(f"The VM lab has not been prepared, {', '.join(missing)} not installed: run `make lab`.")
-    if not image_stands():
-        raise CannotRun("The VM lab has not been prepared, its image is missing or out of date: run `make lab`.")
+        raise CannotRun(f"The VM lab has not been prepared, {', '.join(missing)} not installed: run `{command}`.")
+    if not image_stands(DEBIANS[debian]):
+        said = f"its image of Debian {debian} is missing or out of date"
+        raise CannotRun(f"The VM lab has not been prepared, {said}: run `{command}`.")
 
 
 def mirror() -> str:
@@ -104,73 +138,90 @@ def mirror() -> str:
     return "http://deb.debian.org/debian/"
 
 
-def build_image() -> None:
-    """Make the image anew, at the price of two or three minutes."""
-    print("Building the image of the VMs; this takes some minutes", flush=True)
-    shutil.rmtree(DISK, ignore_errors=True)
-    DISK.parent.mkdir(parents=True, exist_ok=True)
-    DISK.mkdir(mode=0o755)
+def build_image(debian: Debian) -> None:
+    """Make the image anew."""
+    disk = ROOT / "build" / f"lab-{debian.codename}"
+    shutil.rmtree(disk, ignore_errors=True)
+    disk.mkdir(mode=0o755, parents=True)
     # debootstrap knows no settings of apt
     proxy = ask("sh", "-c", 'eval "$(apt-config shell proxy Acquire::http::Proxy)" && echo "$proxy"')
     python = make_venv("core-2.19") / "python"
-    pip = [python, "-m", "pip", "download", "--python-version=3.11", "--only-binary=:all:", "--requirement", WHEELS]
+    pip = [python, "-m", "pip", "download", f"--python-version={debian.python}", "--only-binary=:all:"]
     try:
-        run(IMAGE_SCRIPT, DISK, mirror(), **({"http_proxy": proxy} if proxy else {}))
-        run(*pip, "--dest", DISK / "opt" / "packages")
-        archive = DISK.with_suffix(".tar")
-        run("tar", "--create", "--file", archive, "--directory", DISK, ".")
-        run("podman", "import", "--change", f"LABEL {LABEL}={definition()}", archive, IMAGE)
+        run(debian.log, IMAGE_SCRIPT, disk, debian.codename, mirror(), **({"http_proxy": proxy} if proxy else {}))
+        run(debian.log, *pip, "--requirement", wheels(debian), "--dest", disk / "opt" / "packages")
+        archive = disk.with_suffix(".tar")
+        run(debian.log, "tar", "--create", "--file", archive, "--directory", disk, ".")
+        run(debian.log, "podman", "import", "--change", f"LABEL {LABEL}={definition(debian)}", archive, debian.image)
         archive.unlink()
     finally:
-        shutil.rmtree(DISK, ignore_errors=True)
-    run("podman", "image", "prune", "--force", "--filter", f"label={LABEL}")
+        shutil.rmtree(disk, ignore_errors=True)
 
 
-def try_vm() -> None:
+def try_vm(debian: Debian) -> None:
     """Start a VM and see that systemd comes up in it."""
     name = f"azm-try-{uuid.uuid4().hex[:8]}"
+    start = ["podman", "run", "--detach", "--name", name, "--network=none", "--systemd=always"]
     try:
-        run("podman", "run", "--detach", "--name", name, "--network=none", "--systemd=always", IMAGE, "/sbin/init")
+        run(debian.log, *start, debian.image, "/sbin/init")
         state = ""
-        limit = time.monotonic() + 60
+        # A stop for what hangs, not a judgement
+        limit = time.monotonic() + 600
         while state != "running" and time.monotonic() < limit:
             time.sleep(0.2)
             state = ask("podman", "exec", name, "systemctl", "is-system-running")
         if state != "running":
-            raise CannotRun(f"The VM lab cannot run: systemd did not come up in a VM within a minute; see {LOG}.")
+            raise CannotRun(f"The VM lab cannot run: systemd did not come up in a VM with {debian.codename}.")
     finally:
         ask("podman", "rm", "--force", "--time=0", name)
 
 
-def prepare() -> None:
+def prepare(wanted: list[Debian]) -> None:
     check_machine()
     LOGS.mkdir(parents=True, exist_ok=True)
-    LOG.write_text("")
+    for debian in wanted:
+        debian.log.write_text("")
     with open("/run/lock/azure-maintenance-lab", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         missing = missing_packages()
         if missing:
             print(f"Installing {' '.join(missing)}", flush=True)
-            run("apt-get", "update")
-            run("apt-get", "install", "--yes", "--no-install-recommends", *missing, DEBIAN_FRONTEND="noninteractive")
-        if not image_stands():
-            build_image()
-        try_vm()
-    print(f"The VM lab stands: {IMAGE}")
+            install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+            run(wanted[0].log, "apt-get", "update")
+            run(wanted[0].log, *install, DEBIAN_FRONTEND="noninteractive")
+        old = [debian for debian in wanted if not image_stands(debian)]
+        if old:
+            names = ", ".join(debian.codename for debian in old)
+            print(f"Building the images of the VMs, which takes some minutes: {names}", flush=True)
+            # Most of it is waiting for the mirror.
+            with ThreadPoolExecutor(len(old)) as pool:
+                list(pool.map(build_image, old))
+            ask("podman", "image", "prune", "--force", "--filter", f"label={LABEL}")
+        for debian in wanted:
+            try_vm(debian)
+    print(f"The VM lab stands: {' '.join(debian.image for debian in wanted)}")
 
 
 def remove() -> None:
-    tree = COLLECTIONS / "ansible_collections" / "fleetops" / "azure_maintenance"
-    prefix = f"azm-{hashlib.sha1(str(tree).encode()).hexdigest()[:8]}-"
-    for name in ask("podman", "ps", "--all", "--format", "{{.Names}}", "--filter", f"name=^{prefix}").split():
-        ask("podman", "rm", "--force", "--time=0", name)
-    for line in ask("ip", "netns", "list").splitlines():
-        if line.startswith(prefix):
-            ask("ip", "netns", "delete", line.split()[0])
+    # Each gate that makes VMs has a folder of its own.
+    for collections in (ROOT / "build").glob("molecule*"):
+        tree = collections / "ansible_collections" / "fleetops" / "azure_maintenance"
+        prefix = f"azm-{hashlib.sha1(str(tree).encode()).hexdigest()[:8]}-"
+        for name in ask("podman", "ps", "--all", "--format", "{{.Names}}", "--filter", f"name=^{prefix}").split():
+            ask("podman", "rm", "--force", "--time=0", name)
+        for line in ask("ip", "netns", "list").splitlines():
+            if line.startswith(prefix):
+                ask("ip", "netns", "delete", line.split()[0])
 
 
 def main() -> int:
-    actions = {(): prepare, ("--check",): check, ("--remove",): remove}
+    actions: dict[tuple[str, ...], Callable[[], None]] = {
+        (): lambda: prepare([DEBIANS[USUAL]]),
+        ("--all",): lambda: prepare(list(DEBIANS.values())),
+        ("--check",): check,
+        **{("--check", debian): partial(check, debian) for debian in DEBIANS},
+        ("--remove",): remove,
+    }
     action = actions.get(tuple(sys.argv[1:]))
     if action is None:
         sys.exit(__doc__)

@@ -3,20 +3,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
 #
-# Fill the folder $1 with what a VM of the lab has on its disk, from the Debian mirror $2.
+# Fill the folder $1 with what a VM of the lab has on its disk, of the release $2 (its codename), from the Debian mirror $3.
 set -euo pipefail
 folder=$1
-mirror=$2
+release=$2
+mirror=$3
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 
 install=(chroot "$folder" apt-get install --yes --no-install-recommends)
-on_the_vm=(systemd systemd-sysv dbus iproute2 procps python3 python3-apt ansible-core curl jq)
+on_the_vm=(systemd systemd-sysv dbus iproute2 procps python3 python3-apt curl jq)
+# Debian 11 has no package of ansible-core. Its users have this one, which brings ansible-playbook 2.10.
+[ "$release" = bullseye ] && on_the_vm+=(ansible) || on_the_vm+=(ansible-core)
 # Their network has nothing but the simulator, so what a role may install there comes along, not yet installed.
 for_roles=(python3-requests python3-jmespath python3-venv)
 
-debootstrap --variant=minbase bookworm "$folder" "$mirror"
+debootstrap --variant=minbase "$release" "$folder" "$mirror"
+# Nothing is lost when the machine stops meanwhile, and waiting for the disk takes half of the time.
+echo force-unsafe-io >"$folder/etc/dpkg/dpkg.cfg.d/lab"
 cp /etc/resolv.conf "$folder/etc/resolv.conf"
-echo "deb $mirror bookworm main" >"$folder/etc/apt/sources.list"
+echo "deb $mirror $release main" >"$folder/etc/apt/sources.list"
 chroot "$folder" apt-get update
 "${install[@]}" "${on_the_vm[@]}"
 chroot "$folder" apt-get clean
