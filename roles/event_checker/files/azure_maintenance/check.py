@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
@@ -68,11 +67,11 @@ class Checker:
 
     def run(self, once: bool) -> bool:
         """Poll until the next check is due, and tell whether the last poll was answered."""
-        begun = time.monotonic()
+        begun = self._clock.now().uptime
         self._guarded(self._forget)
         last = False
         while not last:
-            poll_begun = time.monotonic()
+            poll_begun = self._clock.now().uptime
             self._round()
             following = poll_begun + self._pause()
             end = begun + self._config.timer_interval
@@ -82,7 +81,7 @@ class Checker:
                 # The next check begins a poll interval after this one: not while Azure has asked for quiet.
                 following = min(following, end) - self._config.poll_interval
             if not once:
-                time.sleep(max(0.0, following - time.monotonic()))
+                self._clock.sleep(max(0.0, following - self._clock.now().uptime))
         self._state.close()
         return self._failures == 0
 
@@ -216,11 +215,11 @@ class Checker:
         now = self._clock.now()
         for response in due_responses(self._state, now):
             last = self._started.get(response.number)
-            if last is not None and time.monotonic() - last < _RESTART_AFTER:
+            if last is not None and now.uptime - last < _RESTART_AFTER:
                 continue
             if not may_resume(response, now, self._answered) or is_running(self._folders, response.number):
                 continue
-            self._started[response.number] = time.monotonic()
+            self._started[response.number] = now.uptime
             failure = self._start_unit(response.number)
             if failure and failure not in self._complaints:
                 self._complaints.add(failure)

@@ -59,7 +59,7 @@ def read_boot_id() -> str:
 
 
 class Clock:
-    """Tells the moment."""
+    """Tells the moment, and waits."""
 
     def __init__(self) -> None:
         self._boot_id = read_boot_id()
@@ -67,6 +67,10 @@ class Clock:
     def now(self) -> Moment:
         # This clock goes on while the VM is frozen, and nobody can set it.
         return Moment(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self._boot_id)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
+        time.sleep(seconds)
 
 
 @contextmanager

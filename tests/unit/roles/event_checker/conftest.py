@@ -79,6 +79,10 @@ class FakeClock:
         self._now = self._now._replace(at=self._now.at + seconds, uptime=self._now.uptime + seconds)
         return self._now
 
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.advance(seconds)
+
     def set_by(self, seconds: float) -> Moment:
         self._now = self._now._replace(at=self._now.at + seconds)
         return self._now

@@ -1,56 +1,159 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command azure-maintenance in a folder of its own, with processes of its own in the place of units.
+"""Starts the command azure-maintenance for the tests, each run of it and each unit as a process of its own.
 
-usage: python launched.py FOLDER COMMAND…
+All are forked from this one, which has imported the program already: an interpreter for each would take most of the
+time of the tests. It reads requests on stdin, a line of JSON each, and answers with a number on a line:
+
+- ``["start", folder, arguments, environment, output, usual_answer]``: the id of the process that was started;
+- ``["poll" or "wait", process id]``: its exit status, -1 while it runs, -9 for one that was killed.
 """
 
 from __future__ import annotations
 
 import fcntl
+import importlib
+import json
 import os
-import subprocess
+import signal
+import socket
 import sys
+import traceback
 from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    check,
     command_line,
     host,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.shared_clock import SharedClock
 
-FOLDER = Path(sys.argv[1])
+# What is imported only when needed
+for _module in ("respond", "status", "surfaces", "validate"):
+    importlib.import_module(f"{command_line.__package__}.{_module}")
 
 
-def start_unit(number):
-    """Do as systemd does: start it without waiting, and nothing where it is active already."""
-    # The process holds this lock as long as it lives, however it ends.
-    with open(FOLDER / "units" / str(number), "a+") as active:
-        try:
-            fcntl.flock(active, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None
-        with open(FOLDER / "units.log", "ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, __file__, str(FOLDER), "respond", str(number)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                pass_fds=[active.fileno()],
-            )
-        active.truncate(0)
-        active.write(str(process.pid))
-    # This one goes on by itself.
-    process.returncode = 0
-    return None
+def fork(action):
+    """Run an action in a new process, which ends with the status that the action returns."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 99
+    try:
+        code = action()
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def redirect(output, errors):
+    """Let the standard streams lead to these files from now on."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for number, path, how in ((0, os.devnull, os.O_RDONLY), (1, output, flags), (2, errors, flags)):
+        descriptor = os.open(str(path), how, 0o600)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+
+
+class Run:
+    """One run of the command, and the units that it starts.
+
+    The units are forked by a parent of the command that never opens the state: SQLite must not be taken through a fork.
+    """
+
+    def __init__(self, folder, arguments, environment, output, usual_answer):
+        self.folder = Path(folder)
+        self.arguments = arguments
+        self.environment = environment
+        self.output = output
+        self.usual_answer = usual_answer
+
+    def supervise(self):
+        os.setsid()
+        # Whoever stops the group means the command.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        answer(os.getpid())
+        os.environ.update(self.environment)
+        redirect(f"{self.output}.stdout", f"{self.output}.stderr")
+        ours, theirs = socket.socketpair()
+        command = fork(lambda: self.command(ours, theirs))
+        theirs.close()
+        while True:
+            number = ours.recv(64).decode()
+            if not number:
+                break
+            self.start_unit(number, ours)
+            ours.send(b"started")
+        status = os.waitpid(command, 0)[1]
+        return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 98
+
+    def command(self, ours, theirs):
+        ours.close()
+
+        def start_unit(number):
+            theirs.send(str(number).encode())
+            assert theirs.recv(64) == b"started"
+
+        command_line.start_unit = start_unit
+        return self.main(self.arguments)
+
+    def start_unit(self, number, ours):
+        """Do as systemd does: start it without waiting, and nothing where it is active already."""
+        # The process holds this lock as long as it lives, however it ends.
+        with open(self.folder / "units" / number, "a+") as active:
+            try:
+                fcntl.flock(active, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+
+            def unit():
+                ours.close()
+                os.setsid()
+                log = self.folder / "units.log"
+                redirect(log, log)
+                return self.main(["respond", number])
+
+            pid = fork(unit)
+            active.truncate(0)
+            active.write(str(pid))
+
+    def main(self, arguments):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        folder = self.folder
+        clock = SharedClock(folder / "clock", (folder / "boot_id").read_text())
+        command_line.Clock = lambda: clock
+        check._USUAL_ANSWER = self.usual_answer
+        names = {name: str(folder / name) for name in host.Folders._fields}
+        names["config"] += ".json"
+        os.umask(0o022)
+        return command_line.main(arguments, host.Folders(**names))
+
+
+def exit_status(pid, options):
+    found, status = os.waitpid(pid, options)
+    if not found:
+        return -1
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+
+
+def answer(number):
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    command_line.start_unit = start_unit
-    boot_id = (FOLDER / "boot_id").read_text()
-    host.read_boot_id = lambda: boot_id
-    names = {name: str(FOLDER / name) for name in host.Folders._fields}
-    names["config"] += ".json"
-    os.umask(0o022)
-    sys.exit(command_line.main(sys.argv[2:], host.Folders(**names)))
+    # Ctrl+C is for the tests, whose end is the end of this process too.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for line in iter(sys.stdin.readline, ""):
+        verb, *rest = json.loads(line)
+        if verb == "start":
+            # It answers by itself, as soon as it can be stopped.
+            fork(Run(*rest).supervise)
+        else:
+            answer(exit_status(rest[0], os.WNOHANG if verb == "poll" else 0))

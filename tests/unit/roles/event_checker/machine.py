@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -22,10 +24,12 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.host import Clock
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import State
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import report
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.shared_clock import SharedClock
 
+# What takes longer hangs.
+STOP = 600
 LAUNCHED = Path(__file__).with_name("launched.py")
 # The folder that holds ansible_collections
 IMPORT_FROM = Path(command_line.__file__).parents[7]
@@ -51,17 +55,107 @@ def tmp_path():
         yield folder
 
 
-class Machine:
-    """:ivar log: where the steps write a line each: label, phase, event id, outcome."""
+class Launcher:
+    """The process from which the command is forked; see launched.py."""
 
-    def __init__(self, folder, endpoint):
+    _running = None
+
+    def __init__(self, folder):
+        self.owner = os.getpid()
+        self._process = subprocess.Popen(
+            [sys.executable, str(LAUNCHED)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={
+                **ENVIRONMENT,
+                "PYTHONPATH": str(IMPORT_FROM),
+                # Compiled once for all tests of a session, and nothing of it beside the program
+                "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+            },
+        )
+        atexit.register(self._stop)
+
+    @classmethod
+    def get(cls, folder):
+        """Return the one of this process: what another one has mounted is seen only by its own."""
+        if cls._running is None or cls._running.owner != os.getpid():
+            cls._running = cls(folder)
+        return cls._running
+
+    def ask(self, *request):
+        """Send a request and return the number that is the answer."""
+        self._process.stdin.write(json.dumps(request).encode("ascii") + b"\n")
+        self._process.stdin.flush()
+        ready, _unused, _unused = select.select([self._process.stdout], [], [], STOP)
+        assert ready, f"no answer to {request}"
+        return int(self._process.stdout.readline())
+
+    def _stop(self):
+        if self.owner == os.getpid():
+            self._process.stdin.close()
+            self._process.wait(STOP)
+            self._process.stdout.close()
+
+
+class Run:
+    """One run of the command. Its output goes to files, so that nothing waits for whoever reads it."""
+
+    def __init__(self, launcher, request, output):
+        self._launcher = launcher
+        self._output = output
+        self.pid = launcher.ask("start", *request)
+        self.returncode = None
+
+    def poll(self):
+        return self._ask("poll")
+
+    def wait(self):
+        return self._ask("wait")
+
+    def _ask(self, verb):
+        if self.returncode is None:
+            answer = self._launcher.ask(verb, self.pid)
+            self.returncode = None if answer == -1 else answer
+        return self.returncode
+
+    def signal(self, number):
+        """Send a signal to it, if it still runs."""
+        if self.poll() is None:
+            os.killpg(self.pid, number)
+
+    def terminate(self):
+        self.signal(signal.SIGTERM)
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def communicate(self):
+        """Return what it printed, after its end."""
+        self.wait()
+        return tuple(Path(f"{self._output}.{name}").read_text() for name in ("stdout", "stderr"))
+
+
+class Machine:
+    """Its clock stands still, but while a check sleeps between two polls, which each test lets go on by itself.
+
+    :param at: what its clock shows, in Unix time; that of this machine where it is not given.
+    :ivar log: where the steps write a line each: label, phase, event id, outcome.
+    :ivar usual_answer: how many seconds a check waits for an answer of IMDS while something is due.
+    """
+
+    def __init__(self, folder, endpoint, at=None):
         self.folder = folder
         self.endpoint = endpoint
         self.log = folder / "ran"
-        self._processes = []
-        for name in ("playbooks", "run", "facts", "units", "held"):
+        self.usual_answer = STOP
+        self._runs = []
+        self._started = 0
+        for name in ("playbooks", "run", "facts", "units", "held", "output"):
             (folder / name).mkdir(parents=True)
         self.log.touch()
+        self.clock = SharedClock(folder / "clock")
+        self.clock.set_to(time.time() if at is None else at, 5000.0)
         self.boots = 0
         self.boot()
 
@@ -69,12 +163,14 @@ class Machine:
         """Begin anew: what is in memory is gone, processes too."""
         self.kill_all()
         self.boots += 1
+        if self.boots > 1:
+            self.clock.set_to(self.clock.now().at, 10.0)
         (self.folder / "boot_id").write_text(f"boot-{self.boots}")
         shutil.rmtree(self.folder / "run")
         (self.folder / "run").mkdir()
 
     def configure(self, *rules, **settings):
-        content = {"endpoint": self.endpoint, "poll_interval": 0.5, "timer_interval": 300, "timeout": 10, **settings}
+        content = {"endpoint": self.endpoint, "poll_interval": 0.5, "timer_interval": 300, "timeout": STOP, **settings}
         (self.folder / "config.json").write_text(json.dumps({**content, "rules": rules}))
 
     def step(self, label, script="true"):
@@ -100,41 +196,40 @@ class Machine:
             "on_started": [self.step("note")],
             "on_ended": [self.step("restore")],
             "approve": "when_ready",
-            "timeout": 20,
+            "timeout": STOP,
             "retries": 0,
         }
         rule.update(changes)
         return rule
 
     def start(self, *arguments, **variables):
-        process = subprocess.Popen(
-            [sys.executable, str(LAUNCHED), str(self.folder), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            universal_newlines=True,
-            start_new_session=True,
-            env={
-                **ENVIRONMENT,
-                "PYTHONPATH": str(IMPORT_FROM),
-                # Compiled once for all tests of a session, and nothing of it beside the program
-                "PYTHONPYCACHEPREFIX": str(self.folder.parent.parent / "bytecode"),
-                **variables,
-            },
-        )
-        self._processes.append(process)
-        return process
+        self.clock.wake()
+        self._started += 1
+        output = self.folder / "output" / str(self._started)
+        request = (str(self.folder), arguments, variables, str(output), self.usual_answer)
+        self._runs.append(Run(Launcher.get(self.folder.parent.parent), request, output))
+        return self._runs[-1]
 
     def run(self, *arguments, **variables):
-        process = self.start(*arguments, **variables)
-        stdout, stderr = process.communicate(timeout=60)
-        return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+        run = self.start(*arguments, **variables)
+        stdout, stderr = run.communicate()
+        return subprocess.CompletedProcess(arguments, run.returncode, stdout, stderr)
+
+    def poll(self, times=1):
+        """Let the check that runs poll so many times more: the time until each passes at once."""
+        for _number in range(times):
+            self.wait_for_sleep()
+            self.clock.wake()
+        self.wait_for_sleep()
+
+    def wait_for_sleep(self):
+        self.wait(self.clock.is_anyone_asleep, "the check does not come to the end of its poll")
 
     def check(self, expected=0, **variables):
         """Poll once and wait for the responses that this starts."""
         done = self.run("check", "--once", **variables)
         assert done.returncode == expected, done
-        self.wait(lambda: not self.active_units(), "the responses go on and on", 30)
+        self.wait(lambda: not self.active_units(), "the responses go on and on")
         return done
 
     def check_until_quiet(self):
@@ -150,7 +245,7 @@ class Machine:
         with contextlib.closing(
             State(open_database(str(self.folder / "state"), str(self.folder / "run"), pytest.fail))
         ) as state:
-            return report(state, Clock().now(), state.all_events())
+            return report(state, self.clock.now(), state.all_events())
 
     def status(self):
         done = self.run("status", "--json")
@@ -179,11 +274,11 @@ class Machine:
                     found.append(path)
         return found
 
-    def wait(self, condition, otherwise, seconds=15):
-        end = time.monotonic() + seconds
+    def wait(self, condition, otherwise):
+        end = time.monotonic() + STOP
         while not condition():
             assert time.monotonic() < end, f"{otherwise}; the steps wrote {self.ran}, the units {self.units_log}"
-            time.sleep(0.02)
+            time.sleep(0.005)
 
     @property
     def units_log(self):
@@ -192,10 +287,9 @@ class Machine:
 
     def kill_all(self):
         """Kill every process with SIGKILL, as a crash does."""
-        for process in self._processes:
-            process.kill()
-            process.communicate()
-        self._processes = []
+        for run in self._runs:
+            run.kill()
+        self._runs = []
         for unit in self.active_units():
             # It holds the lock, so the number is still its own, as soon as it is written.
             self.wait(unit.read_text, "a unit never got its number")

@@ -188,6 +188,7 @@ def test_the_disk_fills_while_a_check_and_a_response_run(stage):
         spoil()
         vm.configure(vm.rule(approve="never"))
         other = control("POST", "/simulator/events", {"event_type": "Redeploy", "resources": ["web-1"]})["event_id"]
+        vm.poll()
         vm.wait(lambda: f"first announced {other}" in vm.ran, "nothing new is answered any more")
         vm.release()
         vm.wait(lambda: not vm.active_units(), "the responses do not end")
@@ -214,6 +215,7 @@ def test_the_disk_is_mended_while_a_response_from_before_still_runs(stage):
         vm.wait(lambda: vm.ran, "the preparation does not begin")
         spoil()
         control("POST", "/simulator/events", {"event_type": "Freeze", "resources": ["web-1"]})
+        vm.poll()
         vm.wait(fallback(vm).exists, "the state does not move")
         mend()
         vm.release()
