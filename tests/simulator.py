@@ -66,7 +66,7 @@ class Simulator:
         headers = {"Metadata": "true"} if headers is None else headers
         return self.request("POST", self.endpoint(vm) + path, body, headers)
 
-    def request(self, method, url, body=None, headers=None, timeout=20):
+    def request(self, method, url, body=None, headers=None, timeout=600):
         parts = urlsplit(url)
         connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
         try:
@@ -112,7 +112,7 @@ class Simulator:
         """End the process, if it still runs, and give what it printed on stderr. May be called again."""
         self.process.terminate()
         try:
-            self.process.wait(10)
+            self.process.wait(600)
         finally:
             self.process.kill()
             self.process.stdout.close()
@@ -145,7 +145,7 @@ def launcher():
         )
         line = process.stdout.readline()
         if not line:
-            process.wait(10)
+            process.wait(600)
             process.stdout.close()
             stderr.seek(0)
             pytest.fail("the simulator did not start: " + stderr.read().decode("utf-8", "replace"))

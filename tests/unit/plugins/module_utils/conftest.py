@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server on loopback that misbehaves as a test writes it down, and the clock for what must not take long."""
+"""A server on loopback that misbehaves as a test writes it down, and a clock that makes pauses short."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from http import HTTPStatus
 from typing import Any, Iterator, NamedTuple
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _answer, _errors, _imds
 
-# How long the server waits for a client that ought to go on at once.
-_PATIENCE = 10.0
+# What takes longer hangs.
+STOP = 600.0
 
 
 class Request(NamedTuple):
@@ -42,9 +42,9 @@ class ScriptedServer:
     """Answers each connection with the next answer of its script, one connection after the other.
 
     An answer is ``bytes``, a tuple ``(status, body)`` or ``(status, body, headers)`` that is made an HTTP/1.1 answer,
-    or a list of steps: bytes and tuples are sent, a float is a pause in seconds, ``"hold"`` says nothing until the
-    client hangs up, ``"reset"`` ends the connection with a RST. After any other last step the server ends the answer
-    and waits until the client has closed the connection too.
+    or a list of steps: bytes and tuples are sent, a float is a pause in seconds, a function is called, ``"hold"`` says
+    nothing until the client hangs up, ``"reset"`` ends the connection with a RST. After any other last step the server
+    ends the answer and waits until the client has closed the connection too.
 
     :param then: the answer to every connection after the scripted ones; None allows no further one.
     """
@@ -70,8 +70,8 @@ class ScriptedServer:
         self._thread.start()
 
     def client(self, **options: Any) -> _imds.ImdsClient:
-        """Return a client whose limits are long enough for a busy machine, unless told otherwise."""
-        return _imds.ImdsClient(self.endpoint, **{"connect_timeout": 5, "timeout": 5, **options})
+        """Return a client whose limits are only there to stop what hangs, unless told otherwise."""
+        return _imds.ImdsClient(self.endpoint, **{"connect_timeout": STOP, "timeout": STOP, **options})
 
     def failure(self, error_class: type, **options: Any) -> Any:
         """Return the error of asking, which must be of exactly this class and fit to be shown."""
@@ -87,7 +87,7 @@ class ScriptedServer:
     def stop(self) -> list[str]:
         """Stop, and return what did not go by the script."""
         self._stop.close()
-        self._thread.join(_PATIENCE)
+        self._thread.join(STOP)
         if self._thread.is_alive():
             return ["the scripted server hangs"]
         self._stopped.close()
@@ -99,7 +99,7 @@ class ScriptedServer:
             ready, _unused, _unused = select.select([self._listener, self._stopped], [], [])
             if self._listener in ready:
                 connection, _address = self._listener.accept()
-                connection.settimeout(_PATIENCE)
+                connection.settimeout(STOP)
                 with connection, contextlib.suppress(ConnectionError):
                     self._serve(connection)
             else:
@@ -154,7 +154,9 @@ class ScriptedServer:
             if step == "hold":
                 self._expect_hang_up(connection)
                 return
-            if isinstance(step, float):
+            if callable(step):
+                step()
+            elif isinstance(step, float):
                 if self._hung_up_within(connection, step):
                     return
             else:
@@ -164,7 +166,7 @@ class ScriptedServer:
         self._expect_hang_up(connection)
 
     def _expect_hang_up(self, connection: socket.socket) -> None:
-        if not self._hung_up_within(connection, _PATIENCE):
+        if not self._hung_up_within(connection, STOP):
             self._complaints.append("the client left its connection open")
 
     def _hung_up_within(self, connection: socket.socket, seconds: float) -> bool:
@@ -241,23 +243,41 @@ def deaf_endpoint() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+class Clock:
+    """In the place of the module time: the real clock, but each pause is over at once.
+
+    :ivar pauses: the seconds of each pause.
+    """
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+        self._skipped = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._skipped
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.skip(seconds)
+
+    def skip(self, seconds: float) -> None:
+        """Let so many seconds have passed."""
+        self._skipped += seconds
+
+
 @pytest.fixture
-def at_most() -> Any:
-    """Fail what takes longer than so many seconds; give it far more than it needs, for the machine may be busy."""
-
-    @contextlib.contextmanager
-    def limit(seconds: float) -> Iterator[None]:
-        start = time.monotonic()
-        yield
-        assert time.monotonic() - start < seconds
-
-    return limit
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Let the client and the wait for events pause on this clock."""
+    clock = Clock()
+    for module in (_imds, _answer):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 @pytest.fixture
 def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the first pause longer than any limit here: what would be asked again fails at once."""
-    monkeypatch.setattr(_imds, "_FIRST_PAUSE", 600.0)
+    monkeypatch.setattr(_imds, "_FIRST_PAUSE", 100 * STOP)
 
 
 @pytest.fixture

@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _answer, _errors, _imds
 
-pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("one_try")]
+pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("clock", "one_try")]
 
 GONE = None
 FAILING_LOOKS = [
@@ -32,8 +31,9 @@ FAILING_LOOKS = [
 
 
 @pytest.fixture(autouse=True)
-def quick_polls(monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 0.02)
+def long_pauses(monkeypatch):
+    """Beside the pauses, which are over at once, what a busy machine takes for a look counts for nothing."""
+    monkeypatch.setattr(_answer, "POLL_INTERVAL", 100.0)
 
 
 def document(incarnation=1, **statuses):
@@ -45,7 +45,7 @@ def document(incarnation=1, **statuses):
     return 200, json.dumps({"DocumentIncarnation": incarnation, "Events": events}).encode()
 
 
-def wait(server, statuses, until_ended, seconds=30.0, **options):
+def wait(server, statuses, until_ended, seconds=86400, **options):
     return _answer.wait_for(server.client(**options), statuses, until_ended, seconds)
 
 
@@ -103,72 +103,68 @@ def test_s15_s7_a_failing_look_ends_nothing(serve, until_ended):
 
 
 @pytest.mark.parametrize("failing", [answer for answer in FAILING_LOOKS if answer != (200, b"")])
-def test_s15_looks_that_only_fail_end_nothing(serve, at_most, failing):
-    with at_most(4), pytest.raises(_answer.WaitExpired) as caught:
-        wait(serve(then=failing), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=0.2)
+def test_s15_looks_that_only_fail_end_nothing(serve, failing):
+    with pytest.raises(_answer.WaitExpired) as caught:
+        wait(serve(then=failing), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=1000)
     assert caught.value.statuses == {"A": "Started", "B": "Scheduled"}
     assert isinstance(caught.value.last_error, _errors.ImdsError)
 
 
-def test_s7_answers_that_are_only_empty_end_nothing(serve, at_most):
-    with at_most(6), pytest.raises(_answer.WaitExpired) as caught:
-        wait(serve(then=(200, b"")), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=1.0)
+def test_s7_answers_that_are_only_empty_end_nothing(serve):
+    with pytest.raises(_answer.WaitExpired) as caught:
+        wait(serve(then=(200, b"")), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=1000)
     assert caught.value.statuses == {"A": "Started", "B": "Scheduled"}
     assert caught.value.last_error is None
 
 
-def test_a_look_that_the_end_of_the_wait_cut_short_is_no_error(serve, monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 0.5)
+def test_a_look_that_the_end_of_the_wait_cut_short_is_no_error(serve):
     server = serve(document(A="Started"), then=["hold"])
     with pytest.raises(_answer.WaitExpired) as caught:
-        wait(server, {"A": "Scheduled"}, until_ended=True, seconds=0.8)
+        wait(server, {"A": "Scheduled"}, until_ended=True, seconds=100.5)
     assert (caught.value.statuses, caught.value.last_error) == ({"A": "Started"}, None)
 
 
-def test_nothing_listens_any_more(dead_endpoint, at_most):
-    with at_most(4), pytest.raises(_answer.WaitExpired) as caught:
-        _answer.wait_for(_imds.ImdsClient(dead_endpoint), {"A": "Started"}, True, 0.2)
+def test_nothing_listens_any_more(dead_endpoint):
+    with pytest.raises(_answer.WaitExpired) as caught:
+        _answer.wait_for(_imds.ImdsClient(dead_endpoint), {"A": "Started"}, True, 1000)
     assert caught.value.statuses == {"A": "Started"}
     assert caught.value.last_error is not None
 
 
-def test_expiry_tells_what_was_seen_last(serve, at_most):
+def test_expiry_tells_what_was_seen_last(serve, clock):
     server = serve(document(A="Scheduled", B="Scheduled"), (403, b""), then=document(A="Started"))
-    start = time.monotonic()
-    with at_most(4), pytest.raises(_answer.WaitExpired) as caught:
-        wait(server, {"A": "Scheduled", "B": "Scheduled"}, until_ended=True, seconds=0.6)
+    with pytest.raises(_answer.WaitExpired) as caught:
+        wait(server, {"A": "Scheduled", "B": "Scheduled"}, until_ended=True, seconds=1050)
     assert caught.value.statuses == {"A": "Started", "B": GONE}
-    assert time.monotonic() - start > 0.5
+    # It waited as long as it was to.
+    assert clock.pauses == [100] * 10
 
 
-def test_an_error_that_passed_is_not_told(serve, monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 1.0)
+def test_an_error_that_passed_is_not_told(serve):
     server = serve((403, b""), document(A="Started"))
     with pytest.raises(_answer.WaitExpired) as caught:
-        wait(server, {"A": "Scheduled"}, until_ended=True, seconds=1.9)
+        wait(server, {"A": "Scheduled"}, until_ended=True, seconds=190)
     assert (caught.value.statuses, caught.value.last_error) == ({"A": "Started"}, None)
 
 
-def test_a_held_answer_ends_with_the_wait(serve, at_most):
+def test_a_held_answer_ends_with_the_wait(serve, monkeypatch):
+    monkeypatch.setattr(_answer, "POLL_INTERVAL", 0.1)
     server = serve(["hold"])
-    with at_most(3), pytest.raises(_answer.WaitExpired) as caught:
-        wait(server, {"A": "Scheduled"}, until_ended=False, seconds=0.4, timeout=60)
+    with pytest.raises(_answer.WaitExpired) as caught:
+        wait(server, {"A": "Scheduled"}, until_ended=False, seconds=0.5)
     assert caught.value.last_error.reason == "timeout"
 
 
-def test_one_look_takes_no_longer_than_the_client_allows(serve, at_most):
-    server = serve(["hold"], ["hold"], document(A="Started"))
-    with at_most(10):
-        assert wait(server, {"A": "Scheduled"}, until_ended=False, seconds=60, timeout=0.3) == {"A": "Started"}
+def test_one_look_takes_no_longer_than_the_client_allows(serve):
+    # On a busy machine the good answer may be too late as well, and then it comes again.
+    server = serve(["hold"], ["hold"], then=document(A="Started"))
+    assert wait(server, {"A": "Scheduled"}, until_ended=False, timeout=0.3) == {"A": "Started"}
 
 
-def test_a_pause_lies_between_two_looks(serve, monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 0.3)
+def test_a_pause_lies_between_two_looks(serve, clock):
     server = serve(document(A="Scheduled"), (403, b""), document(A="Started"))
     wait(server, {"A": "Scheduled"}, until_ended=False)
-    first, second, third = (request.moment for request in server.requests)
-    assert second - first >= 0.25
-    assert third - second >= 0.25
+    assert clock.pauses == [100, 100]
 
 
 def test_azure_allows_five_requests_a_second(monkeypatch):

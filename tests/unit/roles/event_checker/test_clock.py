@@ -37,7 +37,7 @@ class Vm:
         self.ran_at = []
         phases = {f"on_{phase}": [recorder.step(phase)] for phase in ("announced", "started", "ended")}
         rule = {"name": "Drain", "lead_time": lead_time, "approve": approve, "retries": 0, **phases}
-        self.config = parse_config({"endpoint": endpoint, "timeout": 10, "rules": [rule]})
+        self.config = parse_config({"endpoint": endpoint, "timeout": 600, "rules": [rule]})
 
     def open(self, _unwritable=False):
         return builders.open_state(self.folders)

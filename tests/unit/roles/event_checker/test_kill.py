@@ -73,7 +73,7 @@ class Life:
             "retries": 1,
             "retry_delay": 0,
         }
-        content = {"endpoint": simulator.endpoint("web-1"), "timeout": 10, "rules": [rule]}
+        content = {"endpoint": simulator.endpoint("web-1"), "timeout": 600, "rules": [rule]}
         (folder / "config.json").write_text(json.dumps(content))
         self.posts_before = self.posts()
         event = self.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})

@@ -188,11 +188,11 @@ class World(RuleBasedStateMachine):
         (self.folder / "step").write_text(TRACE)
         step = {"command": ["/bin/sh", str(self.folder / "step"), str(self.folder)]}
         steps = {"on_announced": [step], "on_started": [step], "on_ended": [step]}
-        common = {**steps, "retries": RETRIES, "retry_delay": 1, "timeout": 20}
+        common = {**steps, "retries": RETRIES, "retry_delay": 1, "timeout": 600}
         self.config = parse_config(
             {
                 "endpoint": f"http://127.0.0.1:{self.azure.server_port}",
-                "timeout": 10,
+                "timeout": 600,
                 "rules": [
                     {"name": "own", "match": {"event_sources": ["User"]}, "approve": "at_once", **common},
                     {"name": "now", "match": {"event_types": ["Reboot"]}, "approve": "when_ready", **common},

@@ -58,7 +58,7 @@ def failure(function, *arguments, **options):
 
 
 def key_sent(server, path):
-    notify.awx_callback(server.endpoint, {}, 20, key_file=path)
+    notify.awx_callback(server.endpoint, {}, 600, key_file=path)
     return json.loads(server.requests[-1].body)["host_config_key"]
 
 
@@ -97,10 +97,10 @@ def test_the_first_line_of_the_file_is_the_secret(serve, secret_file, content, k
 def test_a_file_without_a_usable_secret(dead_endpoint, secret_file, content, said):
     path = secret_file(content)
     for error in (
-        failure(notify.webhook, dead_endpoint, {}, 20, hmac_file=path),
-        failure(notify.webhook, dead_endpoint, {}, 20, token_file=path),
-        failure(notify.awx_callback, dead_endpoint, {}, 20, key_file=path),
-        failure(notify.awx_job, dead_endpoint, "7", {}, 20, token_file=path),
+        failure(notify.webhook, dead_endpoint, {}, 600, hmac_file=path),
+        failure(notify.webhook, dead_endpoint, {}, 600, token_file=path),
+        failure(notify.awx_callback, dead_endpoint, {}, 600, key_file=path),
+        failure(notify.awx_job, dead_endpoint, "7", {}, 600, token_file=path),
     ):
         assert error.permanent is True
         assert f"The secret file {path} " in str(error)
@@ -111,7 +111,7 @@ def test_a_file_without_a_usable_secret(dead_endpoint, secret_file, content, sai
 @pytest.mark.parametrize("token", ["two words", " s3cret", "s3crét", "s3cret\u3000"])
 def test_a_token_is_one_word_of_ascii(dead_endpoint, secret_file, token):
     path = secret_file(token)
-    error = failure(notify.webhook, dead_endpoint, {}, 20, token_file=path)
+    error = failure(notify.webhook, dead_endpoint, {}, 600, token_file=path)
     assert error.permanent is True
     assert path in str(error)
     assert "s3cr" not in str(error)
@@ -120,7 +120,7 @@ def test_a_token_is_one_word_of_ascii(dead_endpoint, secret_file, token):
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o444, 0o666, 0o777])
 def test_a_file_that_others_may_open_is_refused(dead_endpoint, secret_file, mode):
     path = secret_file("s3cret", mode)
-    error = failure(notify.awx_callback, dead_endpoint, {}, 20, key_file=path)
+    error = failure(notify.awx_callback, dead_endpoint, {}, 600, key_file=path)
     assert error.permanent is True
     assert str(error) == f"The secret file {path} is open to others than its owner: chmod 600 it."
 
@@ -136,7 +136,7 @@ def test_a_file_of_another_user_is_refused(dead_endpoint, secret_file, monkeypat
         os.chown(path, OTHER_USER, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER)
-    error = failure(notify.awx_callback, dead_endpoint, {}, 20, key_file=path)
+    error = failure(notify.awx_callback, dead_endpoint, {}, 600, key_file=path)
     assert error.permanent is True
     assert f"{path} belongs to another user: chown it" in str(error)
 
@@ -163,7 +163,7 @@ def test_what_is_no_file(dead_endpoint, tmp_path, kind):
         path = "/dev/null"
     elif kind == "no path":
         path += "\x00"
-    error = failure(notify.awx_callback, dead_endpoint, {}, 20, key_file=path)
+    error = failure(notify.awx_callback, dead_endpoint, {}, 600, key_file=path)
     assert error.permanent is True
     assert "is no regular file." in str(error) or "cannot be read (" in str(error)
 
@@ -183,7 +183,7 @@ def test_a_changed_secret_is_used_at_once(serve, secret_file):
 
 def test_the_signature_is_the_one_of_github_and_eda(serve, secret_file):
     server = serve((200,))
-    notify.webhook(server.endpoint, {"description": "é\n"}, 20, hmac_file=secret_file(SECRET))
+    notify.webhook(server.endpoint, {"description": "é\n"}, 600, hmac_file=secret_file(SECRET))
     (request,) = server.requests
     (signature,) = request.header("x-hub-signature-256")
     # As eda.builtin.webhook does it
@@ -195,7 +195,7 @@ def test_the_signature_is_the_one_of_github_and_eda(serve, secret_file):
 
 def test_signature_and_token_go_together(serve, secret_file):
     server = serve((200,))
-    notify.webhook(server.endpoint, {}, 20, hmac_file=secret_file(SECRET), token_file=secret_file(TOKEN))
+    notify.webhook(server.endpoint, {}, 600, hmac_file=secret_file(SECRET), token_file=secret_file(TOKEN))
     (request,) = server.requests
     assert request.header("Authorization") == [f"Bearer {TOKEN}"]
     assert request.header("X-Hub-Signature-256")
@@ -309,9 +309,9 @@ def test_netrc_is_not_used(serve, tmp_path, monkeypatch):
     netrc.chmod(0o600)
     monkeypatch.setenv("NETRC", str(netrc))
     server, proxy = serve((200,)), serve((200,))
-    notify.webhook(server.endpoint, {}, 20)
+    notify.webhook(server.endpoint, {}, 600)
     monkeypatch.setenv("http_proxy", proxy.endpoint)
-    notify.webhook("http://hooks.example.com/", {}, 20)
+    notify.webhook("http://hooks.example.com/", {}, 600)
     assert (server.requests + proxy.requests)[0].header("Authorization") == []
     assert proxy.requests[0].header("Authorization") == []
 
@@ -320,7 +320,7 @@ def test_a_proxy_of_the_environment_is_used(serve, secret_file, monkeypatch):
     proxy = serve((200,))
     monkeypatch.setenv("http_proxy", proxy.endpoint)
     # The signature alone may go over plain HTTP: it gives nothing away.
-    said = notify.webhook("http://hooks.example.com/hook", {}, 20, hmac_file=secret_file(SECRET))
+    said = notify.webhook("http://hooks.example.com/hook", {}, 600, hmac_file=secret_file(SECRET))
     assert said == "http://hooks.example.com took the event (HTTP 200)."
     assert [request.target for request in proxy.requests] == ["http://hooks.example.com/hook"]
 

@@ -311,7 +311,7 @@ def test_systemd_is_told_how_long_a_step_may_take(stage, tmp_path, monkeypatch):
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(path)
-        listener.settimeout(5)
+        listener.settimeout(600)
         monkeypatch.setenv("NOTIFY_SOCKET", path)
         stage.recorder.fail(1)
         stage.announce("one", timeout=100, retry_delay=30)
@@ -329,7 +329,7 @@ class Azure:
     def __init__(self, simulator: Any, stage: Stage) -> None:
         self.simulator = simulator("--clock", "manual", "--vms", "web-1,web-2")
         self.stage = stage
-        stage.config = Config(endpoint=self.simulator.endpoint("web-1"), timeout=20)
+        stage.config = Config(endpoint=self.simulator.endpoint("web-1"), timeout=600)
 
     def schedule(self, *resources: str) -> str:
         body = {"event_type": "Reboot", "resources": list(resources or ["web-1"])}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -28,7 +27,7 @@ def run(*arguments, cwd=None):
         check=False,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=600,
         cwd=cwd,
     )
 
@@ -224,19 +223,17 @@ def test_a_state_file_that_another_took_over_is_left_alone(simulator, tmp_path):
     assert json.loads(path.read_text(encoding="utf-8")) == second.line
 
 
-def ended_within(pid, seconds):
-    """Whether a process that is no child of ours is gone (or waits for its parent only) within this time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+def wait_for_end(pid):
+    """Until a process that is no child of ours is gone, or waits for its parent only."""
+    deadline = time.monotonic() + 600
+    while True:
         try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        with contextlib.suppress(FileNotFoundError):
             if Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z":
-                return True
+                return
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        assert time.monotonic() < deadline, "the process does not end"
         time.sleep(0.02)
-    return False
 
 
 def test_detached_it_goes_on_by_itself(tmp_path):
@@ -247,11 +244,11 @@ def test_detached_it_goes_on_by_itself(tmp_path):
         assert len(ended.stdout.splitlines()) == 1
         assert json.loads((tmp_path / "state.json").read_text(encoding="utf-8")) == line
         assert os.getsid(line["pid"]) == line["pid"]
-        with socket.create_connection(("127.0.0.1", int(line["url"].rsplit(":", 1)[1])), timeout=10):
+        with socket.create_connection(("127.0.0.1", int(line["url"].rsplit(":", 1)[1])), timeout=600):
             pass
     finally:
         os.kill(line["pid"], signal.SIGTERM)
-    assert ended_within(line["pid"], 5)
+    wait_for_end(line["pid"])
     assert not (tmp_path / "state.json").exists()
     assert (tmp_path / "log.txt").read_text(encoding="utf-8") == ""
 

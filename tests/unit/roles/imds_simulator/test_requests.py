@@ -206,7 +206,7 @@ def test_with_an_address_table_a_stranger_is_nobody(start):
 
 
 def raw(stage, request):
-    with socket.create_connection(("127.0.0.1", int(stage.simulator.url.rsplit(":", 1)[1])), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", int(stage.simulator.url.rsplit(":", 1)[1])), timeout=600) as client:
         client.sendall(request)
         answer = b""
         while True:
@@ -240,6 +240,6 @@ def test_a_connection_serves_several_requests(untouched):
 
 def test_a_client_that_leaves_in_the_middle_does_no_harm(untouched):
     address = ("127.0.0.1", int(untouched.simulator.url.rsplit(":", 1)[1]))
-    with socket.create_connection(address, timeout=10) as client:
+    with socket.create_connection(address, timeout=600) as client:
         client.sendall(b"POST /vm/web-1/metadata/scheduledevents HTTP/1.1\r\nContent-Length: 50\r\n\r\n{")
     assert untouched.document()["Events"] == []
