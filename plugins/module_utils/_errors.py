@@ -69,7 +69,7 @@ class MalformedError(ImdsError):
     imds_reachable = True
 
 
-def plain(text: str) -> str:
+def one_line(text: str) -> str:
     """Return text from outside, such as a name, so that it can stand in a sentence: on one line and not too long."""
     return text if text.isprintable() and len(text) <= 200 else excerpt(text)
 

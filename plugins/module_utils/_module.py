@@ -12,10 +12,10 @@ from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ._document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, name_key
+from ._document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, fold_case
 from ._errors import ImdsError, excerpt
+from ._fetch import FetchResult, FindAddresses, fetch
 from ._imds import DEFAULT_API_VERSION, DEFAULT_CONNECT_TIMEOUT, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, ImdsClient
-from ._scheduled_events import FindAddresses, Look, look
 from ._selection import keys
 
 
@@ -31,7 +31,7 @@ def imds_argument_spec() -> dict[str, Any]:
     }
 
 
-def look_at_imds(module: AnsibleModule) -> Look:
+def look_at_imds(module: AnsibleModule) -> FetchResult:
     """Ask for the document and the name of this VM, as the module's options say.
 
     :raises ImdsError: there was no usable answer.
@@ -41,8 +41,8 @@ def look_at_imds(module: AnsibleModule) -> Look:
     find_addresses: FindAddresses | None = None
     if params["discover_endpoint"]:
         # Every module run reads its imports anew, and few runs need this one.
-        from ._lease import find_endpoint_addresses as find_addresses
-    found = look(client, params["resource_name"], find_addresses)
+        from ._dhcp_lease import find_endpoint_addresses as find_addresses
+    found = fetch(client, params["resource_name"], find_addresses)
     for warning in found.warnings:
         module.warn(warning)
     return found
@@ -61,11 +61,11 @@ def warn_of_unknown_words(module: AnsibleModule) -> None:
         ("event_sources", EVENT_SOURCES),
     ):
         for word in words(module.params.get(option)):
-            if name_key(word) not in keys(known):
+            if fold_case(word) not in keys(known):
                 module.warn(f"{option}: Azure is not known to use {excerpt(word)}; it uses {', '.join(known)}.")
 
 
-def no_resource_name(found: Look) -> str:
+def no_resource_name(found: FetchResult) -> str:
     return (
         f"{found.client.endpoint} does not tell the name of this VM, as on classic VMs. "
         "Set resource_name to the name that the events' resources call it by."

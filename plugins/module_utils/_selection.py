@@ -11,14 +11,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Iterable, NamedTuple
 
-from ._document import Document, Event, name_key
+from ._document import Document, Event, fold_case
 
 NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
 
 
 def keys(words: Iterable[str]) -> frozenset[str]:
     """Return the words in the form in which they are compared."""
-    return frozenset(name_key(word) for word in words)
+    return frozenset(fold_case(word) for word in words)
 
 
 class Selection(NamedTuple):
@@ -39,7 +39,7 @@ class Selection(NamedTuple):
             (self.event_statuses, event.event_status),
             (self.event_sources, event.event_source),
         ):
-            if wanted and name_key(value or "") not in wanted:
+            if wanted and fold_case(value or "") not in wanted:
                 return False
         if self.due_within is None:
             return True

@@ -197,9 +197,10 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._answer import WaitExpired, approve, wait_for
-from ..module_utils._decisions import ApprovalPlan, ApprovalRequest, plan_approval
-from ..module_utils._errors import plain
+from ..module_utils._approval_plan import ApprovalPlan, ApprovalRequest, plan_approval
+from ..module_utils._approve import WaitExpired, approve, wait_for
+from ..module_utils._errors import one_line
+from ..module_utils._fetch import FetchResult, now_utc
 from ..module_utils._module import (
     failure_data,
     imds_argument_spec,
@@ -209,11 +210,10 @@ from ..module_utils._module import (
     warn_of_unknown_words,
     words,
 )
-from ..module_utils._scheduled_events import Look, now_utc
 from ..module_utils._selection import keys
 
 
-def read_request(module: AnsibleModule, found: Look) -> ApprovalRequest:
+def read_request(module: AnsibleModule, found: FetchResult) -> ApprovalRequest:
     params = module.params
     if found.resource_name is None:
         raise ValueError(no_resource_name(found))
@@ -257,7 +257,9 @@ def describe(plan: ApprovalPlan) -> dict:
     """Return the plan as users see it."""
     before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
     approved = plan.ids_to_approve
-    done = "; ".join(f"{approval.result} {plain(approval.event_id)}" for approval in plan.approvals) or "no such event"
+    done = (
+        "; ".join(f"{approval.result} {one_line(approval.event_id)}" for approval in plan.approvals) or "no such event"
+    )
     return {
         "changed": bool(approved),
         "approvals": [approval.to_dict() for approval in plan.approvals],
@@ -266,7 +268,7 @@ def describe(plan: ApprovalPlan) -> dict:
     }
 
 
-def wait(module: AnsibleModule, found: Look, plan: ApprovalPlan, result: dict) -> None:
+def wait(module: AnsibleModule, found: FetchResult, plan: ApprovalPlan, result: dict) -> None:
     """Wait as wait_for says, and put the statuses that were seen into the result."""
     wanted, seconds = module.params["wait_for"], module.params["wait_timeout"]
     # Without a document nothing is known of the listed events, so they are waited for.
@@ -291,7 +293,7 @@ def wait(module: AnsibleModule, found: Look, plan: ApprovalPlan, result: dict) -
 
 
 def tell_what_is_missing(result: dict, wanted: str, seconds: float, failure: WaitExpired) -> str:
-    left = [f"{plain(event_id)} is {status}" for event_id, status in failure.statuses.items() if status]
+    left = [f"{one_line(event_id)} is {status}" for event_id, status in failure.statuses.items() if status]
     parts = [f"After {seconds:g} s of waiting for {wanted}: {', '.join(left) or 'no document came'}."]
     if result["changed"]:
         parts.append("The approval stands.")

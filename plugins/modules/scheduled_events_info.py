@@ -261,6 +261,7 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils._fetch import now_utc
 from ..module_utils._module import (
     imds_argument_spec,
     look_at_imds,
@@ -269,7 +270,6 @@ from ..module_utils._module import (
     warn_of_unknown_words,
     words,
 )
-from ..module_utils._scheduled_events import now_utc
 from ..module_utils._selection import NO_DOCUMENT, Selection, keys, select_events
 from ..module_utils._summary import summarize
 

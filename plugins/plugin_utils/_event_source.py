@@ -22,13 +22,13 @@ from ..module_utils._document import (
     Document,
     Event,
     decode_document,
-    name_key,
+    fold_case,
     parse_document,
 )
 from ..module_utils._errors import ImdsError, MalformedError
+from ..module_utils._fetch import now_utc
 from ..module_utils._imds import DEFAULT_API_VERSION, Deadline, ImdsClient
-from ..module_utils._scheduled_events import now_utc
-from ..module_utils._transitions import Known, Transition, find_transitions
+from ..module_utils._lifecycle import Known, Transition, find_transitions
 
 # ansible-rulebook gives the file of a source no name of its own.
 logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")
@@ -159,7 +159,7 @@ class Watcher:
 def _tell(transition: Transition, name: str, now: datetime) -> dict[str, Any]:
     """Return what ansible-rulebook gets."""
     event, phase = transition.event, transition.phase
-    what = f"fleetops.azure_maintenance/{name_key(name)}/{event.key}/{phase}"
+    what = f"fleetops.azure_maintenance/{fold_case(name)}/{event.key}/{phase}"
     return {
         "maintenance_event": event.to_dict(now, name),
         "maintenance_phase": phase,

@@ -12,8 +12,8 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Iterable, NamedTuple, Sequence
 
-from ..module_utils._document import STARTED, format_utc, name_key
-from ..module_utils._errors import plain
+from ..module_utils._document import STARTED, fold_case, format_utc
+from ..module_utils._errors import one_line
 from ._fleet_parts import NOT_ASKED, STATES, Look, Part, is_too_old, newest_looks, read_utc
 
 Report = dict[str, Any]
@@ -103,9 +103,9 @@ def merge_events(hosts: Sequence[Look], now: datetime) -> list[dict[str, Any]]:
     named: dict[str, list[int]] = {}
     for number, look in enumerate(hosts):
         if look["resource_name"] is not None:
-            named.setdefault(name_key(look["resource_name"]), []).append(number)
+            named.setdefault(fold_case(look["resource_name"]), []).append(number)
         for event in look["events"]:
-            key = name_key(event["event_id"])
+            key = fold_case(event["event_id"])
             told = told_of.get(key)
             if told is None:
                 told = told_of[key] = _Told({}, {})
@@ -119,7 +119,7 @@ def merge_events(hosts: Sequence[Look], now: datetime) -> list[dict[str, Any]]:
 
 
 def _order(event: dict[str, Any]) -> tuple[Any, ...]:
-    return (event["event_status"] != STARTED, event["not_before"] or "~", name_key(event["event_id"]))
+    return (event["event_status"] != STARTED, event["not_before"] or "~", fold_case(event["event_id"]))
 
 
 def _merge_event(told: _Told, hosts: Sequence[Look], named: dict[str, list[int]], now: datetime) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _merge_event(told: _Told, hosts: Sequence[Look], named: dict[str, list[int]]
 
 
 def _has_started(event: dict[str, Any]) -> bool:
-    return name_key(event["event_status"] or "") == name_key(STARTED)
+    return fold_case(event["event_status"] or "") == fold_case(STARTED)
 
 
 def _names(numbers: Iterable[int], hosts: Sequence[Look]) -> list[str]:
@@ -166,7 +166,7 @@ def _union(lists: Iterable[list[str]]) -> list[str]:
     names: dict[str, str] = {}
     for some in lists:
         for name in some:
-            names.setdefault(name_key(name), name)
+            names.setdefault(fold_case(name), name)
     return list(names.values())
 
 
@@ -180,7 +180,7 @@ def _vms(
     vms: list[dict[str, str | None]] = []
     silent: list[int] = []
     for name in resources:
-        namesakes = named.get(name_key(name), [])
+        namesakes = named.get(fold_case(name), [])
         meant = [number for number in namesakes if number in affects]
         if not meant:
             silent.extend(namesakes)
@@ -211,8 +211,8 @@ def _contradictions(statements: list[_Statement], hosts: Sequence[Look]) -> list
     leaders: dict[Any, list[int]] = {}
     for event, numbers in statements:
         if event["resources"]:
-            lists.setdefault(", ".join(sorted(map(name_key, event["resources"]))), []).extend(numbers)
-            leaders.setdefault(name_key(event["resources"][0]), []).extend(numbers)
+            lists.setdefault(", ".join(sorted(map(fold_case, event["resources"]))), []).extend(numbers)
+            leaders.setdefault(fold_case(event["resources"][0]), []).extend(numbers)
     for field, told in (("resources", lists), ("leader", leaders)):
         if len(told) > 1:
             found.append(_contradiction(field, told, hosts))
@@ -225,10 +225,10 @@ def _contradiction(field: str, told: dict[Any, list[int]], hosts: Sequence[Look]
 
 def describe_contradiction(contradiction: dict[str, Any]) -> str:
     """Return ``event_status: Scheduled (web-1, web-2), Started (web-3)``."""
-    told = [f"{plain(str(one['value']))} ({_first_names(one['hosts'])})" for one in contradiction["told"]]
+    told = [f"{one_line(str(one['value']))} ({_first_names(one['hosts'])})" for one in contradiction["told"]]
     return f"{contradiction['field']}: {', '.join(told)}"
 
 
 def _first_names(names: list[str]) -> str:
     more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
-    return ", ".join([*map(plain, names[:_MOST_NAMED]), *more])
+    return ", ".join([*map(one_line, names[:_MOST_NAMED]), *more])

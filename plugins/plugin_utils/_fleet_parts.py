@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping
 
 from ..module_utils._document import format_utc
-from ..module_utils._errors import excerpt, plain
+from ..module_utils._errors import excerpt, one_line
 from ..module_utils._selection import NO_DOCUMENT
 
 PART = "fleetops.azure_maintenance.fleet_part"
@@ -100,7 +100,7 @@ def no_answer(host: str, state: str, reason: str, message: str) -> Look:
 
 def _with_output(message: str, result: dict[str, Any]) -> str:
     printed = what_was_printed(result)
-    return f"{message.splitlines()[0]} ({plain(printed)})" if printed else message
+    return f"{message.splitlines()[0]} ({one_line(printed)})" if printed else message
 
 
 def what_was_printed(result: Mapping[str, Any]) -> str:
@@ -129,15 +129,15 @@ def _complaint(events: list[Any], resource_name: Any) -> str | None:
             return "an event has no event_id"
         for text in texts:
             if text is not None and not isinstance(text, str):
-                return f"event {plain(event_id)} has something else where a text belongs"
+                return f"event {one_line(event_id)} has something else where a text belongs"
         if duration is not None and (isinstance(duration, bool) or not isinstance(duration, int) or duration < 0):
-            return f"event {plain(event_id)} has a duration that is no number of seconds"
+            return f"event {one_line(event_id)} has a duration that is no number of seconds"
         if not isinstance(resources, list) or not all(isinstance(name, str) for name in resources):
-            return f"event {plain(event_id)} has resources that are not a list of names"
+            return f"event {one_line(event_id)} has resources that are not a list of names"
         if affects is not None and not isinstance(affects, bool):
-            return f"event {plain(event_id)} has an affects_this_vm that is neither true nor false"
+            return f"event {one_line(event_id)} has an affects_this_vm that is neither true nor false"
         if event["not_before"] is not None and read_utc(event["not_before"]) is None:
-            return f"event {plain(event_id)} has a not_before that is no time"
+            return f"event {one_line(event_id)} has a not_before that is no time"
     return None
 
 
@@ -161,7 +161,7 @@ def decode_part(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PartError(f"Part {plain(name)} is not JSON ({error}): delete it, and run that slice again.") from error
+        raise PartError(f"Part {one_line(name)} is not JSON ({error}): delete it, and run that slice again.") from error
 
 
 def is_too_old(part: Any, now: datetime, max_age: float) -> bool:
@@ -182,21 +182,22 @@ def check_part(name: str, part: Any) -> None:
     """
     again = "delete it, and run that slice again"
     if not isinstance(part, dict) or part.get("format") != PART:
-        raise PartError(f"Part {plain(name)} is no part of a fleet report: {again}.")
+        raise PartError(f"Part {one_line(name)} is no part of a fleet report: {again}.")
     version = part.get("version")
     if version != VERSION:
         raise PartError(
-            f"Part {plain(name)} holds results of another version of the collection (format {excerpt(str(version))}, "
-            f"this one reads {VERSION}): delete it, and run that slice again with the same version as the merge."
+            f"Part {one_line(name)} holds results of another version of the collection (format "
+            f"{excerpt(str(version))}, this one reads {VERSION}): "
+            "delete it, and run that slice again with the same version as the merge."
         )
     hosts, asked_at = part.get("hosts"), part.get("asked_at")
     known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and read_utc(asked_at) is not None
     if not known or not isinstance(hosts, list):
-        raise PartError(f"Part {plain(name)} is damaged: {again}.")
+        raise PartError(f"Part {one_line(name)} is damaged: {again}.")
     for look in hosts:
         complaint = _look_complaint(look)
         if complaint:
-            raise PartError(f"Part {plain(name)} cannot be merged ({complaint}): {again}.")
+            raise PartError(f"Part {one_line(name)} cannot be merged ({complaint}): {again}.")
 
 
 def _look_complaint(look: Any) -> str | None:
@@ -204,11 +205,11 @@ def _look_complaint(look: Any) -> str | None:
         return "it has an entry that is no host"
     for name in ("reason", "message", "resource_name"):
         if name not in look or not isinstance(look[name], (str, type(None))):
-            return f"host {plain(look['host'])} has a {name} that is no text"
+            return f"host {one_line(look['host'])} has a {name} that is no text"
     if not isinstance(look.get("events"), list) or not _are_texts(look.get("warnings")):
-        return f"host {plain(look['host'])} has no lists of events and warnings"
+        return f"host {one_line(look['host'])} has no lists of events and warnings"
     complaint = _complaint(look["events"], look["resource_name"])
-    return f"host {plain(look['host'])}: {complaint}" if complaint else None
+    return f"host {one_line(look['host'])}: {complaint}" if complaint else None
 
 
 def _are_texts(values: Any) -> bool:

@@ -13,8 +13,8 @@ from collections import Counter
 from datetime import datetime
 from typing import Any, Sequence
 
-from ..module_utils._document import SCHEDULED, STARTED, name_key
-from ..module_utils._errors import escape, plain
+from ..module_utils._document import SCHEDULED, STARTED, fold_case
+from ..module_utils._errors import escape, one_line
 from ..module_utils._summary import format_duration
 from ._fleet import merge_events
 from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, Look
@@ -78,12 +78,12 @@ def _cells(event: dict[str, Any], id_length: int | None) -> tuple[str, ...]:
         _cell(event["event_type"]),
         "-" if event["duration_seconds"] is None else format_duration(event["duration_seconds"]),
         _cell(event["event_source"]),
-        plain(event["event_id"])[:id_length],
+        one_line(event["event_id"])[:id_length],
     )
 
 
 def _cell(text: str | None) -> str:
-    return _cut(plain(text or "-"), _LONGEST_CELL)
+    return _cut(one_line(text or "-"), _LONGEST_CELL)
 
 
 def _start(event: dict[str, Any]) -> str:
@@ -93,15 +93,15 @@ def _start(event: dict[str, Any]) -> str:
     start = "unknown" if seconds is None else "now"
     if seconds:
         start = f"in {format_duration(seconds)}"
-    scheduled = name_key(status or "") == name_key(SCHEDULED)
-    return start if scheduled else _cut(f"{start}, {plain(status or 'no status')}", _LONGEST_CELL)
+    scheduled = fold_case(status or "") == fold_case(SCHEDULED)
+    return start if scheduled else _cut(f"{start}, {one_line(status or 'no status')}", _LONGEST_CELL)
 
 
 def _list_vms(event: dict[str, Any], room: int | None) -> str:
     """Join the names; where they need more room, as many of the first ones as it takes, and how many are left."""
     if not event["resources"]:
         return "none named"
-    shown = [_cut(plain(vm_label(vm)), _LONGEST_NAME) for vm in event["vms"]]
+    shown = [_cut(one_line(vm_label(vm)), _LONGEST_NAME) for vm in event["vms"]]
     whole = ", ".join(shown)
     if room is None or len(whole) <= room:
         return whole

@@ -13,8 +13,8 @@ import io
 import re
 from typing import Any, Iterable
 
-from ..module_utils._document import STARTED, name_key
-from ..module_utils._errors import plain
+from ..module_utils._document import STARTED, fold_case
+from ..module_utils._errors import one_line
 from ..module_utils._summary import format_duration
 from ._fleet import Report, describe_contradiction
 from ._fleet_parts import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
@@ -96,7 +96,7 @@ def length(event: dict[str, Any]) -> str:
 def vm_label(vm: dict[str, str | None]) -> str:
     """Return the name of a VM, as it came from outside, and that of its host where the inventory calls it otherwise."""
     resource, host = vm["resource"], vm["host"]
-    if resource is None or host is None or name_key(resource) == name_key(host):
+    if resource is None or host is None or fold_case(resource) == fold_case(host):
         return resource or host or "unknown"
     return f"{resource} ({host})"
 
@@ -121,9 +121,9 @@ def as_lines(report: Report) -> list[str]:
     """Return what a person at a terminal wants to know first."""
     lines = [count_hosts(report) + ".", *([] if report["events"] else [nothing_known(report)])]
     for event in report["events"][:_MOST_EVENTS]:
-        vms = [plain(vm_label(vm)) for vm in event["vms"]]
+        vms = [one_line(vm_label(vm)) for vm in event["vms"]]
         shown = ", ".join(vms[:4]) + (f" and {len(vms) - 4} more" if len(vms) > 4 else "")
-        lines.append(f"{plain(event['event_type'] or 'unknown event')} {when(event)}: {shown or 'no VM named'}")
+        lines.append(f"{one_line(event['event_type'] or 'unknown event')} {when(event)}: {shown or 'no VM named'}")
     if len(report["events"]) > _MOST_EVENTS:
         lines.append(f"and {number(len(report['events']) - _MOST_EVENTS, 'more event')}")
     contradictions = all_contradictions(report)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import STARTED as STATUS_STARTED
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import name_key, parse_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case, parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     COMPLETED,
     ENDED,
@@ -55,7 +55,7 @@ def follow_courses(courses: Iterable[Mapping[str, Any]], answer: Mapping[str, An
 
     Without a document nothing is known, and nothing has ended.
     """
-    listed = {name_key(event["event_id"]): event for event in answer.get("events") or []}
+    listed = {fold_case(event["event_id"]): event for event in answer.get("events") or []}
     known = answer.get("document_incarnation") is not None
     followed = [dict(course) for course in courses]
     for course in followed:
@@ -104,7 +104,7 @@ def mark_course(courses: Iterable[Mapping[str, Any]], event_id: str, **changes: 
         raise ValueError(f"A course has no {', '.join(unknown)}.")
     marked = [dict(course) for course in courses]
     for course in marked:
-        if course_key(course) == name_key(event_id):
+        if course_key(course) == fold_case(event_id):
             reason = changes.get("why")
             course.update(changes, why=[*course["why"], reason] if reason else course["why"])
     return marked
@@ -122,7 +122,7 @@ def settle_courses(
     :param results: of each host that was to approve, what scheduled_event_approve returned for each of its plans.
     :param wait: whether the end of the events is waited for.
     """
-    by_key = {name_key(plan["event"]["event_id"]): plan for plan in plans}
+    by_key = {fold_case(plan["event"]["event_id"]): plan for plan in plans}
     settled = [dict(course) for course in courses]
     for course in settled:
         plan = by_key.get(course_key(course))
@@ -155,7 +155,7 @@ def rejoin_courses(courses: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
 def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
     """Return the result for one event, an empty one where there is none."""
     for result in results:
-        if name_key(result["item"]["event"]["event_id"]) == key:
+        if fold_case(result["item"]["event"]["event_id"]) == key:
             approvals = result.get("approvals") or [{}]
             return {**result, **approvals[0]}
     return {}
@@ -178,7 +178,7 @@ def _judge_approval(approver: str, approval: Mapping[str, Any]) -> dict[str, Any
 
 def course_key(course: Mapping[str, Any]) -> str:
     """Return by what the event of a course is known."""
-    return name_key(course["event"]["event_id"])
+    return fold_case(course["event"]["event_id"])
 
 
 def summarize(courses: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, Any]:

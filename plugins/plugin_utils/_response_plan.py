@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import name_key
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, ENDED, STARTED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
 from ._response import course_key, seconds_left
 
@@ -32,7 +32,7 @@ def plan_response(
     names: dict[str, list[str]] = {}
     for host, known in hosts.items():
         if known["resource_name"]:
-            names.setdefault(name_key(known["resource_name"]), []).append(host)
+            names.setdefault(fold_case(known["resource_name"]), []).append(host)
     plans = []
     for key in _event_keys(hosts):
         courses = {
@@ -97,7 +97,7 @@ def _muster(
     outside: list[str] = []
     obstacles: list[str] = []
     for name in event["resources"]:
-        found = names.get(name_key(name), [])
+        found = names.get(fold_case(name), [])
         if not found:
             outside.append(name)
         elif len(found) > 1:

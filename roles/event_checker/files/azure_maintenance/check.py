@@ -16,8 +16,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
     parse_document,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import Deadline, ImdsClient
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import look
 
 from .config import Config, ConfigError
 from .database import cannot_be_written
@@ -156,10 +156,10 @@ class Checker:
             client = self._config.client(retries=False, timeout=seconds)
             find = None
             if self._config.discover_endpoint:
-                from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _lease
+                from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _dhcp_lease
 
-                find = _lease.find_endpoint_addresses
-            found = look(client, self._config.resource_name or self._known_name(), find)
+                find = _dhcp_lease.find_endpoint_addresses
+            found = fetch(client, self._config.resource_name or self._known_name(), find)
             for warning in found.warnings:
                 warn(warning)
             if found.resource_name is None:

@@ -14,7 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
     EVENT_SOURCES,
     EVENT_TYPES,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import (
     DEFAULT_API_VERSION,
     DEFAULT_CONNECT_TIMEOUT,
@@ -172,7 +172,7 @@ def parse_config(content: Any) -> Config:
 def parse_rule(content: Any, where: str) -> Rule:
     """:raises ConfigError: something in it cannot be used."""
     if isinstance(content, dict) and isinstance(content.get("name"), str):
-        where = f"{where} ({plain(content['name'])})"
+        where = f"{where} ({one_line(content['name'])})"
     fields = _take(where, content, _RULE_FIELDS)
     if not fields.get("name"):
         raise ConfigError(f"{where}: has no name.")
@@ -263,4 +263,4 @@ def _names(words: Iterable[str]) -> str:
 
 
 def _show(value: Any) -> str:
-    return excerpt(value) if isinstance(value, str) else plain(json.dumps(value))
+    return excerpt(value) if isinstance(value, str) else one_line(json.dumps(value))

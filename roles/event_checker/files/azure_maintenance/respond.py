@@ -10,19 +10,19 @@ import sqlite3
 import time
 from typing import Callable
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._answer import approve
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import (
     APPROVED,
     NOT_FOUND,
     REFUSED,
     ApprovalRequest,
     plan_approval,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, plain
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lease import find_endpoint_addresses
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import look
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import NO_DOCUMENT
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, ENDED
 
 from . import state as states
 from .config import Config, Rule, describe_step
@@ -172,7 +172,7 @@ class Responder:
         try:
             # The name is asked for anew: what it vouches for cannot be taken back.
             search = find_endpoint_addresses if self._config.discover_endpoint else None
-            found = look(client, self._config.resource_name, search)
+            found = fetch(client, self._config.resource_name, search)
             if found.resource_name is None:
                 raise StepError("Azure knows no name of this VM. Set resource_name.", permanent=True)
             if found.document is None:
@@ -198,4 +198,4 @@ class Responder:
 
 
 def _title(record: EventRecord) -> str:
-    return f"{plain(record.event.event_type or 'event')} {plain(record.event.event_id)}"
+    return f"{one_line(record.event.event_type or 'event')} {one_line(record.event.event_id)}"

@@ -22,7 +22,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
 
 from .answer import Answer, ask, chain
 
@@ -64,10 +64,10 @@ class Service:
                 ssl.create_default_context(cafile=ca_file)
             except OSError as error:
                 raise NotifyError(
-                    f"ca_file {plain(ca_file)} has no certificates that can be used ({error.strerror or error}).",
+                    f"ca_file {one_line(ca_file)} has no certificates that can be used ({error.strerror or error}).",
                     permanent=True,
                 ) from None
-        self.name = plain(f"{parts.scheme}://{parts.netloc}")
+        self.name = one_line(f"{parts.scheme}://{parts.netloc}")
         # The words of AWX's answers count, so they must come in English.
         self.headers = {
             "Accept": "application/json",
@@ -97,7 +97,7 @@ class Service:
         """Return a secret that is itself sent, and so must not be where others on the way can read it."""
         if not self._encrypted and not self._loopback:
             raise NotifyError(
-                f"The secret in {plain(path)} is not sent to {self.name} unencrypted. Give an address https://….",
+                f"The secret in {one_line(path)} is not sent to {self.name} unencrypted. Give an address https://….",
                 permanent=True,
             )
         return self.read_secret(path)
@@ -105,7 +105,7 @@ class Service:
     def use_token(self, path: str) -> None:
         token = self.read_sent_secret(path)
         if not re.fullmatch(r"[!-~]+", token):
-            raise NotifyError(f"The token in {plain(path)} must be one word of ASCII characters.", permanent=True)
+            raise NotifyError(f"The token in {one_line(path)} must be one word of ASCII characters.", permanent=True)
         self.headers["Authorization"] = f"Bearer {token}"
 
     def post(self, content: bytes, seconds: float) -> Answer:
@@ -183,7 +183,7 @@ class Service:
         for item in chain(error):
             if type(item).__module__.split(".")[0] not in ("requests", "urllib3"):
                 if isinstance(item, OSError):
-                    return plain(self._without_secrets(item.strerror or str(item)))
+                    return one_line(self._without_secrets(item.strerror or str(item)))
                 return f"{type(item).__name__}: {self._shown(str(item))}"
         return type(error).__name__
 
@@ -203,7 +203,7 @@ def read_secret(path: str) -> str:
     """
 
     def wrong(what: str) -> NotifyError:
-        return NotifyError(f"The secret file {plain(path)} {what}.", permanent=True)
+        return NotifyError(f"The secret file {one_line(path)} {what}.", permanent=True)
 
     try:
         # Without O_NONBLOCK a named pipe would hold us.

@@ -17,7 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
     format_utc,
     parse_utc,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, ENDED, STARTED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
 from .config import Rule, parse_rule
 

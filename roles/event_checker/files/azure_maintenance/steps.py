@@ -22,7 +22,7 @@ import tempfile
 from typing import Any, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED
 
 from . import notify
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config

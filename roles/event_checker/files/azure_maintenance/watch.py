@@ -12,8 +12,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
     STARTED as STATUS_STARTED,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     STARTED,
     Known,
@@ -80,11 +80,11 @@ def _record(
     resource_name: str,
 ) -> str:
     event, phase = transition.event, transition.phase
-    line = f"{plain(event.event_type or 'Event of unknown type')} {plain(event.event_id)} {phase}"
+    line = f"{one_line(event.event_type or 'Event of unknown type')} {one_line(event.event_id)} {phase}"
     if record is None:
         rule, note = _decide(rules, event, now, resource_name)
         number = state.add_event(event, rule, phase, now, note)
-        line += f" (rule {plain(rule.name)})" if rule else f": {note}"
+        line += f" (rule {one_line(rule.name)})" if rule else f": {note}"
     else:
         rule, number = record.rule, record.number
         if phase == STARTED:

@@ -10,7 +10,7 @@ import json
 import time
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _answer, _errors, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _errors, _imds
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("one_try")]
 
@@ -33,7 +33,7 @@ FAILING_LOOKS = [
 
 @pytest.fixture(autouse=True)
 def quick_polls(monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 0.02)
+    monkeypatch.setattr(_approve, "POLL_INTERVAL", 0.02)
 
 
 def document(incarnation=1, **statuses):
@@ -46,7 +46,7 @@ def document(incarnation=1, **statuses):
 
 
 def wait(server, statuses, until_ended, seconds=30.0, **options):
-    return _answer.wait_for(server.client(**options), statuses, until_ended, seconds)
+    return _approve.wait_for(server.client(**options), statuses, until_ended, seconds)
 
 
 def test_s17_scheduled_turns_to_started(serve):
@@ -104,30 +104,30 @@ def test_s15_s7_a_failing_look_ends_nothing(serve, until_ended):
 
 @pytest.mark.parametrize("failing", [answer for answer in FAILING_LOOKS if answer != (200, b"")])
 def test_s15_looks_that_only_fail_end_nothing(serve, at_most, failing):
-    with at_most(4), pytest.raises(_answer.WaitExpired) as caught:
+    with at_most(4), pytest.raises(_approve.WaitExpired) as caught:
         wait(serve(then=failing), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=0.2)
     assert caught.value.statuses == {"A": "Started", "B": "Scheduled"}
     assert isinstance(caught.value.last_error, _errors.ImdsError)
 
 
 def test_s7_answers_that_are_only_empty_end_nothing(serve, at_most):
-    with at_most(6), pytest.raises(_answer.WaitExpired) as caught:
+    with at_most(6), pytest.raises(_approve.WaitExpired) as caught:
         wait(serve(then=(200, b"")), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=1.0)
     assert caught.value.statuses == {"A": "Started", "B": "Scheduled"}
     assert caught.value.last_error is None
 
 
 def test_a_look_that_the_end_of_the_wait_cut_short_is_no_error(serve, monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 0.5)
+    monkeypatch.setattr(_approve, "POLL_INTERVAL", 0.5)
     server = serve(document(A="Started"), then=["hold"])
-    with pytest.raises(_answer.WaitExpired) as caught:
+    with pytest.raises(_approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled"}, until_ended=True, seconds=0.8)
     assert (caught.value.statuses, caught.value.last_error) == ({"A": "Started"}, None)
 
 
 def test_nothing_listens_any_more(dead_endpoint, at_most):
-    with at_most(4), pytest.raises(_answer.WaitExpired) as caught:
-        _answer.wait_for(_imds.ImdsClient(dead_endpoint), {"A": "Started"}, True, 0.2)
+    with at_most(4), pytest.raises(_approve.WaitExpired) as caught:
+        _approve.wait_for(_imds.ImdsClient(dead_endpoint), {"A": "Started"}, True, 0.2)
     assert caught.value.statuses == {"A": "Started"}
     assert caught.value.last_error is not None
 
@@ -135,23 +135,23 @@ def test_nothing_listens_any_more(dead_endpoint, at_most):
 def test_expiry_tells_what_was_seen_last(serve, at_most):
     server = serve(document(A="Scheduled", B="Scheduled"), (403, b""), then=document(A="Started"))
     start = time.monotonic()
-    with at_most(4), pytest.raises(_answer.WaitExpired) as caught:
+    with at_most(4), pytest.raises(_approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled", "B": "Scheduled"}, until_ended=True, seconds=0.6)
     assert caught.value.statuses == {"A": "Started", "B": GONE}
     assert time.monotonic() - start > 0.5
 
 
 def test_an_error_that_passed_is_not_told(serve, monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 1.0)
+    monkeypatch.setattr(_approve, "POLL_INTERVAL", 1.0)
     server = serve((403, b""), document(A="Started"))
-    with pytest.raises(_answer.WaitExpired) as caught:
+    with pytest.raises(_approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled"}, until_ended=True, seconds=1.9)
     assert (caught.value.statuses, caught.value.last_error) == ({"A": "Started"}, None)
 
 
 def test_a_held_answer_ends_with_the_wait(serve, at_most):
     server = serve(["hold"])
-    with at_most(3), pytest.raises(_answer.WaitExpired) as caught:
+    with at_most(3), pytest.raises(_approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled"}, until_ended=False, seconds=0.4, timeout=60)
     assert caught.value.last_error.reason == "timeout"
 
@@ -163,7 +163,7 @@ def test_one_look_takes_no_longer_than_the_client_allows(serve, at_most):
 
 
 def test_a_pause_lies_between_two_looks(serve, monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 0.3)
+    monkeypatch.setattr(_approve, "POLL_INTERVAL", 0.3)
     server = serve(document(A="Scheduled"), (403, b""), document(A="Started"))
     wait(server, {"A": "Scheduled"}, until_ended=False)
     first, second, third = (request.moment for request in server.requests)
@@ -173,4 +173,4 @@ def test_a_pause_lies_between_two_looks(serve, monkeypatch):
 
 def test_azure_allows_five_requests_a_second(monkeypatch):
     monkeypatch.undo()
-    assert _answer.POLL_INTERVAL == 1.0
+    assert _approve.POLL_INTERVAL == 1.0

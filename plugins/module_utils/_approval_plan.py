@@ -11,8 +11,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple, Sequence
 
-from ._document import SCHEDULED, STARTED, Document, Event, Incarnation, name_key
-from ._errors import plain
+from ._document import SCHEDULED, STARTED, Document, Event, Incarnation, fold_case
+from ._errors import one_line
 from ._selection import NO_DOCUMENT, Selection, keys
 
 APPROVED = "approved"
@@ -103,7 +103,7 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
             continue
         if listed or _concerns(event, request.vouched_for):
             approvals.append(_decide(event, incarnation, request))
-    absent = {name_key(event_id): event_id for event_id in request.event_ids}
+    absent = {fold_case(event_id): event_id for event_id in request.event_ids}
     for event in events:
         absent.pop(event.key, None)
     approvals.extend(Approval(event_id, NOT_FOUND) for event_id in absent.values())
@@ -111,7 +111,7 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
         warnings.append(NO_DOCUMENT)
     else:
         warnings.extend(
-            f"Event {plain(event_id)} is not in the document: it has ended, was withdrawn, or was never there."
+            f"Event {one_line(event_id)} is not in the document: it has ended, was withdrawn, or was never there."
             for event_id in absent.values()
         )
     if any(approval.result == REFUSED for approval in approvals):
@@ -123,13 +123,13 @@ def _hold_back(approval: Approval) -> Approval:
     """Refuse what could be approved alone: one refused event means that nothing at all is sent."""
     if approval.result != APPROVED:
         return approval
-    why = f"Event {plain(approval.event_id)} is not approved: another event of this task is refused."
+    why = f"Event {one_line(approval.event_id)} is not approved: another event of this task is refused."
     return approval._replace(result=REFUSED, why=why)
 
 
 def _concerns(event: Event, vouched_for: frozenset[str]) -> bool:
     """Tell whether the caller speaks for a VM of the event; one that names no VM is decided on, and refused."""
-    return not event.resources or any(name_key(name) in vouched_for for name in event.resources)
+    return not event.resources or any(fold_case(name) in vouched_for for name in event.resources)
 
 
 def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequest) -> Approval:
@@ -145,11 +145,11 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
         if not event.resources:
             return _refuse(event, "it names no VM, so nobody can vouch for it; force approves it all the same")
         vouched_for = request.vouched_for
-        waiting_for = tuple(name for name in event.resources if name_key(name) not in vouched_for)
+        waiting_for = tuple(name for name in event.resources if fold_case(name) not in vouched_for)
         if waiting_for:
             return _refuse(
                 event,
-                f"it waits for {', '.join(map(plain, waiting_for))}; prepare them and name them in resources_ready",
+                f"it waits for {', '.join(map(one_line, waiting_for))}; prepare them and name them in resources_ready",
                 waiting_for,
             )
         if event.event_status != SCHEDULED:
@@ -164,4 +164,4 @@ def _refuse(event: Event, why: str, waiting_for: tuple[str, ...] = ()) -> Approv
 
 
 def _title(event: Event) -> str:
-    return f"Event {plain(event.event_id)} ({plain(event.event_type or 'unknown type')})"
+    return f"Event {one_line(event.event_id)} ({one_line(event.event_type or 'unknown type')})"

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import time
 
-from ._decisions import ApprovalPlan, ApprovalRequest, plan_approval
+from ._approval_plan import ApprovalPlan, ApprovalRequest, plan_approval
 from ._document import Document
 from ._errors import HttpStatusError, ImdsError
+from ._fetch import POLL_INTERVAL, FetchResult, now_utc, read_document
 from ._imds import Deadline, ImdsClient
-from ._scheduled_events import POLL_INTERVAL, Look, now_utc, read_document
 
 
-def approve(look_: Look, plan: ApprovalPlan, request: ApprovalRequest) -> ApprovalPlan:
+def approve(found: FetchResult, plan: ApprovalPlan, request: ApprovalRequest) -> ApprovalPlan:
     """POST what the plan approves, and return the plan as it was carried out.
 
     Azure answers 400 for an id that it no longer lists. An event that vanished since the look must not cost the
@@ -25,15 +25,15 @@ def approve(look_: Look, plan: ApprovalPlan, request: ApprovalRequest) -> Approv
 
     :raises ImdsError: Azure did not take the approval.
     """
-    document = look_.document
+    document = found.document
     while plan.ids_to_approve:
         try:
-            look_.client.approve(plan.ids_to_approve, _incarnation_to_send(look_, document, request), look_.deadline)
+            found.client.approve(plan.ids_to_approve, _incarnation_to_send(found, document, request), found.deadline)
             return plan
         except HttpStatusError as error:
             if error.http_status != 400:
                 raise
-            document = read_document(look_.client, look_.deadline)
+            document = read_document(found.client, found.deadline)
             request = request._replace(event_ids=tuple(approval.event_id for approval in plan.approvals))
             again = plan_approval(document, request, now_utc())
             if document is None or again.ids_to_approve == plan.ids_to_approve:
@@ -42,9 +42,9 @@ def approve(look_: Look, plan: ApprovalPlan, request: ApprovalRequest) -> Approv
     return plan
 
 
-def _incarnation_to_send(look_: Look, document: Document | None, request: ApprovalRequest) -> str | None:
+def _incarnation_to_send(found: FetchResult, document: Document | None, request: ApprovalRequest) -> str | None:
     """Return what the pages of 2017 ask to be sent along, as a string; later pages dropped it."""
-    asked_for = request.document_incarnation is not None or look_.client.api_version.startswith("2017-")
+    asked_for = request.document_incarnation is not None or found.client.api_version.startswith("2017-")
     if not asked_for or document is None or document.incarnation is None:
         return None
     return str(document.incarnation)

@@ -21,7 +21,7 @@ POLL_INTERVAL = 1.0
 FindAddresses = Callable[[], "tuple[list[tuple[str, str]], list[str]]"]
 
 
-class Look(NamedTuple):
+class FetchResult(NamedTuple):
     """What one look at IMDS told.
 
     :ivar client: the client that got the answer, at the endpoint that gave it.
@@ -42,7 +42,7 @@ def now_utc() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def look(client: ImdsClient, resource_name: str | None, find_addresses: FindAddresses | None = None) -> Look:
+def fetch(client: ImdsClient, resource_name: str | None, find_addresses: FindAddresses | None = None) -> FetchResult:
     """Ask for the document and, unless it is given, for the name of this VM.
 
     :param find_addresses: where to look for another endpoint when the client's does not answer; None does not look.
@@ -59,7 +59,7 @@ def look(client: ImdsClient, resource_name: str | None, find_addresses: FindAddr
     if document is not None:
         warnings.extend(document.warnings)
     name = resource_name or client.get_resource_name(deadline)
-    return Look(client, document, name, deadline, tuple(warnings))
+    return FetchResult(client, document, name, deadline, tuple(warnings))
 
 
 def _look_elsewhere(
