@@ -18,8 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 
-from .answer import Answer
-from .service import NotifyError, Service
+from .http_client import Answer, NotifyError, Service
 
 __all__ = ["NotifyError", "awx_callback", "awx_job", "webhook"]
 

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
-    command_line,
-    host,
+    cli,
+    system,
 )
 
 FOLDER = Path(sys.argv[1])
@@ -47,10 +47,10 @@ def start_unit(number):
 
 
 if __name__ == "__main__":
-    command_line.start_unit = start_unit
+    cli.start_unit = start_unit
     boot_id = (FOLDER / "boot_id").read_text()
-    host.read_boot_id = lambda: boot_id
-    names = {name: str(FOLDER / name) for name in host.Folders._fields}
+    system.read_boot_id = lambda: boot_id
+    names = {name: str(FOLDER / name) for name in system.Folders._fields}
     names["config"] += ".json"
     os.umask(0o022)
-    sys.exit(command_line.main(sys.argv[2:], host.Folders(**names)))
+    sys.exit(cli.main(sys.argv[2:], system.Folders(**names)))

@@ -18,9 +18,8 @@ from email.utils import format_datetime
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
-    answer,
+    http_client,
     notify,
-    service,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 
@@ -49,8 +48,8 @@ def secret(tmp_path):
 @pytest.fixture
 def short_pauses(monkeypatch):
     """Make the pauses so short that a second try shows at once."""
-    monkeypatch.setattr(service, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(service, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(http_client, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(http_client, "_LONGEST_PAUSE", 0.05)
 
 
 class Clock:
@@ -71,7 +70,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(service, "time", clock)
+    monkeypatch.setattr(http_client, "time", clock)
     return clock
 
 
@@ -375,7 +374,7 @@ def test_a_connection_that_is_not_taken_holds_nobody(deaf_endpoint, at_most):
 
 
 def test_a_try_does_not_use_up_the_time_of_the_next(serve_slowly, steps, monkeypatch, short_pauses, at_most):
-    monkeypatch.setattr(service, "_LONGEST_TRY", 1.0)
+    monkeypatch.setattr(http_client, "_LONGEST_TRY", 1.0)
     server = serve_slowly([b"HTTP/1.1 200 OK\r\nX-Long: ", *TRICKLE[:30]], then=STARTED)
     with at_most(10):
         assert steps["awx_job"](server.endpoint) == "AWX started job 17."
@@ -392,7 +391,7 @@ def test_a_try_does_not_use_up_the_time_of_the_next(serve_slowly, steps, monkeyp
 )
 def test_a_body_without_end_does_not_undo_the_status(serve_slowly, steps, monkeypatch, at_most, status, rest):
     if rest == TRICKLE:
-        monkeypatch.setattr(answer, "_LONGEST_BODY", 0.3)
+        monkeypatch.setattr(http_client, "_LONGEST_BODY", 0.3)
     server = serve_slowly([b"HTTP/1.1 %d Yes\r\nContent-Length: 2000000\r\n\r\n" % status, *rest])
     with at_most(2.5):
         if status == 200:

@@ -114,7 +114,7 @@ class StepRecord(NamedTuple):
     message: str | None
 
 
-class State:
+class Store:
     """The tables. Every method that writes is to be called within a transaction()."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
