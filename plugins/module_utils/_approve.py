@@ -14,7 +14,8 @@ from ._approval_plan import ApprovalPlan, ApprovalRequest, plan_approval
 from ._document import Document
 from ._errors import HttpStatusError, ImdsError
 from ._fetch import POLL_INTERVAL, FetchResult, now_utc, read_document
-from ._imds import Deadline, ImdsClient
+from ._imds import ImdsClient
+from ._imds_transport import Deadline
 
 
 def approve(found: FetchResult, plan: ApprovalPlan, request: ApprovalRequest) -> ApprovalPlan:

@@ -13,7 +13,8 @@ from typing import Callable, NamedTuple
 
 from ._document import Document, decode_document, parse_document
 from ._errors import ImdsError, UnreachableError
-from ._imds import Deadline, ImdsClient
+from ._imds import ImdsClient
+from ._imds_transport import Deadline
 
 # Microsoft recommends one request a second; five a second is the limit for all programs of a VM together.
 POLL_INTERVAL = 1.0

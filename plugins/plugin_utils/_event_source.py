@@ -27,7 +27,8 @@ from ..module_utils._document import (
 )
 from ..module_utils._errors import ImdsError, MalformedError
 from ..module_utils._fetch import now_utc
-from ..module_utils._imds import DEFAULT_API_VERSION, Deadline, ImdsClient
+from ..module_utils._imds import DEFAULT_API_VERSION, ImdsClient
+from ..module_utils._imds_transport import Deadline
 from ..module_utils._lifecycle import Known, Transition, find_transitions
 
 # ansible-rulebook gives the file of a source no name of its own.

@@ -14,6 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import 
     _errors,
     _fetch,
     _imds,
+    _imds_transport,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import (
     ApprovalRequest,
@@ -347,7 +348,7 @@ def test_force_still_holds_on_the_second_look(serve):
 
 def test_the_limit_of_the_look_holds_for_the_approval_too(serve):
     case = Case(serve, document(event("A")))
-    case.look = case.look._replace(deadline=_imds.Deadline(0))
+    case.look = case.look._replace(deadline=_imds_transport.Deadline(0))
     with pytest.raises(_errors.NoAnswerError, match="No time was left"):
         case.approve()
     assert case.sent == []

@@ -11,7 +11,7 @@ import socket
 import time
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _imds_transport
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -133,13 +133,13 @@ def test_a_held_answer_that_comes_in_time(serve):
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(serve, monkeypatch, short_pauses):
-    monkeypatch.setattr(_imds, "_LONGEST_ANSWER", 0.3)
+    monkeypatch.setattr(_imds_transport, "_LONGEST_ANSWER", 0.3)
     server = serve(["hold"], trickle(HEAD, DOCUMENT, 0.1), (200, DOCUMENT))
     assert server.client(timeout=30).get_document() == DOCUMENT
 
 
 def test_azure_may_hold_an_answer_for_two_minutes():
-    assert 120 < _imds._LONGEST_ANSWER < _imds.DEFAULT_TIMEOUT
+    assert 120 < _imds_transport._LONGEST_ANSWER < _imds.DEFAULT_TIMEOUT
 
 
 def test_one_deadline_for_several_operations(serve, at_most):
@@ -158,9 +158,9 @@ def test_nothing_is_sent_when_no_time_is_left(serve):
     server = serve()
     for ask in (server.client().get_document, server.client().get_resource_name):
         with pytest.raises(_errors.NoAnswerError, match="No time was left"):
-            ask(_imds.Deadline(0))
+            ask(_imds_transport.Deadline(0))
     with pytest.raises(_errors.NoAnswerError, match="No time was left"):
-        server.client().approve(["A"], deadline=_imds.Deadline(-1))
+        server.client().approve(["A"], deadline=_imds_transport.Deadline(-1))
 
 
 class _LostRoute(socket.socket):
@@ -170,8 +170,8 @@ class _LostRoute(socket.socket):
         raise OSError(errno.EHOSTUNREACH, "No route to host")
 
 
-class _RoamingClient(_imds.ImdsClient):
-    """A client whose first connection loses its route."""
+class _Roaming(_imds_transport.SocketTransport):
+    """A transport whose first connection loses its route."""
 
     roams = True
 
@@ -185,14 +185,18 @@ class _RoamingClient(_imds.ImdsClient):
 
 def test_a_network_that_goes_away_while_the_answer_is_awaited(serve, short_pauses):
     server = serve(["hold"], (200, DOCUMENT))
-    assert _RoamingClient(server.endpoint, timeout=5).get_document() == DOCUMENT
+    client = server.client(timeout=5, transport=_Roaming(server.endpoint, 3))
+    assert client.get_document() == DOCUMENT
 
 
-class _RestartingService(_imds.ImdsClient):
-    """A client that finds nothing listening at these of its tries."""
+class _RestartingService(_imds_transport.SocketTransport):
+    """A transport that finds nothing listening at these of its tries."""
 
-    refused: range
     tries = 0
+
+    def __init__(self, endpoint, refused):
+        super().__init__(endpoint, 3)
+        self.refused = refused
 
     def _connect(self, deadline):
         self.tries += 1
@@ -203,15 +207,13 @@ class _RestartingService(_imds.ImdsClient):
 
 def test_a_service_that_restarts_between_two_tries_is_asked_again(serve, short_pauses):
     server = serve((500, b"{}"), (200, DOCUMENT))
-    client = _RestartingService(server.endpoint, timeout=5)
-    client.refused = range(2, 3)
+    client = server.client(timeout=5, transport=_RestartingService(server.endpoint, range(2, 3)))
     assert client.get_document() == DOCUMENT
 
 
 def test_a_connection_refused_later_on_does_not_hide_what_was_answered_before(serve, short_pauses):
     server = serve((500, b"{}"))
-    client = _RestartingService(server.endpoint, timeout=0.3)
-    client.refused = range(2, 1000)
+    client = server.client(timeout=0.3, transport=_RestartingService(server.endpoint, range(2, 1000)))
     with pytest.raises(_errors.HttpStatusError) as caught:
         client.get_document()
     assert caught.value.http_status == 500
