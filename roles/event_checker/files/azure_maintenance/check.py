@@ -16,7 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
     parse_document,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import NoResourceNameError, fetch
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import Deadline
 
@@ -123,7 +123,7 @@ class Checker:
             say(f"The state failed: {error}.", ERROR)
             self._store.close()
             self._store = self._open_store(cannot_be_written(error))
-            # What takes its place may not know what this document told, nor who we are.
+            # The replacement database may lack this document and the VM's name; process both again.
             self._body = None
             if self._name:
                 self._remember_name()
@@ -163,9 +163,11 @@ class Checker:
             found = fetch(client, self._config.resource_name or self._known_name(), find)
             for warning in found.warnings:
                 warn(warning)
-            if found.resource_name is None:
-                raise ConfigError("Azure knows no name of this VM. Set resource_name (event_checker_resource_name).")
-            self._client, self._name = found.client, found.resource_name
+            try:
+                name = found.require_name()
+            except NoResourceNameError as error:
+                raise ConfigError(f"{error} The role's variable is event_checker_resource_name.") from error
+            self._client, self._name = found.client, name
             if self._name != self._known_name():
                 self._guarded(self._remember_name)
             return found.document

@@ -20,7 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approv
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import NoResourceNameError, fetch
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import NO_DOCUMENT
 
@@ -170,15 +170,16 @@ class Responder:
         """Let Azure start the event, unless it lists a VM for which this one cannot speak."""
         client = self._config.client(retries=True, timeout=min(timeout, self._config.timeout))
         try:
-            # The name is asked for anew: what it vouches for cannot be taken back.
+            # The name is asked for anew: an approval cannot be taken back.
             search = find_endpoint_addresses if self._config.discover_endpoint else None
             found = fetch(client, self._config.resource_name, search)
-            if found.resource_name is None:
-                raise StepError("Azure knows no name of this VM. Set resource_name.", permanent=True)
-            if found.document is None:
+            name = found.require_name()
+            if not found.document_received:
                 raise StepError(NO_DOCUMENT)
-            request = ApprovalRequest(found.resource_name, (record.event.event_id,))
+            request = ApprovalRequest(name, (record.event.event_id,))
             plan = approve(found, plan_approval(found.document, request, self._clock.now().wall), request)
+        except NoResourceNameError as error:
+            raise StepError(str(error), permanent=True) from error
         except ImdsError as error:
             raise StepError(str(error)) from error
         approval = plan.approvals[0]
