@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timezone
-from typing import Any, Callable, NamedTuple, Union
+from typing import Any, Callable, Mapping, NamedTuple, Union
 
 from ._errors import MalformedError, NotImdsError, excerpt, one_line
 
@@ -93,6 +93,21 @@ class Event(NamedTuple):
         if resource_name is None or not self.resources:
             return None
         return fold_case(resource_name) in map(fold_case, self.resources)
+
+    def fields(self) -> dict[str, Any]:
+        """Return what Azure said of the event, as JSON takes it; from_dict() reads it."""
+        return {**self._asdict(), "resources": list(self.resources), "not_before": format_utc(self.not_before)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Event:
+        """Return the event of which to_dict() or fields() made this.
+
+        :raises KeyError, ValueError: they did not.
+        """
+        moment = content["not_before"]
+        known = {name: content[name] for name in cls._fields}
+        known.update(resources=tuple(content["resources"]), not_before=None if moment is None else parse_utc(moment))
+        return cls(**known)
 
     def to_dict(self, now: datetime, resource_name: str | None) -> dict[str, Any]:
         """Return the event as users see it, every key always present.
@@ -220,7 +235,7 @@ def _merge(first: Event, second: Event) -> Event:
     """Return one event for two entries with one id: no VM is lost, and started means started."""
     base = second if second.has_started and not first.has_started else first
     if not (first.resources and second.resources):
-        # Which VMs it affects is not known then, and nobody can vouch for them.
+        # Which VMs it affects is not known then, and so readiness cannot be confirmed.
         return base._replace(resources=())
     known = {fold_case(name) for name in first.resources}
     added = tuple(name for name in second.resources if fold_case(name) not in known)
