@@ -256,9 +256,9 @@ def test_what_came_of_an_approval(result, approved_by, failed, why):
 @pytest.mark.parametrize(
     ("plan", "wait", "stays"),
     [
-        (plan_for(None, held=True, why="Held.", wait=True), True, True),
-        (plan_for(None, held=True, why="Held.", wait=False), True, False),
-        (plan_for(None, held=True, why="Held.", wait=True), False, False),
+        (plan_for(None, blocked=True, why="Held.", wait=True), True, True),
+        (plan_for(None, blocked=True, why="Held.", wait=False), True, False),
+        (plan_for(None, blocked=True, why="Held.", wait=True), False, False),
     ],
 )
 def test_who_stays_prepared(plan, wait, stays):
