@@ -15,9 +15,9 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timezone
-from typing import Any, Callable, NamedTuple, Union
+from typing import Any, Callable, Mapping, NamedTuple, Union
 
-from ._errors import MalformedError, NotImdsError, excerpt, plain
+from ._errors import MalformedError, NotImdsError, excerpt, one_line
 
 SCHEDULED = "Scheduled"
 STARTED = "Started"
@@ -43,7 +43,7 @@ Warn = Callable[[str], None]
 Incarnation = Union[int, str]
 
 
-def name_key(name: str) -> str:
+def fold_case(name: str) -> str:
     """Return what two spellings of one event id, VM name or keyword have in common: Azure mixes letter case."""
     return name.lower()
 
@@ -69,7 +69,7 @@ class Event(NamedTuple):
     @property
     def key(self) -> str:
         """The id in the form in which ids are compared."""
-        return name_key(self.event_id)
+        return fold_case(self.event_id)
 
     @property
     def has_started(self) -> bool:
@@ -92,7 +92,22 @@ class Event(NamedTuple):
         """Tell whether Resources lists the VM; None where the VM's name is unknown or the event names no VM."""
         if resource_name is None or not self.resources:
             return None
-        return name_key(resource_name) in map(name_key, self.resources)
+        return fold_case(resource_name) in map(fold_case, self.resources)
+
+    def fields(self) -> dict[str, Any]:
+        """Return what Azure said of the event, as JSON takes it; from_dict() reads it."""
+        return {**self._asdict(), "resources": list(self.resources), "not_before": format_utc(self.not_before)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Event:
+        """Return the event of which to_dict() or fields() made this.
+
+        :raises KeyError, ValueError: they did not.
+        """
+        moment = content["not_before"]
+        known = {name: content[name] for name in cls._fields}
+        known.update(resources=tuple(content["resources"]), not_before=None if moment is None else parse_utc(moment))
+        return cls(**known)
 
     def to_dict(self, now: datetime, resource_name: str | None) -> dict[str, Any]:
         """Return the event as users see it, every key always present.
@@ -103,7 +118,7 @@ class Event(NamedTuple):
         leader = self.leader
         leads = None
         if resource_name is not None and leader is not None:
-            leads = name_key(leader) == name_key(resource_name)
+            leads = fold_case(leader) == fold_case(resource_name)
         return {
             "event_id": self.event_id,
             "event_type": self.event_type,
@@ -134,7 +149,7 @@ class Document(NamedTuple):
     warnings: tuple[str, ...]
 
     def find(self, event_id: str) -> Event | None:
-        wanted = name_key(event_id)
+        wanted = fold_case(event_id)
         return next((event for event in self.events if event.key == wanted), None)
 
 
@@ -210,7 +225,7 @@ def parse_document(content: dict[str, Any], api_version: str) -> Document:
             continue
         twin = events.get(event.key)
         if twin is not None:
-            warnings.append(f"The document lists event {plain(event.event_id)} twice; the two are taken for one.")
+            warnings.append(f"The document lists event {one_line(event.event_id)} twice; the two are taken for one.")
             event = _merge(twin, event)
         events[event.key] = event
     return Document(incarnation, tuple(events.values()), tuple(warnings))
@@ -220,10 +235,10 @@ def _merge(first: Event, second: Event) -> Event:
     """Return one event for two entries with one id: no VM is lost, and started means started."""
     base = second if second.has_started and not first.has_started else first
     if not (first.resources and second.resources):
-        # Which VMs it affects is not known then, and nobody can vouch for them.
+        # Which VMs it affects is not known then, and so readiness cannot be confirmed.
         return base._replace(resources=())
-    known = {name_key(name) for name in first.resources}
-    added = tuple(name for name in second.resources if name_key(name) not in known)
+    known = {fold_case(name) for name in first.resources}
+    added = tuple(name for name in second.resources if fold_case(name) not in known)
     return base._replace(resources=first.resources + added)
 
 
@@ -235,7 +250,7 @@ def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | 
     if not isinstance(event_id, str) or not event_id.strip():
         warn(f"{place} has no EventId and is left out: {_show(raw)}.")
         return None
-    place = f"Event {plain(event_id)}"
+    place = f"Event {one_line(event_id)}"
 
     def text(field: str) -> str | None:
         value = raw.get(field)
@@ -248,7 +263,7 @@ def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | 
         value = text(field)
         if required and not value:
             warn(f"{place} has no {field}.")
-        return _AZURE_SPELLING.get(name_key(value), value) if value else value
+        return _AZURE_SPELLING.get(fold_case(value), value) if value else value
 
     not_before_raw = text("NotBefore")
     return Event(

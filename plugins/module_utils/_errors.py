@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 
 class ImdsError(Exception):
@@ -69,7 +70,12 @@ class MalformedError(ImdsError):
     imds_reachable = True
 
 
-def plain(text: str) -> str:
+def failure_data(error: ImdsError) -> dict[str, Any]:
+    """Return what every failed task says of the metadata service."""
+    return {"reason": error.reason, "http_status": error.http_status, "imds_reachable": error.imds_reachable}
+
+
+def one_line(text: str) -> str:
     """Return text from outside, such as a name, so that it can stand in a sentence: on one line and not too long."""
     return text if text.isprintable() and len(text) <= 200 else excerpt(text)
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Sequence
 
 from ._document import Event
-from ._errors import plain
+from ._errors import one_line
 
 _MOST_LISTED = 4
 
@@ -24,7 +24,7 @@ def summarize(events: Sequence[Event], in_document: int, now: datetime, resource
     """
     none = f"no such events ({in_document} others in the document)" if in_document else "no events"
     described = _first([_describe(event, now) for event in events], "; ") or none
-    return f"{plain(resource_name or 'document')}: {described}"
+    return f"{one_line(resource_name or 'document')}: {described}"
 
 
 def _first(parts: Sequence[str], separator: str) -> str:
@@ -34,11 +34,11 @@ def _first(parts: Sequence[str], separator: str) -> str:
 
 
 def _describe(event: Event, now: datetime) -> str:
-    words = [f"{plain(event.event_type or 'unknown event')} {plain(event.event_status or 'in unknown status')}"]
+    words = [f"{one_line(event.event_type or 'unknown event')} {one_line(event.event_status or 'in unknown status')}"]
     seconds = event.seconds_until_start(now)
     if not event.has_started:
         words.append(_when(seconds))
-    return f"{', '.join(words)} ({_first([plain(name) for name in event.resources], ', ') or 'no VM named'})"
+    return f"{', '.join(words)} ({_first([one_line(name) for name in event.resources], ', ') or 'no VM named'})"
 
 
 def _when(seconds: int | None) -> str:

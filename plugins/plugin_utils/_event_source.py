@@ -22,13 +22,14 @@ from ..module_utils._document import (
     Document,
     Event,
     decode_document,
-    name_key,
+    fold_case,
     parse_document,
 )
 from ..module_utils._errors import ImdsError, MalformedError
-from ..module_utils._imds import DEFAULT_API_VERSION, Deadline, ImdsClient
-from ..module_utils._scheduled_events import now_utc
-from ..module_utils._transitions import Known, Transition, find_transitions
+from ..module_utils._fetch import NO_RESOURCE_NAME, now_utc
+from ..module_utils._imds import DEFAULT_API_VERSION, ImdsClient
+from ..module_utils._imds_transport import Deadline
+from ..module_utils._lifecycle import Known, Transition, find_transitions
 
 # ansible-rulebook gives the file of a source no name of its own.
 logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")
@@ -125,7 +126,7 @@ class Watcher:
     def _ask_name(self, deadline: Deadline) -> str:
         name = self._client.get_resource_name(deadline)
         if name is None or not is_host_name(name):
-            raise MalformedError(f"{self._client.endpoint} does not tell the name of this VM. Set resource_name.")
+            raise MalformedError(NO_RESOURCE_NAME)
         return name
 
     def _compare(self, document: Document, name: str) -> list[dict[str, Any]]:
@@ -159,7 +160,7 @@ class Watcher:
 def _tell(transition: Transition, name: str, now: datetime) -> dict[str, Any]:
     """Return what ansible-rulebook gets."""
     event, phase = transition.event, transition.phase
-    what = f"fleetops.azure_maintenance/{name_key(name)}/{event.key}/{phase}"
+    what = f"fleetops.azure_maintenance/{fold_case(name)}/{event.key}/{phase}"
     return {
         "maintenance_event": event.to_dict(now, name),
         "maintenance_phase": phase,

@@ -13,7 +13,7 @@ import hashlib
 from html import escape
 from typing import Any, Iterable
 
-from ..module_utils._document import EVENT_TYPES, name_key
+from ..module_utils._document import EVENT_TYPES, fold_case
 from ._fleet import Report
 from ._fleet_assets import SCRIPT, STYLE
 from ._fleet_parts import AFFECTED, QUIET
@@ -35,7 +35,7 @@ _MOST_VMS = 12
 # Sorts after every number of seconds that a report can hold.
 _LAST = 10**12
 
-_KNOWN_TYPES = {name_key(word) for word in EVENT_TYPES}
+_KNOWN_TYPES = {fold_case(word) for word in EVENT_TYPES}
 
 
 def as_html(report: Report) -> str:
@@ -117,7 +117,7 @@ def _events_table(events: list[dict[str, Any]]) -> str:
 
 def _event_row(row: int, event: dict[str, Any], names: tuple[str, ...]) -> str:
     kind = tidy(event["event_type"] or "unknown")
-    known = name_key(kind) if name_key(kind) in _KNOWN_TYPES else "other"
+    known = fold_case(kind) if fold_case(kind) in _KNOWN_TYPES else "other"
     note = f'<div class="note">VMs contradict each other: {_fields(event)}</div>' if event["contradictions"] else ""
     seconds, duration = event["seconds_until_start"], event["duration_seconds"]
     # What has started comes before what is due.

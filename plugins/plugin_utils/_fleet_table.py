@@ -13,11 +13,11 @@ from collections import Counter
 from datetime import datetime
 from typing import Any, Sequence
 
-from ..module_utils._document import SCHEDULED, STARTED, name_key
-from ..module_utils._errors import escape, plain
+from ..module_utils._document import SCHEDULED, STARTED, fold_case
+from ..module_utils._errors import escape, one_line
 from ..module_utils._summary import format_duration
 from ._fleet import merge_events
-from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, Look
+from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, HostResult
 from ._fleet_text import vm_label
 
 _HEADINGS = ("START", "TYPE", "LASTS", "SOURCE", "EVENT", "VMS")
@@ -39,17 +39,17 @@ _LONGEST_REASON, _LONGEST_OF_MANY = 2, 1
 _MANY = 10
 
 
-def fleet_lines(looks: Sequence[Look], width: int, now: datetime) -> list[str]:
+def fleet_lines(results: Sequence[HostResult], width: int, now: datetime) -> list[str]:
     """Return the table of events, the hosts that gave no answer, and the line that counts."""
-    lines = _table(merge_events(looks, now), width)
-    silent = sorted((look for look in looks if look["state"] not in (QUIET, AFFECTED)), key=lambda look: look["host"])
+    lines = _table(merge_events(results, now), width)
+    silent = sorted((told for told in results if told["state"] not in (QUIET, AFFECTED)), key=lambda told: told["host"])
     if silent:
         lines += ([""] if lines else []) + ["No answer from:"] + _silent_lines(silent, width)
     if lines:
         lines.append("")
-    numbers = Counter(look["state"] for look in looks)
+    numbers = Counter(told["state"] for told in results)
     counts = ", ".join(f"{numbers[state]} {words}" for state, words in _STATE_WORDS.items())
-    asked = len(looks)
+    asked = len(results)
     return [*lines, f"{asked} {'host' if asked == 1 else 'hosts'} asked: {counts}"]
 
 
@@ -78,12 +78,12 @@ def _cells(event: dict[str, Any], id_length: int | None) -> tuple[str, ...]:
         _cell(event["event_type"]),
         "-" if event["duration_seconds"] is None else format_duration(event["duration_seconds"]),
         _cell(event["event_source"]),
-        plain(event["event_id"])[:id_length],
+        one_line(event["event_id"])[:id_length],
     )
 
 
 def _cell(text: str | None) -> str:
-    return _cut(plain(text or "-"), _LONGEST_CELL)
+    return _cut(one_line(text or "-"), _LONGEST_CELL)
 
 
 def _start(event: dict[str, Any]) -> str:
@@ -93,15 +93,15 @@ def _start(event: dict[str, Any]) -> str:
     start = "unknown" if seconds is None else "now"
     if seconds:
         start = f"in {format_duration(seconds)}"
-    scheduled = name_key(status or "") == name_key(SCHEDULED)
-    return start if scheduled else _cut(f"{start}, {plain(status or 'no status')}", _LONGEST_CELL)
+    scheduled = fold_case(status or "") == fold_case(SCHEDULED)
+    return start if scheduled else _cut(f"{start}, {one_line(status or 'no status')}", _LONGEST_CELL)
 
 
 def _list_vms(event: dict[str, Any], room: int | None) -> str:
     """Join the names; where they need more room, as many of the first ones as it takes, and how many are left."""
     if not event["resources"]:
         return "none named"
-    shown = [_cut(plain(vm_label(vm)), _LONGEST_NAME) for vm in event["vms"]]
+    shown = [_cut(one_line(vm_label(vm)), _LONGEST_NAME) for vm in event["vms"]]
     whole = ", ".join(shown)
     if room is None or len(whole) <= room:
         return whole
@@ -116,18 +116,18 @@ def _first(names: Sequence[str], number: int) -> str:
     return ", ".join(names[:number]) + (f", +{left} more" if left > 0 else "")
 
 
-def _silent_lines(looks: Sequence[Look], width: int) -> list[str]:
-    names = [escape(look["host"]) for look in looks]
+def _silent_lines(results: Sequence[HostResult], width: int) -> list[str]:
+    names = [escape(told["host"]) for told in results]
     indent = max(map(len, names)) + 2 * len(_GAP)
     lines = []
-    for name, look in zip(names, looks):
+    for name, told in zip(names, results):
         # A name as long as the terminal is wide is told all the same, and so is why.
         lines += textwrap.wrap(
-            f"{_STATE_WORDS[look['state']]}: {escape(look['message'] or '')}",
+            f"{_STATE_WORDS[told['state']]}: {escape(told['message'] or '')}",
             max(width, indent + _LEAST_ROOM),
             initial_indent=f"{_GAP}{name}{_GAP}".ljust(indent),
             subsequent_indent=" " * indent,
-            max_lines=_LONGEST_OF_MANY if len(looks) > _MANY else _LONGEST_REASON,
+            max_lines=_LONGEST_OF_MANY if len(results) > _MANY else _LONGEST_REASON,
             placeholder=" …",
         )
     return lines

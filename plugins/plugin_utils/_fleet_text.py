@@ -13,8 +13,8 @@ import io
 import re
 from typing import Any, Iterable
 
-from ..module_utils._document import STARTED, name_key
-from ..module_utils._errors import plain
+from ..module_utils._document import STARTED, fold_case
+from ..module_utils._errors import one_line
 from ..module_utils._summary import format_duration
 from ._fleet import Report, describe_contradiction
 from ._fleet_parts import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
@@ -96,7 +96,7 @@ def length(event: dict[str, Any]) -> str:
 def vm_label(vm: dict[str, str | None]) -> str:
     """Return the name of a VM, as it came from outside, and that of its host where the inventory calls it otherwise."""
     resource, host = vm["resource"], vm["host"]
-    if resource is None or host is None or name_key(resource) == name_key(host):
+    if resource is None or host is None or fold_case(resource) == fold_case(host):
         return resource or host or "unknown"
     return f"{resource} ({host})"
 
@@ -121,9 +121,9 @@ def as_lines(report: Report) -> list[str]:
     """Return what a person at a terminal wants to know first."""
     lines = [count_hosts(report) + ".", *([] if report["events"] else [nothing_known(report)])]
     for event in report["events"][:_MOST_EVENTS]:
-        vms = [plain(vm_label(vm)) for vm in event["vms"]]
+        vms = [one_line(vm_label(vm)) for vm in event["vms"]]
         shown = ", ".join(vms[:4]) + (f" and {len(vms) - 4} more" if len(vms) > 4 else "")
-        lines.append(f"{plain(event['event_type'] or 'unknown event')} {when(event)}: {shown or 'no VM named'}")
+        lines.append(f"{one_line(event['event_type'] or 'unknown event')} {when(event)}: {shown or 'no VM named'}")
     if len(report["events"]) > _MOST_EVENTS:
         lines.append(f"and {number(len(report['events']) - _MOST_EVENTS, 'more event')}")
     contradictions = all_contradictions(report)
@@ -178,21 +178,21 @@ def markdown(text: str) -> str:
 
 def as_csv(report: Report) -> str:
     """Return a row for each VM of each event, and for each host that has none."""
-    looks = {host["host"]: host for host in report["hosts"]}
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in looks}
+    results = {host["host"]: host for host in report["hosts"]}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in results}
     without_host: list[dict[str, Any]] = []
     for event in report["events"]:
         shown = {name: event[name] for name in CSV_COLUMNS if name in event}
         shown["contradictions"] = "; ".join(map(describe_contradiction, event["contradictions"]))
         for vm in event["vms"] or [{"resource": None, "host": None}]:
-            row = {**looks.get(vm["host"] or "", {}), **shown}
+            row = {**results.get(vm["host"] or "", {}), **shown}
             row.update(host=vm["host"], resource_name=vm["resource"])
             rows.get(vm["host"] or "", without_host).append(row)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(CSV_COLUMNS)
-    for name, look in looks.items():
-        for row in rows[name] or [look]:
+    for name, told in results.items():
+        for row in rows[name] or [told]:
             writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])
     for row in without_host:
         writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])

@@ -15,12 +15,12 @@ from datetime import datetime, timedelta, timezone
 from html import escape
 from typing import Any, NamedTuple
 
-from ..module_utils._document import EVENT_TYPES, STARTED, name_key
+from ..module_utils._document import EVENT_TYPES, STARTED, fold_case
 from ._fleet import Report
 from ._fleet_parts import read_utc
 from ._fleet_text import length, number, tidy, vm_label, when
 
-_KNOWN_TYPES = {name_key(word) for word in EVENT_TYPES}
+_KNOWN_TYPES = {fold_case(word) for word in EVENT_TYPES}
 
 _SHORTEST = 15 * 60
 _FURTHEST_BACK = 3600
@@ -120,7 +120,7 @@ def _draw_lane(label: str, events: list[tuple[int, dict[str, Any]]], axis: Axis,
 def _draw_event(row: int, event: dict[str, Any], axis: Axis, top: int) -> str:
     begin = start_of(event, axis.now)
     kind = tidy(event["event_type"] or "unknown event")
-    known = name_key(kind) if name_key(kind) in _KNOWN_TYPES else "other"
+    known = fold_case(kind) if fold_case(kind) in _KNOWN_TYPES else "other"
     classes = f"event {known}" + (" started" if event["event_status"] == STARTED else "")
     text = f"{kind} {when(event)}"
     told = escape(f"{text}; not before {event['not_before'] or 'unknown'}; expected length {length(event)}")

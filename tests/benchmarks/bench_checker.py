@@ -4,8 +4,8 @@
 
 """The checker beside `curl … | jq …`: one minute of idle polling, its peak memory, and one `check --once`.
 
-DESIGN section 9, rows 2, 3 and 5. Needs curl and jq. The program is laid as the role lays it, compiled, and run by
-the Python of the system, as on a VM.
+DESIGN section 9, rows 2, 3 and 5. Needs curl and jq. The program is installed as the role does it, compiled, and
+run by the Python of the system, as on a VM.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ LIMIT_ONCE = 2.0
 BODY = b'{"DocumentIncarnation":1,"Events":[]}'
 
 
-def lay_program(root: Path, endpoint: str) -> list[str]:
-    """Lay the program and a configuration for a VM without events, and return the command that runs it."""
+def install_program(root: Path, endpoint: str) -> list[str]:
+    """Install the program and a configuration for a VM without events, and return the command that runs it."""
     library = root / "library"
     utils = library / "ansible_collections" / "fleetops" / "azure_maintenance" / "plugins" / "module_utils"
     shutil.copytree(PROGRAM, library / "azure_maintenance", ignore=shutil.ignore_patterns("__pycache__"))
@@ -55,8 +55,8 @@ def lay_program(root: Path, endpoint: str) -> list[str]:
     # The first line is the template's own.
     text = LAUNCHER.read_text().partition("\n")[2].replace("{{ __event_checker_library }}", str(library))
     paths = (config, root, root / "state", root / "run", root)
-    folders = f"host.Folders({', '.join(repr(str(path)) for path in paths)})"
-    text = text.replace("from azure_maintenance.", "from azure_maintenance import host\nfrom azure_maintenance.")
+    folders = f"system.Folders({', '.join(repr(str(path)) for path in paths)})"
+    text = text.replace("from azure_maintenance.", "from azure_maintenance import system\nfrom azure_maintenance.")
     text = text.replace("import sys\n", f"import sys\n{TELL_STATUS.format(path=str(root / 'status'))}", 1)
     launcher.write_text(text.replace("main()", f"main(folders={folders})"))
     return [PYTHON, "-IS", str(launcher), "check"]
@@ -92,7 +92,7 @@ def main() -> int:
     ask = f"curl --silent --noproxy '*' --header Metadata:true '{url}' | jq --raw-output '.Events[] | .EventId'"
     pipeline = ["sh", "-c", ask]
     with tempfile.TemporaryDirectory() as folder:
-        check = lay_program(Path(folder), endpoint)
+        check = install_program(Path(folder), endpoint)
         cpu_seconds([*check, "--once"])
         once = [(cpu_seconds([*check, "--once"]), cpu_seconds(pipeline)) for _round in range(ROUNDS)]
         once_check, once_pipeline = (statistics.median(each) for each in zip(*once))

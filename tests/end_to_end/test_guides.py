@@ -20,8 +20,8 @@ from typing import NamedTuple
 import pytest
 import yaml
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import look
 
 TREE = Path(__file__).resolve().parents[2]
 DOCSITE = TREE / "docs" / "docsite"
@@ -326,7 +326,7 @@ def something_else():
 
 def failure(endpoint, find_addresses=None):
     with pytest.raises(ImdsError) as caught:
-        look(ImdsClient(endpoint, timeout=0.5, retries=False), None, find_addresses)
+        fetch(ImdsClient(endpoint, timeout=0.5, retries=False), None, find_addresses)
     return caught.value.reason, str(caught.value)
 
 

@@ -23,7 +23,7 @@ def main(playbook_folder, working_folder, *entries):
             sys.exit(f"there is no {entry}, neither in {playbook_folder} nor in {working_folder}.")
         for name, source in files_of(found[0]):
             if sources.setdefault(name, source) != source:
-                sys.exit(f"both {sources[name]} and {source} would be laid as {name}.")
+                sys.exit(f"both {sources[name]} and {source} would be installed as {name}.")
     folders = {folder for name in sources for folder in parents(name)}
     files = [
         {"name": name, "source": source, "mode": "0700" if os.access(source, os.X_OK) else "0600"}

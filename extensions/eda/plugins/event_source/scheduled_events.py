@@ -97,15 +97,15 @@ EXAMPLES = r"""
 # its own, whatever other copy of the collection Python would find.
 _HERE = Path(__file__).resolve()
 if TYPE_CHECKING:
-    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _scheduled_events
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _fetch, _imds
     from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
 else:
     _PACKAGE = f"fleetops_azure_maintenance_{uuid.uuid5(uuid.NAMESPACE_URL, str(_HERE)).hex}"
     if _PACKAGE not in sys.modules:
         sys.modules[_PACKAGE] = types.ModuleType(_PACKAGE)
         sys.modules[_PACKAGE].__path__ = [str(_HERE.parents[4] / "plugins")]
-    _errors, _imds, _scheduled_events = (
-        importlib.import_module(f"{_PACKAGE}.module_utils.{name}") for name in ("_errors", "_imds", "_scheduled_events")
+    _errors, _imds, _fetch = (
+        importlib.import_module(f"{_PACKAGE}.module_utils.{name}") for name in ("_errors", "_imds", "_fetch")
     )
     _event_source = importlib.import_module(f"{_PACKAGE}.plugin_utils._event_source")
 _no_templates = runpy.run_path(str(_HERE.parents[1] / "event_filter" / "no_templates.py"))["main"]
@@ -119,7 +119,7 @@ class Options(NamedTuple):
     connect_timeout: float = _imds.DEFAULT_CONNECT_TIMEOUT
     timeout: float = _imds.DEFAULT_TIMEOUT
     resource_name: str | None = None
-    poll_interval: float = _scheduled_events.POLL_INTERVAL
+    poll_interval: float = _fetch.POLL_INTERVAL
     state_file: str | None = None
 
     def client(self) -> _imds.ImdsClient:
@@ -135,7 +135,9 @@ def read_options(args: dict[str, Any]) -> Options:
     given = {name: value for name, value in args.items() if value is not None and value != ""}
     unknown = sorted(set(map(str, given)) - set(Options._fields))
     if unknown:
-        raise ValueError(f"There is no argument {_errors.plain(unknown[0])}; there are {', '.join(Options._fields)}.")
+        raise ValueError(
+            f"There is no argument {_errors.one_line(unknown[0])}; there are {', '.join(Options._fields)}."
+        )
     given.setdefault("endpoint", os.environ.get("AZURE_IMDS_ENDPOINT") or _imds.DEFAULT_ENDPOINT)
     for name, value in given.items():
         number = name in ("connect_timeout", "timeout", "poll_interval")

@@ -8,6 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from .command_line import main
+from .cli import main
 
 sys.exit(main())

@@ -15,15 +15,16 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
     parse_document,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import Deadline, ImdsClient
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import look
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import NoResourceNameError, fetch
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import Deadline
 
 from .config import Config, ConfigError
 from .database import cannot_be_written
-from .host import ERROR, Clock, Folders, is_running, say, warn
-from .state import RETENTION, State
-from .surfaces import Publisher
-from .watch import due_responses, may_resume, record_document
+from .report import Publisher
+from .store import RETENTION, Store
+from .system import ERROR, Clock, Folders, is_running, say, warn
+from .tracker import due_responses, may_resume, record_document
 
 # The metadata service answers within 10 s once the feature is on (the IMDS team in go-autorest, issue 660).
 _USUAL_ANSWER = 10.0
@@ -32,26 +33,26 @@ _LONGEST_PAUSE = 5.0
 # A unit that was started needs a moment to take its lock.
 _RESTART_AFTER = 5.0
 
-OpenState = Callable[[bool], State]
+OpenStore = Callable[[bool], Store]
 StartUnit = Callable[[int], "str | None"]
 
 
 class Checker:
     """One activation of the check.
 
-    :param open_state: opens the state, or its stand-in where it is told that the disk cannot be written.
+    :param open_store: opens the state, or its stand-in where it is told that the disk cannot be written.
     :param start_unit: starts the unit of a response; returns why that failed, or None.
     """
 
     def __init__(
-        self, config: Config, folders: Folders, clock: Clock, open_state: OpenState, start_unit: StartUnit
+        self, config: Config, folders: Folders, clock: Clock, open_store: OpenStore, start_unit: StartUnit
     ) -> None:
         self._config = config
         self._folders = folders
         self._clock = clock
-        self._open_state = open_state
+        self._open_store = open_store
         self._start_unit = start_unit
-        self._state = open_state(False)
+        self._store = open_store(False)
         self._publisher = Publisher(config.metrics_dir, folders)
         self._client: ImdsClient | None = None
         self._name = ""
@@ -60,7 +61,7 @@ class Checker:
         self._failures = 0
         self._retry_after = 0.0
         self._polls: dict[str, Any] = {"count": 0, "errors": {}, "last_answer_at": None, "last_error": None}
-        self._polls.update(self._state.facts().get("polls", {}))
+        self._polls.update(self._store.facts().get("polls", {}))
         self._polls_changed = False
         self._started: dict[int, float] = {}
         self._complaints: set[str] = set()
@@ -82,7 +83,7 @@ class Checker:
                 following = min(following, end) - self._config.poll_interval
             if not once:
                 self._clock.sleep(max(0.0, following - self._clock.now().uptime))
-        self._state.close()
+        self._store.close()
         return self._failures == 0
 
     def _round(self) -> None:
@@ -103,10 +104,10 @@ class Checker:
     def _tell(self) -> None:
         """Write down how the polling goes, and what others read, where that has changed."""
         if self._polls_changed:
-            with self._state.transaction():
-                self._state.set_facts({"polls": self._polls})
+            with self._store.transaction():
+                self._store.set_facts({"polls": self._polls})
             self._polls_changed = False
-        self._publisher.publish(self._state, self._clock.now())
+        self._publisher.publish(self._store, self._clock.now())
 
     def _tell_all(self) -> None:
         """Do the same before the end, when the number of polls is worth telling."""
@@ -119,9 +120,9 @@ class Checker:
             action()
         except sqlite3.DatabaseError as error:
             say(f"The state failed: {error}.", ERROR)
-            self._state.close()
-            self._state = self._open_state(cannot_be_written(error))
-            # What takes its place may not know what this document told, nor who we are.
+            self._store.close()
+            self._store = self._open_store(cannot_be_written(error))
+            # The replacement database may lack this document and the VM's name; process both again.
             self._body = None
             if self._name:
                 self._remember_name()
@@ -149,21 +150,23 @@ class Checker:
     def _ask(self) -> Document | None:
         """:raises ImdsError: there was no usable answer."""
         # Azure holds the first answer up to two minutes while it switches the feature on, but what is due cannot wait.
-        patient = not self._answered and not self._state.unfinished_responses()
+        patient = not self._answered and not self._store.unfinished_responses()
         seconds = self._config.timeout if patient else min(_USUAL_ANSWER, self._config.timeout)
         if self._client is None:
             client = self._config.client(retries=False, timeout=seconds)
             find = None
             if self._config.discover_endpoint:
-                from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _lease
+                from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _dhcp_lease
 
-                find = _lease.find_endpoint_addresses
-            found = look(client, self._config.resource_name or self._known_name(), find)
+                find = _dhcp_lease.find_endpoint_addresses
+            found = fetch(client, self._config.resource_name or self._known_name(), find)
             for warning in found.warnings:
                 warn(warning)
-            if found.resource_name is None:
-                raise ConfigError("Azure knows no name of this VM. Set resource_name (event_checker_resource_name).")
-            self._client, self._name = found.client, found.resource_name
+            try:
+                name = found.require_name()
+            except NoResourceNameError as error:
+                raise ConfigError(f"{error} The role's variable is event_checker_resource_name.") from error
+            self._client, self._name = found.client, name
             if self._name != self._known_name():
                 self._guarded(self._remember_name)
             return found.document
@@ -188,7 +191,7 @@ class Checker:
             self._polls_changed = True
 
     def _known_name(self) -> str | None:
-        known = self._state.facts().get("resource_name", {})
+        known = self._store.facts().get("resource_name", {})
         return known["name"] if known == {"name": known.get("name"), **self._origin_of_name()} else None
 
     def _origin_of_name(self) -> dict[str, str | None]:
@@ -200,20 +203,20 @@ class Checker:
         }
 
     def _remember_name(self) -> None:
-        with self._state.transaction():
-            self._state.set_facts({"resource_name": {"name": self._name, **self._origin_of_name()}})
+        with self._store.transaction():
+            self._store.set_facts({"resource_name": {"name": self._name, **self._origin_of_name()}})
 
     def _forget(self) -> None:
-        with self._state.transaction():
-            self._state.forget_ended_before(self._clock.now().at - RETENTION)
+        with self._store.transaction():
+            self._store.forget_ended_before(self._clock.now().at - RETENTION)
 
     def _record(self, document: Document) -> None:
-        for line in record_document(self._state, self._config.rules, document, self._clock.now(), self._name):
+        for line in record_document(self._store, self._config.rules, document, self._clock.now(), self._name):
             say(line)
 
     def _start_due(self) -> None:
         now = self._clock.now()
-        for response in due_responses(self._state, now):
+        for response in due_responses(self._store, now):
             last = self._started.get(response.number)
             if last is not None and now.uptime - last < _RESTART_AFTER:
                 continue

@@ -14,7 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
     EVENT_SOURCES,
     EVENT_TYPES,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import (
     DEFAULT_API_VERSION,
     DEFAULT_CONNECT_TIMEOUT,
@@ -23,8 +23,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds i
     ImdsClient,
 )
 
-from . import fields
-from .fields import Check
+from . import validators
+from .validators import Check
 
 NEVER = "never"
 WHEN_READY = "when_ready"
@@ -94,40 +94,40 @@ class Config(NamedTuple):
         return ImdsClient(self.endpoint, self.api_version, self.connect_timeout, timeout or self.timeout, retries)
 
 
-_SECONDS = fields.number(0, above=True)
+_SECONDS = validators.number(0, above=True)
 _CONFIG_FIELDS: dict[str, Check] = {
-    "endpoint": fields.text,
-    "api_version": fields.date,
+    "endpoint": validators.text,
+    "api_version": validators.date,
     "connect_timeout": _SECONDS,
     "timeout": _SECONDS,
-    "discover_endpoint": fields.flag,
-    "resource_name": fields.text,
+    "discover_endpoint": validators.flag,
+    "resource_name": validators.text,
     # Azure allows five requests a second for all programs of a VM together.
-    "poll_interval": fields.number(0.5, most=3600),
-    "timer_interval": fields.number(1, most=3600),
-    "metrics_dir": fields.path,
-    "ansible_playbook": fields.path,
-    "rules": fields.listing,
+    "poll_interval": validators.number(0.5, most=3600),
+    "timer_interval": validators.number(1, most=3600),
+    "metrics_dir": validators.path,
+    "ansible_playbook": validators.path,
+    "rules": validators.listing,
 }
 _RULE_FIELDS: dict[str, Check] = {
-    "name": fields.text,
-    "match": fields.mapping,
-    "lead_time": fields.number(0, whole=True, most=604800),
-    "on_announced": fields.listing,
-    "on_started": fields.listing,
-    "on_ended": fields.listing,
-    "approve": fields.text,
+    "name": validators.text,
+    "match": validators.mapping,
+    "lead_time": validators.number(0, whole=True, most=604800),
+    "on_announced": validators.listing,
+    "on_started": validators.listing,
+    "on_ended": validators.listing,
+    "approve": validators.text,
     "timeout": _SECONDS,
-    "retries": fields.number(0, whole=True, most=1000),
-    "retry_delay": fields.number(0),
+    "retries": validators.number(0, whole=True, most=1000),
+    "retry_delay": validators.number(0),
 }
 _MATCH_FIELDS: dict[str, Check] = {
-    "event_types": fields.words(EVENT_TYPES),
-    "event_sources": fields.words(EVENT_SOURCES),
-    "min_duration": fields.number(0, most=604800),
-    "max_duration": fields.number(0, most=604800),
-    "description": fields.pattern,
-    "query": fields.query,
+    "event_types": validators.words(EVENT_TYPES),
+    "event_sources": validators.words(EVENT_SOURCES),
+    "min_duration": validators.number(0, most=604800),
+    "max_duration": validators.number(0, most=604800),
+    "description": validators.pattern,
+    "query": validators.query,
 }
 
 
@@ -172,7 +172,7 @@ def parse_config(content: Any) -> Config:
 def parse_rule(content: Any, where: str) -> Rule:
     """:raises ConfigError: something in it cannot be used."""
     if isinstance(content, dict) and isinstance(content.get("name"), str):
-        where = f"{where} ({plain(content['name'])})"
+        where = f"{where} ({one_line(content['name'])})"
     fields = _take(where, content, _RULE_FIELDS)
     if not fields.get("name"):
         raise ConfigError(f"{where}: has no name.")
@@ -209,7 +209,7 @@ def _parse_step(content: Any, where: str) -> dict[str, Any]:
         elif key == "template":
             if isinstance(value, bool) or not isinstance(value, (int, str)) or not str(value).strip():
                 raise ConfigError(f"{where}: template must be the number of a job template or NAME++ORGANIZATION.")
-        elif fields.path(value):
+        elif validators.path(value):
             raise ConfigError(f"{where}: {key} must be the absolute path of a file, not {_show(value)}.")
     for key in required:
         if key not in step:
@@ -263,4 +263,4 @@ def _names(words: Iterable[str]) -> str:
 
 
 def _show(value: Any) -> str:
-    return excerpt(value) if isinstance(value, str) else plain(json.dumps(value))
+    return excerpt(value) if isinstance(value, str) else one_line(json.dumps(value))

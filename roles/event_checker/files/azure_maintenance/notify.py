@@ -16,10 +16,9 @@ import re
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 
-from .answer import Answer
-from .service import NotifyError, Service
+from .http_client import Answer, NotifyError, Service
 
 __all__ = ["NotifyError", "awx_callback", "awx_job", "webhook"]
 
@@ -75,7 +74,7 @@ def awx_callback(
     if answer.status == 400 and "Host callback job already pending" in answer.said():
         return "AWX already has a job for this VM that is pending or running."
     raise service.refusal(
-        answer, f"Check the address, the key in {plain(key_file)}, and the inventory of the job template."
+        answer, f"Check the address, the key in {one_line(key_file)}, and the inventory of the job template."
     )
 
 
@@ -94,12 +93,13 @@ def awx_job(
     answer = service.post(json.dumps({"extra_vars": extra_vars}).encode("ascii"), seconds)
     if answer.status != 201:
         raise service.refusal(
-            answer, f"Check the address, the job template {plain(str(template))}, and the token in {plain(token_file)}."
+            answer,
+            f"Check the address, the job template {one_line(str(template))}, and the token in {one_line(token_file)}.",
         )
     if answer.json().get("ignored_fields"):
         return (
             f"AWX started {_job(answer)}, but ignored variables: "
-            f"let the job template {plain(str(template))} prompt for variables on launch."
+            f"let the job template {one_line(str(template))} prompt for variables on launch."
         )
     return f"AWX started {_job(answer)}."
 

@@ -10,27 +10,27 @@ import sqlite3
 import time
 from typing import Callable
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._answer import approve
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import (
     APPROVED,
     NOT_FOUND,
     REFUSED,
     ApprovalRequest,
     plan_approval,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, plain
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lease import find_endpoint_addresses
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import look
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import NoResourceNameError, fetch
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import NO_DOCUMENT
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, ENDED
 
-from . import state as states
+from . import store as states
 from .config import Config, Rule, describe_step
 from .database import cannot_be_written
-from .host import ERROR, Clock, Folders, prolong_start, say
 from .rules import APPROVE_STEP
-from .state import EventRecord, ResponseRecord, State, StepRecord
-from .steps import Occasion, StepError, run_step
+from .steps import StepContext, StepError, run_step
+from .store import EventRecord, ResponseRecord, StepRecord, Store
+from .system import ERROR, Clock, Folders, prolong_start, say
 
 # A step that takes the VM down with it would otherwise be run at every boot for ever.
 _MOST_INTERRUPTIONS = 3
@@ -46,36 +46,36 @@ class Responder:
     """Runs responses; the caller holds the lock of the response.
 
     :param sleep: waits between two tries.
-    :param open_state: opens the state anew, or its stand-in where it is told that the disk cannot be written.
+    :param open_store: opens the state anew, or its stand-in where it is told that the disk cannot be written.
     """
 
     def __init__(
         self,
-        state: State,
+        store: Store,
         config: Config,
         folders: Folders,
         clock: Clock,
         sleep: Callable[[float], None] = time.sleep,
-        open_state: Callable[[bool], State] | None = None,
+        open_store: Callable[[bool], Store] | None = None,
     ) -> None:
-        self._state = state
+        self._store = store
         self._config = config
         self._folders = folders
         self._clock = clock
         self._sleep = sleep
-        self._open_state = open_state
+        self._open_store = open_store
 
     def close(self) -> None:
         """Close the state, which may be another than that of the caller by now."""
-        self._state.close()
+        self._store.close()
 
     def run(self, response: ResponseRecord) -> bool:
         """Run what is left of a response, and tell whether it succeeded."""
-        record = self._state.event(response.event)
+        record = self._store.event(response.event)
         title = f"Response {response.number} ({response.phase}, {_title(record)})"
-        self._write(response, lambda state: state.begin_response(response.number, states.RUNNING, self._clock.now()))
+        self._write(response, lambda store: store.begin_response(response.number, states.RUNNING, self._clock.now()))
         say(f"{title} begins.")
-        for step in self._state.steps(response.number):
+        for step in self._store.steps(response.number):
             if step.state == states.SUCCEEDED:
                 continue
             name = describe_step(step.content)
@@ -99,38 +99,38 @@ class Responder:
     def _finish_step(self, response: ResponseRecord, step: StepRecord, state: str, message: str) -> None:
         self._write(response, lambda where: where.finish_step(step, state, message, self._clock.now()))
 
-    def _write(self, response: ResponseRecord, write: Callable[[State], None]) -> None:
+    def _write(self, response: ResponseRecord, write: Callable[[Store], None]) -> None:
         """Write something down, even if the disk has become unwritable meanwhile."""
         self._follow(response)
         try:
-            with self._state.transaction():
-                write(self._state)
+            with self._store.transaction():
+                write(self._store)
         except sqlite3.DatabaseError as error:
             say(f"The state failed: {error}.", ERROR)
             self._follow(response, cannot_be_written(error))
-            with self._state.transaction():
-                write(self._state)
+            with self._store.transaction():
+                write(self._store)
 
     def _follow(self, response: ResponseRecord, unwritable: bool = False) -> None:
         """Open the state anew: the check may have moved it while a step ran."""
-        if self._open_state is None:
+        if self._open_store is None:
             return
-        state = self._open_state(unwritable)
-        found = state.response(response.number)
+        store = self._open_store(unwritable)
+        found = store.response(response.number)
         # After damage the number may be that of another response.
         if found and (found.phase, found.created_at) == (response.phase, response.created_at):
-            state, self._state = self._state, state
-        state.close()
+            store, self._store = self._store, store
+        store.close()
 
     def _run_step(self, response: ResponseRecord, step: StepRecord, title: str) -> str | None:
         """Run a step until it succeeds or has no tries left, and return why it failed, None where it did not.
 
         :raises _OvertakenError: it would prepare for an event that has ended.
         """
-        rule = self._state.event(response.event).rule or Rule("")
+        rule = self._store.event(response.event).rule or Rule("")
         failures = step.failures
         if step.state == states.RUNNING:
-            self._write(response, lambda state: state.interrupt_step(step))
+            self._write(response, lambda store: store.interrupt_step(step))
             if step.interruptions + 1 >= _MOST_INTERRUPTIONS:
                 message = f"It was interrupted {_MOST_INTERRUPTIONS} times and is not run again."
                 self._finish_step(response, step, states.FAILED, message)
@@ -138,9 +138,9 @@ class Responder:
             say(f"{title} was interrupted and runs again.")
         while True:
             self._follow(response)
-            if response.phase == ANNOUNCED and self._state.event(response.event).phase == ENDED:
+            if response.phase == ANNOUNCED and self._store.event(response.event).phase == ENDED:
                 raise _OvertakenError
-            self._write(response, lambda state: state.begin_step(step, self._clock.now()))
+            self._write(response, lambda store: store.begin_step(step, self._clock.now()))
             prolong_start(rule.timeout + _SLACK)
             try:
                 message = self._try_step(step, response, rule)
@@ -159,26 +159,27 @@ class Responder:
             return None
 
     def _try_step(self, step: StepRecord, response: ResponseRecord, rule: Rule) -> str:
-        record = self._state.event(response.event)
+        record = self._store.event(response.event)
         if step.content == APPROVE_STEP:
             return self._approve(response, record, rule.timeout)
-        name = self._config.resource_name or self._state.facts().get("resource_name", {}).get("name", "")
-        occasion = Occasion(record.event, response.phase, record.outcome, name)
-        return run_step(step.content, occasion, self._config, self._folders, self._clock.now(), rule.timeout)
+        name = self._config.resource_name or self._store.facts().get("resource_name", {}).get("name", "")
+        context = StepContext(record.event, response.phase, record.outcome, name)
+        return run_step(step.content, context, self._config, self._folders, self._clock.now(), rule.timeout)
 
     def _approve(self, response: ResponseRecord, record: EventRecord, timeout: float) -> str:
         """Let Azure start the event, unless it lists a VM for which this one cannot speak."""
         client = self._config.client(retries=True, timeout=min(timeout, self._config.timeout))
         try:
-            # The name is asked for anew: what it vouches for cannot be taken back.
+            # The name is asked for anew: an approval cannot be taken back.
             search = find_endpoint_addresses if self._config.discover_endpoint else None
-            found = look(client, self._config.resource_name, search)
-            if found.resource_name is None:
-                raise StepError("Azure knows no name of this VM. Set resource_name.", permanent=True)
-            if found.document is None:
+            found = fetch(client, self._config.resource_name, search)
+            name = found.require_name()
+            if not found.document_received:
                 raise StepError(NO_DOCUMENT)
-            request = ApprovalRequest(found.resource_name, (record.event.event_id,))
+            request = ApprovalRequest(name, (record.event.event_id,))
             plan = approve(found, plan_approval(found.document, request, self._clock.now().wall), request)
+        except NoResourceNameError as error:
+            raise StepError(str(error), permanent=True) from error
         except ImdsError as error:
             raise StepError(str(error)) from error
         approval = plan.approvals[0]
@@ -194,8 +195,8 @@ class Responder:
 
     def _note_approval(self, response: ResponseRecord, approval: str, waiting_for: tuple[str, ...]) -> None:
         now = self._clock.now()
-        self._write(response, lambda state: state.set_approval(response.event, approval, waiting_for, now))
+        self._write(response, lambda store: store.set_approval(response.event, approval, waiting_for, now))
 
 
 def _title(record: EventRecord) -> str:
-    return f"{plain(record.event.event_type or 'event')} {plain(record.event.event_id)}"
+    return f"{one_line(record.event.event_type or 'event')} {one_line(record.event.event_id)}"

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any, Iterable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, STARTED
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import Selection, keys
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, STARTED
 
 from .config import AT_ONCE, WHEN_READY, Rule
 
@@ -62,8 +62,8 @@ def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> boo
         return bool(jmespath.search(match["query"], event.to_dict(now, resource_name)))
     except Exception as error:
         # jmespath lets TypeError, ValueError and others of Python's own through.
-        why = plain(" ".join(str(error).split()))
-        raise RuleError(f"the query of rule {plain(rule.name)} failed ({why})") from error
+        why = one_line(" ".join(str(error).split()))
+        raise RuleError(f"the query of rule {one_line(rule.name)} failed ({why})") from error
 
 
 def steps_for(rule: Rule, phase: str) -> list[dict[str, Any]]:

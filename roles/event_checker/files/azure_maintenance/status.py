@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
 
 _WIDTH = 79
@@ -23,7 +23,7 @@ def status_text(found: dict[str, Any], now: datetime) -> str:
     """Return what is coming, what was done, what failed, and what waits for whom."""
     coming = [event for event in found["events"] if event["ended_at"] is None]
     past = [event for event in found["events"] if event["ended_at"] is not None]
-    lines = _fold(f"{plain(found['resource_name'] or 'This VM')}: {_count(coming)}. {_heard(found, now)}", "")
+    lines = _fold(f"{one_line(found['resource_name'] or 'This VM')}: {_count(coming)}. {_heard(found, now)}", "")
     if found["last_error"]:
         lines += _fold(f"{_ALARM}{found['last_error']['message']}", "")
     for event in coming:
@@ -54,16 +54,16 @@ def _heard(found: dict[str, Any], now: datetime) -> str:
 
 
 def _event_lines(event: dict[str, Any], now: datetime) -> list[str]:
-    title = f"{plain(event['event_type'] or 'Event')} {plain(event['event_id'])} {_when(event, now)}"
-    about = ", ".join(plain(name) for name in event["resources"]) or "names no VM"
-    source = f" from {plain(event['event_source'])}" if event["event_source"] else ""
-    said = f": {plain(event['description'])}" if event["description"] else ""
+    title = f"{one_line(event['event_type'] or 'Event')} {one_line(event['event_id'])} {_when(event, now)}"
+    about = ", ".join(one_line(name) for name in event["resources"]) or "names no VM"
+    source = f" from {one_line(event['event_source'])}" if event["event_source"] else ""
+    said = f": {one_line(event['description'])}" if event["description"] else ""
     lines = [*_fold(title, ""), *_fold(f"{about}{source}{said}", "  ")]
     if event["note"]:
         note = f"{event['note'][0].upper()}{event['note'][1:]}."
         lines += _fold(f"{_ALARM if event['ended_at'] is None else ''}{note}", "  ")
     else:
-        lines += _fold(f"rule: {plain(event['rule'])}", "  ")
+        lines += _fold(f"rule: {one_line(event['rule'])}", "  ")
     for response in event["responses"]:
         lines += _response_lines(response, event, now)
     if event["ended_at"] is None:
@@ -95,7 +95,7 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
     for step in response["steps"]:
         tries = f", {step['tries']} tries" if step["tries"] > 1 else ""
         why = f": {step['message']}" if step["state"] == "failed" and step["message"] else ""
-        lines += _fold(f"{step['state']:9} {plain(step['step'])}{tries}{why}", "     ", "               ")
+        lines += _fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
     if state == "failed":
         lines += _fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
     elif state == "skipped" and response["message"]:
@@ -118,7 +118,7 @@ def _approval_lines(event: dict[str, Any], now: datetime) -> list[str]:
     if event["approval"] == "approved":
         return _fold(f"approved {_ago(event['approved_at'], now)}", "  ")
     if event["approval"] == "waiting":
-        names = ", ".join(plain(name) for name in event["waiting_for"]) or "somebody else"
+        names = ", ".join(one_line(name) for name in event["waiting_for"]) or "somebody else"
         return _fold(f"approval: waits for {names}; a runbook for the fleet approves it", "  ")
     return []
 

@@ -22,12 +22,12 @@ import tempfile
 from typing import Any, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED
 
 from . import notify
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
-from .host import Folders
-from .state import Moment
+from .store import Moment
+from .system import Folders
 
 # For a program that was told to end
 _GRACE = 10.0
@@ -41,7 +41,7 @@ class StepError(Exception):
         self.permanent = permanent
 
 
-class Occasion(NamedTuple):
+class StepContext(NamedTuple):
     """What a response answers."""
 
     event: Event
@@ -82,7 +82,7 @@ class Occasion(NamedTuple):
 
 
 def run_step(
-    step: dict[str, Any], occasion: Occasion, config: Config, folders: Folders, now: Moment, timeout: float
+    step: dict[str, Any], context: StepContext, config: Config, folders: Folders, now: Moment, timeout: float
 ) -> str:
     """Run a step that is no approval, and return a sentence of what it came to.
 
@@ -90,22 +90,22 @@ def run_step(
     :raises StepError: it failed.
     """
     if PLAYBOOK in step:
-        return _run_playbook(step[PLAYBOOK], occasion, config, folders, now, timeout)
+        return _run_playbook(step[PLAYBOOK], context, config, folders, now, timeout)
     if COMMAND in step:
-        text = json.dumps(occasion.payload(now))
-        return _run_program(step[COMMAND], text, {**os.environ, **occasion.environment()}, timeout)
+        text = json.dumps(context.payload(now))
+        return _run_program(step[COMMAND], text, {**os.environ, **context.environment()}, timeout)
     seconds = timeout
-    left = occasion.event.seconds_until_start(now.wall)
-    if occasion.phase == ANNOUNCED and left is not None:
+    left = context.event.seconds_until_start(now.wall)
+    if context.phase == ANNOUNCED and left is not None:
         # After the start it is too late to prepare; yet one try there is always.
         seconds = min(timeout, max(left, 5.0))
     options = {key: value for key, value in step.items() if key.endswith("_file")}
     try:
         if WEBHOOK in step:
-            return notify.webhook(step[WEBHOOK], occasion.payload(now), seconds, **options)
+            return notify.webhook(step[WEBHOOK], context.payload(now), seconds, **options)
         if AWX_CALLBACK in step:
-            return notify.awx_callback(step[AWX_CALLBACK], occasion.variables(now), seconds, **options)
-        return notify.awx_job(step[AWX_JOB], step["template"], occasion.variables(now), seconds, **options)
+            return notify.awx_callback(step[AWX_CALLBACK], context.variables(now), seconds, **options)
+        return notify.awx_job(step[AWX_JOB], step["template"], context.variables(now), seconds, **options)
     except notify.NotifyError as error:
         raise StepError(str(error), error.permanent) from error
 
@@ -124,7 +124,9 @@ def playbook_path(name: str, folders: Folders) -> str:
     return os.path.join(folders.playbooks, name)
 
 
-def _run_playbook(name: str, occasion: Occasion, config: Config, folders: Folders, now: Moment, timeout: float) -> str:
+def _run_playbook(
+    name: str, context: StepContext, config: Config, folders: Folders, now: Moment, timeout: float
+) -> str:
     program = find_ansible_playbook(config)
     if program is None:
         raise StepError(no_ansible_playbook(config), permanent=True)
@@ -132,7 +134,7 @@ def _run_playbook(name: str, occasion: Occasion, config: Config, folders: Folder
     if not os.path.isfile(path):
         raise StepError(f"There is no playbook {path}.", permanent=True)
     with tempfile.NamedTemporaryFile("w", dir=folders.run, suffix=".yml", encoding="ascii") as file:
-        file.write(unsafe_yaml(occasion.variables(now)))
+        file.write(unsafe_yaml(context.variables(now)))
         file.flush()
         command = [program, "--inventory", "localhost,", "--connection", "local", "--extra-vars", f"@{file.name}", path]
         quiet = {

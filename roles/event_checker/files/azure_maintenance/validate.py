@@ -12,9 +12,9 @@ import shutil
 from typing import Any, Iterator
 
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
-from .host import Folders
-from .service import NotifyError, read_secret
+from .http_client import NotifyError, read_secret
 from .steps import find_ansible_playbook, no_ansible_playbook, playbook_path
+from .system import Folders
 
 
 def find_missing(config: Config, folders: Folders) -> list[str]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _scheduled_events
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _fetch, _imds
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -203,7 +203,7 @@ def test_retry_after_beyond_the_limit_fails_at_once(serve, clock, status, reason
 def test_s7_an_empty_200_is_no_document(serve, short_pauses, body):
     client = serve((200, body), (200, body)).client()
     assert client.get_document() == body
-    assert _scheduled_events.read_document(client, client.deadline()) is None
+    assert _fetch.read_document(client, client.deadline()) is None
 
 
 @pytest.mark.parametrize(
@@ -222,5 +222,5 @@ def test_200_with_something_else(serve, short_pauses, body, error_class, reason)
     server = serve((200, body))
     client = server.client()
     with pytest.raises(error_class) as caught:
-        _scheduled_events.read_document(client, client.deadline())
+        _fetch.read_document(client, client.deadline())
     assert (caught.value.reason, caught.value.http_status) == (reason, 200)

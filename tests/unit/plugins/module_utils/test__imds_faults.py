@@ -135,7 +135,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(serve, monkeypatch, short_pau
 
 
 def test_azure_may_hold_an_answer_for_two_minutes():
-    assert 120 < _imds._LONGEST_ANSWER < _imds.DEFAULT_TIMEOUT
+    assert 120 < _imds_transport._LONGEST_ANSWER < _imds.DEFAULT_TIMEOUT
 
 
 def test_one_deadline_for_several_operations(serve, clock):
@@ -153,9 +153,9 @@ def test_nothing_is_sent_when_no_time_is_left(serve):
     server = serve()
     for ask in (server.client().get_document, server.client().get_resource_name):
         with pytest.raises(_errors.NoAnswerError, match="No time was left"):
-            ask(_imds.Deadline(0))
+            ask(_imds_transport.Deadline(0))
     with pytest.raises(_errors.NoAnswerError, match="No time was left"):
-        server.client().approve(["A"], deadline=_imds.Deadline(-1))
+        server.client().approve(["A"], deadline=_imds_transport.Deadline(-1))
 
 
 class _LostRoute(socket.socket):
@@ -165,8 +165,8 @@ class _LostRoute(socket.socket):
         raise OSError(errno.EHOSTUNREACH, "No route to host")
 
 
-class _RoamingClient(_imds.ImdsClient):
-    """A client whose first connection loses its route."""
+class _Roaming(_imds_transport.SocketTransport):
+    """A transport whose first connection loses its route."""
 
     roams = True
 
@@ -183,11 +183,14 @@ def test_a_network_that_goes_away_while_the_answer_is_awaited(serve, short_pause
     assert _RoamingClient(server.endpoint, timeout=STOP).get_document() == DOCUMENT
 
 
-class _RestartingService(_imds.ImdsClient):
-    """A client that finds nothing listening at these of its tries."""
+class _RestartingService(_imds_transport.SocketTransport):
+    """A transport that finds nothing listening at these of its tries."""
 
-    refused: range
     tries = 0
+
+    def __init__(self, endpoint, refused):
+        super().__init__(endpoint, 3)
+        self.refused = refused
 
     def _connect(self, deadline):
         self.tries += 1

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _scheduled_events
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _fetch
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -20,7 +20,7 @@ def test_a_document_of_exactly_1_mib(serve):
     body = b'{"Events":[' + b" " * (MIB - 13) + b"]}"
     assert len(body) == MIB
     client = serve((200, body)).client()
-    document = _scheduled_events.read_document(client, client.deadline())
+    document = _fetch.read_document(client, client.deadline())
     assert document is not None
     assert document.events == ()
 

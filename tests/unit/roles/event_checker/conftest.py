@@ -22,11 +22,11 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.host import Folders
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
     Moment,
-    State,
+    Store,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 IN_15_MINUTES = NOW + timedelta(minutes=15)
@@ -167,17 +167,17 @@ def folders(tmp_path: Path) -> Folders:
     return found
 
 
-def open_state(folders: Folders) -> State:
+def open_state(folders: Folders) -> Store:
     """Open the state as the program does, where nothing may be wrong with it."""
 
     def warn(message: str) -> None:
         raise AssertionError(message)
 
-    return State(open_database(folders.state, folders.run, warn))
+    return Store(open_database(folders.state, folders.run, warn))
 
 
 @pytest.fixture
-def state(folders: Folders) -> Iterator[State]:
+def state(folders: Folders) -> Iterator[Store]:
     state = open_state(folders)
     yield state
     state.close()

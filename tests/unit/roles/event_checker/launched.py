@@ -24,14 +24,14 @@ from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     check,
-    command_line,
-    host,
+    cli,
+    system,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.shared_clock import SharedClock
 
 # What is imported only when needed
-for _module in ("respond", "status", "surfaces", "validate"):
-    importlib.import_module(f"{command_line.__package__}.{_module}")
+for _module in ("respond", "status", "report", "validate"):
+    importlib.import_module(f"{cli.__package__}.{_module}")
 
 
 def fork(action):
@@ -100,7 +100,7 @@ class Run:
             theirs.send(str(number).encode())
             assert theirs.recv(64) == b"started"
 
-        command_line.start_unit = start_unit
+        cli.start_unit = start_unit
         return self.main(self.arguments)
 
     def start_unit(self, number, ours):
@@ -127,12 +127,12 @@ class Run:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         folder = self.folder
         clock = SharedClock(folder / "clock", (folder / "boot_id").read_text())
-        command_line.Clock = lambda: clock
+        cli.Clock = lambda: clock
         check._USUAL_ANSWER = self.usual_answer
-        names = {name: str(folder / name) for name in host.Folders._fields}
+        names = {name: str(folder / name) for name in system.Folders._fields}
         names["config"] += ".json"
         os.umask(0o022)
-        return command_line.main(arguments, host.Folders(**names))
+        return cli.main(arguments, system.Folders(**names))
 
 
 def exit_status(pid, options):

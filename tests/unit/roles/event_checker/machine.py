@@ -20,19 +20,19 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import command_line
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import State
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import report
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.shared_clock import SharedClock
 
 # What takes longer hangs.
 STOP = 600
 LAUNCHED = Path(__file__).with_name("launched.py")
 # The folder that holds ansible_collections
-IMPORT_FROM = Path(command_line.__file__).parents[7]
+IMPORT_FROM = Path(cli.__file__).parents[7]
 ENVIRONMENT = {
     key: value
     for key, value in os.environ.items()
@@ -243,7 +243,7 @@ class Machine:
     def history(self):
         """What the command history prints; read here because that is quicker."""
         with contextlib.closing(
-            State(open_database(str(self.folder / "state"), str(self.folder / "run"), pytest.fail))
+            Store(open_database(str(self.folder / "state"), str(self.folder / "run"), pytest.fail))
         ) as state:
             return report(state, self.clock.now(), state.all_events())
 

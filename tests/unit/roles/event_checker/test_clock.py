@@ -14,8 +14,8 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import report
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import config as configs
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import fields
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import validators
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     Config,
     ConfigError,
@@ -320,11 +320,11 @@ def test_a_good_query_is_kept():
 
 def test_a_query_finds_its_library_where_python_was_started_without():
     """As the command starts it, because the folders of libraries take time to find."""
-    folder = str(Path(fields.__file__).parents[7])
+    folder = str(Path(validators.__file__).parents[7])
     program = f"""
 import site, sys
 sys.path.insert(0, {folder!r})
-from {fields.__name__} import query
+from {validators.__name__} import query
 find, found = site.main, []
 site.main = lambda: found.append(find())
 print(query("a"), query("b"), len(found))

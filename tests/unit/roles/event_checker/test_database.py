@@ -21,12 +21,12 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     open_database,
     return_home,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
     SUCCEEDED,
-    State,
+    Store,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import report
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
     record_document,
 )
@@ -61,7 +61,7 @@ def dump(folder):
 def original(tmp_path_factory):
     """A folder with a state of several pages in state.db, closed in peace."""
     folder = tmp_path_factory.mktemp("original")
-    state = State(open_database(str(folder), str(folder / "run"), pytest.fail))
+    state = Store(open_database(str(folder), str(folder / "run"), pytest.fail))
     fill(state)
     state.close()
     assert sorted(os.listdir(folder)) == ["state.db"]
@@ -75,7 +75,7 @@ def crashed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("crashed")
     with closing(open_database(str(folder / "live"), str(folder / "run"), pytest.fail)) as connection:
         connection.execute("PRAGMA wal_autocheckpoint = 0")
-        fill(State(connection))
+        fill(Store(connection))
         for name in ("state.db", "state.db-wal"):
             shutil.copy(folder / "live" / name, folder)
     shutil.rmtree(folder / "live")
@@ -92,7 +92,7 @@ class Place:
         self.messages = []
 
     def open(self):
-        return State(open_database(str(self.folder), str(self.folder / "run"), self.messages.append))
+        return Store(open_database(str(self.folder), str(self.folder / "run"), self.messages.append))
 
     def check_put_aside(self, state, files):
         """Nothing was deleted, both files are named, and nothing is known."""
@@ -361,7 +361,7 @@ def test_a_kill_while_the_state_moves_to_the_fallback(original, tmp_path):
         return open_database(str(place.folder), str(place.folder / "run"), place.messages.append, unwritable=True)
 
     def check(place):
-        with closing(State(move(place))) as state:
+        with closing(Store(move(place))) as state:
             assert len(state.all_events()) == EVENTS
         assert not any("put aside" in message for message in place.messages), place.messages
 
@@ -371,7 +371,7 @@ def test_a_kill_while_the_state_moves_to_the_fallback(original, tmp_path):
 def test_a_kill_while_the_state_moves_home(original, tmp_path):
     source = Place(tmp_path / "source", original)
     fallback = open_database(str(source.folder), str(source.folder / "run"), lambda message: None, unwritable=True)
-    with closing(State(fallback)) as state:
+    with closing(Store(fallback)) as state:
         use(state)
 
     def home(place):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""find_playbooks.py, which the role runs on the controller: what is laid on the VM, and under which name."""
+"""find_playbooks.py, which the role runs on the controller: what is installed on the VM, and under which name."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def test_only_what_can_be_executed_here_can_be_there(find):
     ("entries", "words"),
     [
         (["nowhere.yml"], ["nowhere.yml", "/play", "/work"]),
-        (["set/", "other/"], ["set/a.yml", "other/a.yml", "laid as a.yml"]),
+        (["set/", "other/"], ["set/a.yml", "other/a.yml", "installed as a.yml"]),
     ],
     ids=["not there", "two of one name"],
 )
-def test_what_cannot_be_laid_is_named(find, entries, words):
+def test_what_cannot_be_installed_is_named(find, entries, words):
     code, out, err = find(*entries)
     assert (code, out) == (1, "")
     assert [word for word in words if word not in err] == []

@@ -22,21 +22,21 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import command_line
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.host import Folders
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
     FAILED,
     SUCCEEDED,
     UNFINISHED,
-    State,
+    Store,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
 
 tmp_path = machine.tmp_path
 
 # What is there already need not be read again in every process.
 for _module in ("check", "notify", "respond"):
-    importlib.import_module(f"{command_line.__package__}.{_module}")
+    importlib.import_module(f"{cli.__package__}.{_module}")
 
 LABELS = ["first", "flaky", "note", "restore"]
 
@@ -127,7 +127,7 @@ class Life:
         output = os.open(str(self.folder / "stderr"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        original = State.transaction
+        original = Store.transaction
 
         @contextmanager
         def transaction(state):
@@ -140,9 +140,9 @@ class Life:
             with open(self.units, "a") as units:
                 units.write(f"{number}\n")
 
-        State.transaction = transaction
-        command_line.start_unit = start_unit
-        code = command_line.main(arguments, self.folders)
+        Store.transaction = transaction
+        cli.start_unit = start_unit
+        code = cli.main(arguments, self.folders)
         os._exit(code)
 
     def tables(self):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The metrics as Prometheus reads them, and how they and the facts are laid on the disk."""
+"""The metrics as Prometheus reads them, and how they and the facts are written to the disk."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import state as states
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import surfaces
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import report as reports
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import store as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.metrics import (
     metrics_text,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
     Publisher,
     needing_attention,
     report,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     record_document,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
@@ -251,7 +251,7 @@ class TestPublisher:
         assert not path.exists()
 
     def test_while_an_event_is_open_they_are_written_again(self, publisher, folders, state, clock, see, monkeypatch):
-        monkeypatch.setattr(surfaces, "_REFRESH", 0.0)
+        monkeypatch.setattr(reports, "_REFRESH", 0.0)
         path = Path(folders.facts, "azure_maintenance.fact")
         see(make_event())
         publisher.publish(state, clock.now())
@@ -289,7 +289,7 @@ class TestPublisher:
         )
         assert (metrics_dir / "azure_maintenance.prom").exists()
 
-    def test_a_link_that_somebody_laid_is_not_followed(self, publisher, metrics_dir, state, clock, tmp_path, capfd):
+    def test_a_link_that_somebody_made_is_not_followed(self, publisher, metrics_dir, state, clock, tmp_path, capfd):
         """The folder of the metrics may belong to the exporter's user."""
         victim = tmp_path / "victim"
         victim.write_text("kept")

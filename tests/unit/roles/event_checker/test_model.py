@@ -23,20 +23,20 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.host import (
-    Folders,
-    lock,
-    response_lock,
-)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
     DUE,
     FAILED,
     PLANNED,
     RUNNING,
     SKIPPED,
     SUCCEEDED,
-    State,
+    Store,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
+    Folders,
+    lock,
+    response_lock,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import folder_in_memory
@@ -221,7 +221,7 @@ class World(RuleBasedStateMachine):
     # The checker
 
     def open(self, _unwritable=False):
-        return State(open_database(self.folders.state, self.folders.run, pytest.fail))
+        return Store(open_database(self.folders.state, self.folders.run, pytest.fail))
 
     def begin(self):
         self.checker = check.Checker(self.config, self.folders, self.clock, self.open, self.start_unit)
@@ -369,7 +369,7 @@ class World(RuleBasedStateMachine):
         elif what != "restart":
             self.clock.advance(what)
         if what in ("restart", "reboot"):
-            self.checker._state.close()
+            self.checker._store.close()
             self.begin()
 
     def polls(self, fault, how, refusals):
@@ -395,7 +395,7 @@ class World(RuleBasedStateMachine):
         try:
             self.come_to_rest()
         finally:
-            self.checker._state.close()
+            self.checker._store.close()
             self.memory.__exit__(None, None, None)
 
     def come_to_rest(self):

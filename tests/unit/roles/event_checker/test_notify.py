@@ -17,9 +17,8 @@ from email.utils import format_datetime
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
-    answer,
+    http_client,
     notify,
-    service,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 
@@ -44,8 +43,8 @@ def secret(tmp_path):
 @pytest.fixture
 def short_pauses(monkeypatch):
     """Make the pauses so short that a second try shows at once."""
-    monkeypatch.setattr(service, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(service, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(http_client, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(http_client, "_LONGEST_PAUSE", 0.05)
 
 
 class Clock:
@@ -395,7 +394,7 @@ def test_a_try_does_not_use_up_the_time_of_the_next(serve_slowly, steps, monkeyp
 )
 def test_a_body_without_end_does_not_undo_the_status(serve_slowly, steps, monkeypatch, status, rest):
     if rest == TRICKLE:
-        monkeypatch.setattr(answer, "_LONGEST_BODY", 0.3)
+        monkeypatch.setattr(http_client, "_LONGEST_BODY", 0.3)
     server = serve_slowly([b"HTTP/1.1 %d Yes\r\nContent-Length: 2000000\r\n\r\n" % status, *rest])
     if status == 200:
         assert "took the event" in steps["webhook"](server.endpoint)

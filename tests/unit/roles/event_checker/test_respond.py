@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _imds
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._scheduled_events import look
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import state as states
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import store as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
     record_document,
 )
@@ -343,7 +343,7 @@ class Azure:
 
     def announce(self, *words: str, **rule: Any) -> None:
         """Let the check see what Azure tells now."""
-        found = look(self.stage.config.client(retries=False), "web-1")
+        found = fetch(self.stage.config.client(retries=False), "web-1")
         rule.setdefault("on_announced", [self.stage.recorder.step(word) for word in words])
         self.stage.see(*found.document.events, **rule)
 

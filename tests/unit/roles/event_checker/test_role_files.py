@@ -118,7 +118,7 @@ def test_all_that_the_program_imports_of_the_collection_is_copied():
 
 
 @pytest.mark.parametrize("name", load("vars/main.yml")["__event_checker_units"])
-def test_every_unit_that_is_removed_is_laid(name):
+def test_every_unit_that_is_removed_is_installed(name):
     assert template(name)
 
 

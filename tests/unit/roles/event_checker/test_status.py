@@ -12,16 +12,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import state as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import store as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
+    needing_attention,
+    report,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status import (
     history_text,
     status_text,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.surfaces import (
-    needing_attention,
-    report,
-)
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
     record_document,
 )

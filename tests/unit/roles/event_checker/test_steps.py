@@ -20,7 +20,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify, steps
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import (
-    Occasion,
+    StepContext,
     StepError,
     run_step,
     unsafe_yaml,
@@ -45,8 +45,8 @@ def run(folders, clock):
     """Run a step for an event that was announced, unless told otherwise; limits are for a busy machine."""
 
     def run(step, event=None, phase="announced", outcome=None, timeout=30, config=None):
-        occasion = Occasion(event or make_event(), phase, outcome, "web-1")
-        return run_step(step, occasion, config or Config(), folders, clock.now(), timeout)
+        context = StepContext(event or make_event(), phase, outcome, "web-1")
+        return run_step(step, context, config or Config(), folders, clock.now(), timeout)
 
     return run
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, parse_document
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import Known, find_transitions
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import Known, find_transitions
 
 
 def raw(event_id: str, status: Any = "Scheduled", **changes: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from typing import Iterator, NamedTuple
 
-from .state import Moment
+from .store import Moment
 
 # Priorities of the journal
 ERROR = 3

@@ -15,9 +15,9 @@ from typing import Any, Iterable
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 
 from .config import describe_step
-from .host import Folders, warn, write_file
 from .metrics import metrics_text
-from .state import FAILED, SUCCEEDED, UNFINISHED, EventRecord, Moment, State
+from .store import FAILED, SUCCEEDED, UNFINISHED, EventRecord, Moment, Store
+from .system import Folders, warn, write_file
 
 _FACTS_FILE = "azure_maintenance.fact"
 _METRICS_FILE = "azure_maintenance.prom"
@@ -25,9 +25,9 @@ _METRICS_FILE = "azure_maintenance.prom"
 _REFRESH = 10.0
 
 
-def report(state: State, now: Moment, records: Iterable[EventRecord]) -> dict[str, Any]:
+def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[str, Any]:
     """Return all that is known of these events, and of the polling, as JSON takes it."""
-    facts = state.facts()
+    facts = store.facts()
     polls = facts.get("polls", {})
     error = polls.get("last_error")
     name = facts.get("resource_name", {}).get("name")
@@ -37,21 +37,21 @@ def report(state: State, now: Moment, records: Iterable[EventRecord]) -> dict[st
         "last_error": error and {**error, "at": _iso(error["at"])},
         "polls": polls.get("count", 0),
         "poll_errors": polls.get("errors", {}),
-        "events": [_event(state, record, now, name) for record in records],
+        "events": [_event(store, record, now, name) for record in records],
     }
 
 
-def needing_attention(state: State) -> list[EventRecord]:
+def needing_attention(store: Store) -> list[EventRecord]:
     """Return the events that have not ended, and those with a response that failed or has not ended."""
     wanted = (*UNFINISHED, FAILED)
     return [
         record
-        for record in state.all_events()
-        if record.ended_at is None or any(each.state in wanted for each in state.responses_to(record.number))
+        for record in store.all_events()
+        if record.ended_at is None or any(each.state in wanted for each in store.responses_to(record.number))
     ]
 
 
-def _event(state: State, record: EventRecord, now: Moment, resource_name: str | None) -> dict[str, Any]:
+def _event(store: Store, record: EventRecord, now: Moment, resource_name: str | None) -> dict[str, Any]:
     return {
         **record.event.to_dict(now.wall, resource_name),
         "phase": record.phase,
@@ -83,10 +83,10 @@ def _event(state: State, record: EventRecord, now: Moment, resource_name: str | 
                         "finished_at": _iso(step.finished_at),
                         "message": step.message,
                     }
-                    for step in state.steps(response.number)
+                    for step in store.steps(response.number)
                 ],
             }
-            for response in state.responses_to(record.number)
+            for response in store.responses_to(record.number)
         ],
     }
 
@@ -106,18 +106,18 @@ class Publisher:
         self._events_open = False
         self._complaints: set[str] = set()
 
-    def publish(self, state: State, now: Moment) -> None:
+    def publish(self, store: Store, now: Moment) -> None:
         age = time.monotonic() - self._written_at
-        if state.version == self._version and not (self._events_open and age >= _REFRESH):
+        if store.version == self._version and not (self._events_open and age >= _REFRESH):
             return
-        self._version = state.version
+        self._version = store.version
         self._written_at = time.monotonic()
-        records = needing_attention(state)
+        records = needing_attention(store)
         self._events_open = any(record.ended_at is None for record in records)
-        found = report(state, now, records)
+        found = report(store, now, records)
         self._write(os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(found, indent=1, sort_keys=True) + "\n")
         if self._metrics_dir is not None:
-            counts = state.count_responses()
+            counts = store.count_responses()
             self._write(os.path.join(self._metrics_dir, _METRICS_FILE), metrics_text(found, counts))
 
     def _write(self, path: str, text: str) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _lease
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _dhcp_lease
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 AHEAD = "6 2026/11/21 10:00:01"
@@ -85,7 +85,7 @@ def put(root: Path, name: str, content: Any, age: float = 0) -> str:
 
 
 def look(root: Path, answer: str = "") -> tuple[list[tuple[str, str]], list[str]]:
-    return _lease.find_endpoint_addresses(str(root), NOW, lambda: answer)
+    return _dhcp_lease.find_endpoint_addresses(str(root), NOW, lambda: answer)
 
 
 # One value
@@ -133,7 +133,7 @@ def look(root: Path, answer: str = "") -> tuple[list[tuple[str, str]], list[str]
     ],
 )
 def test_a_value(text: str, expected: str | None) -> None:
-    assert _lease.parse_option_value(text) == expected
+    assert _dhcp_lease.parse_option_value(text) == expected
 
 
 # dhclient
@@ -188,13 +188,13 @@ def test_a_value(text: str, expected: str | None) -> None:
     ],
 )
 def test_dhclient(text: str, expected: str | None) -> None:
-    assert _lease.parse_dhclient(text, NOW) == expected
+    assert _dhcp_lease.parse_dhclient(text, NOW) == expected
 
 
 def test_dhclient_dates_are_utc_whatever_zone_now_is_in() -> None:
     here = NOW.astimezone(timezone(timedelta(hours=-7)))
-    assert _lease.parse_dhclient(lease(expire=AHEAD), here) == WIRE_SERVER
-    assert _lease.parse_dhclient(lease(expire=PASSED), here) is None
+    assert _dhcp_lease.parse_dhclient(lease(expire=AHEAD), here) == WIRE_SERVER
+    assert _dhcp_lease.parse_dhclient(lease(expire=PASSED), here) is None
 
 
 # The other clients
@@ -216,7 +216,7 @@ def test_dhclient_dates_are_utc_whatever_zone_now_is_in() -> None:
     ],
 )
 def test_networkd(text: str, expected: str | None) -> None:
-    assert _lease.parse_networkd(text) == expected
+    assert _dhcp_lease.parse_networkd(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_networkd(text: str, expected: str | None) -> None:
     ],
 )
 def test_dhcpcd(raw: bytes, expected: str | None) -> None:
-    assert _lease.parse_dhcpcd(raw) == expected
+    assert _dhcp_lease.parse_dhcpcd(raw) == expected
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_dhcpcd(raw: bytes, expected: str | None) -> None:
     ],
 )
 def test_nmcli(text: str, expected: str | None) -> None:
-    assert _lease.parse_nmcli(text) == expected
+    assert _dhcp_lease.parse_nmcli(text) == expected
 
 
 # Looking through a VM
@@ -340,7 +340,7 @@ def test_without_a_time_it_is_now(tmp_path: Path) -> None:
     year = datetime.now(timezone.utc).year
     put(tmp_path, "var/lib/dhcp/dhclient.eth0.leases", lease("1:1:1:1", f"1 {year + 1}/12/31 00:00:00"))
     put(tmp_path, "var/lib/dhcp/dhclient.eth1.leases", lease("1:1:1:2", f"1 {year - 1}/01/01 00:00:00"))
-    found, _notes = _lease.find_endpoint_addresses(str(tmp_path), networkmanager=lambda: "")
+    found, _notes = _dhcp_lease.find_endpoint_addresses(str(tmp_path), networkmanager=lambda: "")
     assert [address for address, _source in found] == ["1.1.1.1"]
 
 
@@ -459,7 +459,7 @@ def test_a_name_that_is_not_utf_8_can_go_into_json(tmp_path: Path) -> None:
 
 def test_a_file_of_the_largest_size_is_still_read(tmp_path: Path) -> None:
     text = lease()
-    put(tmp_path, "var/lib/dhcp/dhclient.eth0.leases", "#" * (_lease.MAX_FILE_SIZE - len(text) - 1) + "\n" + text)
+    put(tmp_path, "var/lib/dhcp/dhclient.eth0.leases", "#" * (_dhcp_lease.MAX_FILE_SIZE - len(text) - 1) + "\n" + text)
     assert [address for address, _source in look(tmp_path)[0]] == [WIRE_SERVER]
 
 
@@ -487,7 +487,7 @@ def test_a_file_torn_at_any_byte(name: str, tmp_path: Path) -> None:
 
 def test_an_answer_of_nmcli_torn_at_any_byte() -> None:
     # The last number torn to one digit cannot be told from a single digit; nmcli's answer is a pipe, read to its end.
-    torn = {_lease.parse_nmcli(NMCLI[:end]) for end in range(len(NMCLI))}
+    torn = {_dhcp_lease.parse_nmcli(NMCLI[:end]) for end in range(len(NMCLI))}
     assert torn == {None, WIRE_SERVER, "168.63.129.1"}
 
 
@@ -508,7 +508,7 @@ def test_a_file_with_any_byte_changed(name: str, tmp_path: Path) -> None:
 def fake_nmcli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the path where the code expects nmcli; a test writes a script there, or nothing."""
     path = tmp_path / "nmcli"
-    monkeypatch.setattr(_lease, "NMCLI", str(path))
+    monkeypatch.setattr(_dhcp_lease, "NMCLI", str(path))
     return path
 
 
@@ -520,12 +520,12 @@ def script(path: Path, text: str) -> None:
 def test_nmcli_is_asked_in_plain_english_and_for_the_leases_only(nmcli: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", "elsewhere")
     script(nmcli, 'echo "$LC_ALL|$DBUS_SYSTEM_BUS_ADDRESS|$*"\n')
-    assert _lease.ask_networkmanager() == "C||-t -f DHCP4 device show\n"
+    assert _dhcp_lease.ask_networkmanager() == "C||-t -f DHCP4 device show\n"
 
 
 def test_the_answer_of_nmcli_is_found(nmcli: Path, tmp_path: Path) -> None:
     script(nmcli, f"cat <<'END'\n{NMCLI}END\n")
-    found = _lease.find_endpoint_addresses(str(tmp_path), NOW, _lease.ask_networkmanager)
+    found = _dhcp_lease.find_endpoint_addresses(str(tmp_path), NOW, _dhcp_lease.ask_networkmanager)
     assert found == ([(WIRE_SERVER, "NetworkManager")], [])
 
 
@@ -556,8 +556,8 @@ def test_nmcli_without_an_answer(
     if text is not None:
         script(nmcli, text + "\n")
     if "sleep" in (text or ""):
-        monkeypatch.setattr(_lease, "NMCLI_TIMEOUT", 0.2)
-    assert _lease.find_endpoint_addresses(str(tmp_path), NOW, _lease.ask_networkmanager) == ([], notes)
+        monkeypatch.setattr(_dhcp_lease, "NMCLI_TIMEOUT", 0.2)
+    assert _dhcp_lease.find_endpoint_addresses(str(tmp_path), NOW, _dhcp_lease.ask_networkmanager) == ([], notes)
     child = Path(f"{nmcli}.child")
     if child.exists() and child.read_text(encoding="ascii"):
         # It was not waited for: it still runs.
@@ -567,18 +567,21 @@ def test_nmcli_without_an_answer(
 def test_nmcli_that_may_not_be_run(nmcli: Path, tmp_path: Path) -> None:
     nmcli.write_text("", encoding="utf-8")
     nmcli.chmod(0o644)
-    found = _lease.find_endpoint_addresses(str(tmp_path), NOW, _lease.ask_networkmanager)
+    found = _dhcp_lease.find_endpoint_addresses(str(tmp_path), NOW, _dhcp_lease.ask_networkmanager)
     assert found == ([], ["NetworkManager could not be asked: Permission denied"])
 
 
 def test_importing_does_not_load_subprocess() -> None:
     code = (
         "import importlib.util, sys\n"
-        "spec = importlib.util.spec_from_file_location('_lease', sys.argv[1])\n"
+        "spec = importlib.util.spec_from_file_location('_dhcp_lease', sys.argv[1])\n"
         "spec.loader.exec_module(importlib.util.module_from_spec(spec))\n"
         "print('subprocess' in sys.modules)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(_lease.__file__)], stdout=subprocess.PIPE, check=True, timeout=60
+        [sys.executable, "-I", "-S", "-c", code, str(_dhcp_lease.__file__)],
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=60,
     )
     assert done.stdout.decode().strip() == "False"

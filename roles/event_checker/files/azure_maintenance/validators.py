@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Any, Callable, Optional
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import name_key
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 
 Check = Callable[[Any], Optional[str]]
 
@@ -55,10 +55,10 @@ def number(least: float, whole: bool = False, above: bool = False, most: float =
 
 
 def words(known: tuple[str, ...]) -> Check:
-    lowered = {name_key(word) for word in known}
+    lowered = {fold_case(word) for word in known}
 
     def check(value: Any) -> str | None:
-        right = isinstance(value, list) and all(isinstance(word, str) and name_key(word) in lowered for word in value)
+        right = isinstance(value, list) and all(isinstance(word, str) and fold_case(word) in lowered for word in value)
         return None if right else f"a list of {', '.join(known)}"
 
     return check

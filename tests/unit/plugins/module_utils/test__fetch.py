@@ -10,12 +10,13 @@ import json
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (
-    _answer,
+    _approve,
     _errors,
+    _fetch,
     _imds,
-    _scheduled_events,
+    _imds_transport,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import (
     ApprovalRequest,
     plan_approval,
 )
@@ -51,7 +52,7 @@ def ids(look):
 def test_look_asks_for_the_document_and_then_for_the_name(serve):
     server = serve(document(event("A"), event("B", Resources=[])), NAME)
     client = server.client()
-    look = _scheduled_events.look(client, None)
+    look = _fetch.fetch(client, None)
     assert ids(look) == ["A", "B"]
     assert look.resource_name == "web-1"
     assert look.client is client
@@ -66,7 +67,7 @@ def test_look_asks_for_the_document_and_then_for_the_name(serve):
 
 def test_look_does_not_ask_for_a_name_that_is_given(serve):
     server = serve(document())
-    assert _scheduled_events.look(server.client(), "db-1").resource_name == "db-1"
+    assert _fetch.fetch(server.client(), "db-1").resource_name == "db-1"
     assert len(server.requests) == 1
 
 
@@ -74,25 +75,25 @@ def test_look_does_not_ask_for_a_name_that_is_given(serve):
 @pytest.mark.parametrize("given", [None, ""])
 def test_look_where_imds_has_no_name(serve, answer, given):
     server = serve(document(event("A")), answer)
-    look = _scheduled_events.look(server.client(), given)
+    look = _fetch.fetch(server.client(), given)
     assert look.resource_name is None
     assert ids(look) == ["A"]
 
 
 def test_look_s7_without_a_document(serve):
-    look = _scheduled_events.look(serve((200, b""), NAME).client(), None)
+    look = _fetch.fetch(serve((200, b""), NAME).client(), None)
     assert (look.document, look.resource_name, look.warnings) == (None, "web-1", ())
 
 
 def test_look_fails_when_the_name_cannot_be_had(serve):
     server = serve(document(), (500, b""))
     with pytest.raises(_errors.HttpStatusError):
-        _scheduled_events.look(server.client(), None)
+        _fetch.fetch(server.client(), None)
 
 
 def test_look_reads_names_as_the_api_version_writes_them(serve):
     server = serve(document(event("A", Resources=["_web-1"])))
-    look = _scheduled_events.look(server.client(api_version="2017-03-01"), "web-1")
+    look = _fetch.fetch(server.client(api_version="2017-03-01"), "web-1")
     assert look.document.events[0].resources == ("web-1",)
 
 
@@ -100,7 +101,7 @@ def test_the_document_and_the_name_share_one_limit(serve, clock):
     server = serve([lambda: clock.skip(5999.5), document()], then=["hold"])
     # The server gives up, and complains, long before a second limit of so many seconds would end.
     with pytest.raises(_errors.NoAnswerError):
-        _scheduled_events.look(server.client(timeout=6000), None)
+        _fetch.look(server.client(timeout=6000), None)
 
 
 def addresses(*servers, notes=()):
@@ -111,7 +112,7 @@ def addresses(*servers, notes=()):
 def test_look_elsewhere(serve, dead_endpoint):
     server = serve(document(event("A")), NAME)
     client = _imds.ImdsClient(dead_endpoint, "2019-08-01")
-    look = _scheduled_events.look(client, None, addresses(server, notes=["lease 0 cannot be read."]))
+    look = _fetch.look(client, None, addresses(server, notes=["lease 0 cannot be read."]))
     assert ids(look) == ["A"]
     assert look.client.endpoint == server.endpoint
     assert look.resource_name == "web-1"
@@ -123,7 +124,7 @@ def test_look_elsewhere(serve, dead_endpoint):
 def test_look_elsewhere_until_one_answers(serve, dead_endpoint):
     stranger, good, spare = serve((404, b"404 page not found")), serve(document(event("A"))), serve()
     client = _imds.ImdsClient(dead_endpoint)
-    look = _scheduled_events.look(client, "web-1", addresses(stranger, good, spare))
+    look = _fetch.look(client, "web-1", addresses(stranger, good, spare))
     assert look.client.endpoint == good.endpoint
     assert not spare.requests
 
@@ -132,7 +133,7 @@ def test_look_elsewhere_in_vain(serve, dead_endpoint):
     stranger, broken = serve((200, b"<html>")), serve(["reset"])
     client = _imds.ImdsClient(dead_endpoint)
     with pytest.raises(_errors.UnreachableError) as caught:
-        _scheduled_events.look(client, None, addresses(stranger, broken, notes=["lease 0 cannot be read."]))
+        _fetch.fetch(client, None, addresses(stranger, broken, notes=["lease 0 cannot be read."]))
     message = str(caught.value)
     for part in (
         f"Nothing answers at {dead_endpoint}",
@@ -147,12 +148,12 @@ def test_look_elsewhere_in_vain(serve, dead_endpoint):
 
 def test_look_elsewhere_where_no_lease_names_an_address(dead_endpoint):
     with pytest.raises(_errors.UnreachableError, match=r"Nothing answers at .* No DHCP lease of this machine names"):
-        _scheduled_events.look(_imds.ImdsClient(dead_endpoint), None, addresses())
+        _fetch.fetch(_imds.ImdsClient(dead_endpoint), None, addresses())
 
 
 def test_look_does_not_look_elsewhere_unless_told(dead_endpoint):
     with pytest.raises(_errors.UnreachableError) as caught:
-        _scheduled_events.look(_imds.ImdsClient(dead_endpoint), None)
+        _fetch.fetch(_imds.ImdsClient(dead_endpoint), None)
     assert "lease" not in str(caught.value)
 
 
@@ -163,10 +164,10 @@ def test_look_does_not_look_elsewhere_where_something_answers(serve, answer):
 
     client = serve(answer).client()
     if answer == (200, b""):
-        assert _scheduled_events.look(client, "web-1", find_addresses).document is None
+        assert _fetch.fetch(client, "web-1", find_addresses).document is None
     else:
         with pytest.raises(_errors.ImdsError):
-            _scheduled_events.look(client, "web-1", find_addresses)
+            _fetch.fetch(client, "web-1", find_addresses)
 
 
 class Case:
@@ -174,12 +175,12 @@ class Case:
 
     def __init__(self, serve, first, *answers, api_version=_imds.DEFAULT_API_VERSION, **request):
         self.server = serve(first, *answers)
-        self.look = _scheduled_events.look(self.server.client(api_version=api_version), "web-1")
+        self.look = _fetch.fetch(self.server.client(api_version=api_version), "web-1")
         self.request = ApprovalRequest("web-1", **request)
-        self.plan = plan_approval(self.look.document, self.request, _scheduled_events.now_utc())
+        self.plan = plan_approval(self.look.document, self.request, _fetch.now_utc())
 
     def approve(self):
-        return _answer.approve(self.look, self.plan, self.request)
+        return _approve.approve(self.look, self.plan, self.request)
 
     @property
     def sent(self):
@@ -348,7 +349,7 @@ def test_force_still_holds_on_the_second_look(serve):
 
 def test_the_limit_of_the_look_holds_for_the_approval_too(serve):
     case = Case(serve, document(event("A")))
-    case.look = case.look._replace(deadline=_imds.Deadline(0))
+    case.look = case.look._replace(deadline=_imds_transport.Deadline(0))
     with pytest.raises(_errors.NoAnswerError, match="No time was left"):
         case.approve()
     assert case.sent == []

@@ -12,8 +12,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
     STARTED as STATUS_STARTED,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import plain
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     STARTED,
     Known,
@@ -23,18 +23,18 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transi
 
 from .config import Rule
 from .rules import RuleError, find_rule, steps_for
-from .state import APPROVED, DUE, PLANNED, SKIPPED, EventRecord, Moment, ResponseRecord, State
+from .store import APPROVED, DUE, PLANNED, SKIPPED, EventRecord, Moment, ResponseRecord, Store
 
 
 def record_document(
-    state: State, rules: Iterable[Rule], document: Document, now: Moment, resource_name: str
+    store: Store, rules: Iterable[Rule], document: Document, now: Moment, resource_name: str
 ) -> list[str]:
     """Write down what became of this VM's events, with the responses that the rules ask for, all or nothing.
 
     :returns: a line for the log for each event that reached a phase.
     """
     ours = [event for event in document.events if event.affects(resource_name) is not False]
-    records = {record.event.key: record for record in state.open_events()}
+    records = {record.event.key: record for record in store.open_events()}
     transitions = find_transitions(
         [_known(record, now) for record in records.values()], document._replace(events=tuple(ours))
     )
@@ -45,12 +45,12 @@ def record_document(
     ]
     if not transitions and not changed:
         return []
-    with state.transaction():
+    with store.transaction():
         for event in changed:
             record = records[event.key]
-            state.update_event(record.number, _as_seen(event, record))
+            store.update_event(record.number, _as_seen(event, record))
         return [
-            _record(state, rules, transition, records.get(transition.event.key), now, resource_name)
+            _record(store, rules, transition, records.get(transition.event.key), now, resource_name)
             for transition in transitions
         ]
 
@@ -72,7 +72,7 @@ def _as_seen(event: Event, record: EventRecord) -> Event:
 
 
 def _record(
-    state: State,
+    store: Store,
     rules: Iterable[Rule],
     transition: Transition,
     record: EventRecord | None,
@@ -80,24 +80,24 @@ def _record(
     resource_name: str,
 ) -> str:
     event, phase = transition.event, transition.phase
-    line = f"{plain(event.event_type or 'Event of unknown type')} {plain(event.event_id)} {phase}"
+    line = f"{one_line(event.event_type or 'Event of unknown type')} {one_line(event.event_id)} {phase}"
     if record is None:
         rule, note = _decide(rules, event, now, resource_name)
-        number = state.add_event(event, rule, phase, now, note)
-        line += f" (rule {plain(rule.name)})" if rule else f": {note}"
+        number = store.add_event(event, rule, phase, now, note)
+        line += f" (rule {one_line(rule.name)})" if rule else f": {note}"
     else:
         rule, number = record.rule, record.number
         if phase == STARTED:
-            state.start_event(number, event, now)
+            store.start_event(number, event, now)
         elif transition.outcome is not None:
-            state.end_event(number, transition.outcome, now)
+            store.end_event(number, transition.outcome, now)
             line += f", {transition.outcome}"
-        for response in state.responses_to(number):
+        for response in store.responses_to(number):
             if response.phase == ANNOUNCED and response.state == PLANNED:
-                state.finish_response(response.number, SKIPPED, f"The event {phase} before this was due.", now)
+                store.finish_response(response.number, SKIPPED, f"The event {phase} before this was due.", now)
     steps = steps_for(rule, phase) if rule else []
     if steps:
-        state.add_response(number, phase, steps, now)
+        store.add_response(number, phase, steps, now)
     return f"{line}."
 
 
@@ -112,22 +112,22 @@ def _decide(rules: Iterable[Rule], event: Event, now: Moment, resource_name: str
     return rule, None if rule else "no rule matches; nothing is done"
 
 
-def due_responses(state: State, now: Moment) -> list[ResponseRecord]:
+def due_responses(store: Store, now: Moment) -> list[ResponseRecord]:
     """Return the responses that should run now, after writing down which of them have become due.
 
     The responses to one event run one after the other, so that nothing is restored while it is being prepared.
     """
     due = []
     busy: set[int] = set()
-    for response in state.unfinished_responses():
+    for response in store.unfinished_responses():
         if response.event in busy:
             continue
         busy.add(response.event)
         if response.state == PLANNED:
-            if not _is_due(response, state.event(response.event), now):
+            if not _is_due(response, store.event(response.event), now):
                 continue
-            with state.transaction():
-                state.begin_response(response.number, DUE, now)
+            with store.transaction():
+                store.begin_response(response.number, DUE, now)
             response = response._replace(state=DUE, boot_id=now.boot_id)
         due.append(response)
     return due

@@ -175,7 +175,7 @@ def ask_networkmanager() -> str:
 def find_endpoint_addresses(
     root: str = "/", now: datetime | None = None, networkmanager: Callable[[], str] = ask_networkmanager
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Look through every place where a DHCP client may have left option 245.
+    """FetchResult through every place where a DHCP client may have left option 245.
 
     What is true now comes first: systemd-networkd (its files are gone after a boot), then NetworkManager. Files on
     disk follow, newest first whoever wrote them, because one left over in an image may still call itself valid.

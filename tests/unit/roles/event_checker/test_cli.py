@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
-    command_line,
-    host,
+    cli,
+    system,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import state as states
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.host import Clock
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.watch import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import store as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Clock
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
     record_document,
 )
@@ -34,7 +34,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_check
 )
 
 # The folder that holds ansible_collections
-IMPORT_FROM = Path(command_line.__file__).parents[7]
+IMPORT_FROM = Path(cli.__file__).parents[7]
 PACKAGE = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -66,7 +66,7 @@ class Shell:
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
         """Return the exit status, what was printed, and what was said."""
         self._capfd.readouterr()
-        status = command_line.main(arguments, self.folders)
+        status = cli.main(arguments, self.folders)
         return (status, *self._capfd.readouterr())
 
     def respond_to(self, *steps: dict[str, Any], due: bool = True, **rule: Any) -> None:
@@ -272,14 +272,14 @@ class TestStatus:
         def refuse(*_arguments: Any, **_options: Any) -> None:
             raise PermissionError(13, "Permission denied", shell.folders.run)
 
-        monkeypatch.setattr(host.os, "makedirs", refuse)
+        monkeypatch.setattr(system.os, "makedirs", refuse)
         assert shell("status") == (1, "", f"{shell.folders.run}: Permission denied.\n")
 
 
 def start(folders: Any, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     """Start the command as a process of its own on these folders."""
-    program = f"import sys; from {PACKAGE} import command_line, host; sys.exit(command_line.main(sys.argv[1:], "
-    program += f"host.Folders(*{tuple(folders)!r})))"
+    program = f"import sys; from {PACKAGE} import cli, system; sys.exit(cli.main(sys.argv[1:], "
+    program += f"system.Folders(*{tuple(folders)!r})))"
     return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdin=subprocess.DEVNULL,
@@ -336,7 +336,7 @@ class TestRespond:
 
     def test_one_that_is_running_already(self, shell, recorder):
         shell.respond_to(recorder.step("one"))
-        with host.lock(shell.folders.run, host.response_lock(1)) as free:
+        with system.lock(shell.folders.run, system.response_lock(1)) as free:
             assert free
             assert shell("respond", "1") == (0, "", "Response 1 is running already.\n")
         assert recorder.words == []
@@ -426,7 +426,7 @@ class TestCheck:
     """One poll; what comes of many is in test_scenarios."""
 
     def test_two_at_once(self, shell):
-        with host.lock(shell.folders.run, "check"):
+        with system.lock(shell.folders.run, "check"):
             assert shell("check", "--once") == (0, "", "Another check is running; it sees what there is to see.\n")
         assert not os.path.exists(shell.folders.state)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _answer, _errors, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _errors, _imds
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("clock", "one_try")]
 
@@ -33,7 +33,7 @@ FAILING_LOOKS = [
 @pytest.fixture(autouse=True)
 def long_pauses(monkeypatch):
     """Beside the pauses, which are over at once, what a busy machine takes for a look counts for nothing."""
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 100.0)
+    monkeypatch.setattr(_approve, "POLL_INTERVAL", 100.0)
 
 
 def document(incarnation=1, **statuses):
@@ -46,7 +46,7 @@ def document(incarnation=1, **statuses):
 
 
 def wait(server, statuses, until_ended, seconds=86400, **options):
-    return _answer.wait_for(server.client(**options), statuses, until_ended, seconds)
+    return _approve.wait_for(server.client(**options), statuses, until_ended, seconds)
 
 
 def test_s17_scheduled_turns_to_started(serve):
@@ -104,14 +104,14 @@ def test_s15_s7_a_failing_look_ends_nothing(serve, until_ended):
 
 @pytest.mark.parametrize("failing", [answer for answer in FAILING_LOOKS if answer != (200, b"")])
 def test_s15_looks_that_only_fail_end_nothing(serve, failing):
-    with pytest.raises(_answer.WaitExpired) as caught:
+    with pytest.raises(_approve.WaitExpired) as caught:
         wait(serve(then=failing), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=1000)
     assert caught.value.statuses == {"A": "Started", "B": "Scheduled"}
     assert isinstance(caught.value.last_error, _errors.ImdsError)
 
 
 def test_s7_answers_that_are_only_empty_end_nothing(serve):
-    with pytest.raises(_answer.WaitExpired) as caught:
+    with pytest.raises(_approve.WaitExpired) as caught:
         wait(serve(then=(200, b"")), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=1000)
     assert caught.value.statuses == {"A": "Started", "B": "Scheduled"}
     assert caught.value.last_error is None
@@ -119,21 +119,21 @@ def test_s7_answers_that_are_only_empty_end_nothing(serve):
 
 def test_a_look_that_the_end_of_the_wait_cut_short_is_no_error(serve):
     server = serve(document(A="Started"), then=["hold"])
-    with pytest.raises(_answer.WaitExpired) as caught:
+    with pytest.raises(_approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled"}, until_ended=True, seconds=100.5)
     assert (caught.value.statuses, caught.value.last_error) == ({"A": "Started"}, None)
 
 
 def test_nothing_listens_any_more(dead_endpoint):
-    with pytest.raises(_answer.WaitExpired) as caught:
-        _answer.wait_for(_imds.ImdsClient(dead_endpoint), {"A": "Started"}, True, 1000)
+    with pytest.raises(_approve.WaitExpired) as caught:
+        _approve.wait_for(_imds.ImdsClient(dead_endpoint), {"A": "Started"}, True, 1000)
     assert caught.value.statuses == {"A": "Started"}
     assert caught.value.last_error is not None
 
 
 def test_expiry_tells_what_was_seen_last(serve, clock):
     server = serve(document(A="Scheduled", B="Scheduled"), (403, b""), then=document(A="Started"))
-    with pytest.raises(_answer.WaitExpired) as caught:
+    with pytest.raises(_approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled", "B": "Scheduled"}, until_ended=True, seconds=1050)
     assert caught.value.statuses == {"A": "Started", "B": GONE}
     # It waited as long as it was to.
@@ -142,15 +142,15 @@ def test_expiry_tells_what_was_seen_last(serve, clock):
 
 def test_an_error_that_passed_is_not_told(serve):
     server = serve((403, b""), document(A="Started"))
-    with pytest.raises(_answer.WaitExpired) as caught:
+    with pytest.raises(_approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled"}, until_ended=True, seconds=190)
     assert (caught.value.statuses, caught.value.last_error) == ({"A": "Started"}, None)
 
 
 def test_a_held_answer_ends_with_the_wait(serve, monkeypatch):
-    monkeypatch.setattr(_answer, "POLL_INTERVAL", 0.1)
+    monkeypatch.setattr(_approve, "POLL_INTERVAL", 0.1)
     server = serve(["hold"])
-    with pytest.raises(_answer.WaitExpired) as caught:
+    with pytest.raises(_approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled"}, until_ended=False, seconds=0.5)
     assert caught.value.last_error.reason == "timeout"
 
@@ -169,4 +169,4 @@ def test_a_pause_lies_between_two_looks(serve, clock):
 
 def test_azure_allows_five_requests_a_second(monkeypatch):
     monkeypatch.undo()
-    assert _answer.POLL_INTERVAL == 1.0
+    assert _approve.POLL_INTERVAL == 1.0

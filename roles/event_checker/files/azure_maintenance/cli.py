@@ -17,11 +17,11 @@ import sys
 from contextlib import closing
 from typing import Any, Callable, Sequence
 
-from . import state as states
+from . import store as states
 from .config import Config, ConfigError, read_config
 from .database import open_database, return_home
-from .host import ERROR, Clock, Folders, is_any_running, lock, response_lock, say, start_unit, warn
-from .state import State
+from .store import Store
+from .system import ERROR, Clock, Folders, is_any_running, lock, response_lock, say, start_unit, warn
 
 FINE, FAILED, UNUSABLE = 0, 1, 2
 
@@ -95,7 +95,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _open_state(folders: Folders, unwritable: bool = False, may_return: bool = False) -> State:
+def _open_store(folders: Folders, unwritable: bool = False, may_return: bool = False) -> Store:
     """Open the state, while nobody moves it from one place to the other.
 
     :param unwritable: go on in memory; the disk was found to be unwritable.
@@ -104,7 +104,7 @@ def _open_state(folders: Folders, unwritable: bool = False, may_return: bool = F
     with lock(folders.run, "state", wait=True):
         if may_return and not is_any_running(folders):
             return_home(folders.state, folders.run, warn)
-        return State(open_database(folders.state, folders.run, warn, unwritable))
+        return Store(open_database(folders.state, folders.run, warn, unwritable))
 
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
@@ -116,7 +116,7 @@ def _check(options: argparse.Namespace, folders: Folders) -> int:
             say("Another check is running; it sees what there is to see.")
             return FINE
         checker = Checker(
-            config, folders, Clock(), lambda unwritable: _open_state(folders, unwritable, not unwritable), start_unit
+            config, folders, Clock(), lambda unwritable: _open_store(folders, unwritable, not unwritable), start_unit
         )
         return FINE if checker.run(options.once) else FAILED
 
@@ -129,35 +129,35 @@ def _respond(options: argparse.Namespace, folders: Folders) -> int:
         if not free:
             say(f"Response {options.number} is running already.")
             return FINE
-        with closing(_open_state(folders)) as state:
-            response = _find_response(state, options.number)
+        with closing(_open_store(folders)) as store:
+            response = _find_response(store, options.number)
             if response.state not in (states.DUE, states.RUNNING):
                 say(f"Response {options.number} is {response.state}; there is nothing to run.")
                 return FINE
             responder = Responder(
-                state, config, folders, Clock(), open_state=lambda unwritable: _open_state(folders, unwritable)
+                store, config, folders, Clock(), open_store=lambda unwritable: _open_store(folders, unwritable)
             )
             with closing(responder):
                 return FINE if responder.run(response) else FAILED
 
 
-def _find_response(state: State, number: int) -> states.ResponseRecord:
-    response = state.response(number)
+def _find_response(store: Store, number: int) -> states.ResponseRecord:
+    response = store.response(number)
     if response is None:
         raise ConfigError(f"There is no response {number}. azure-maintenance history lists them.")
     return response
 
 
 def _retry(options: argparse.Namespace, folders: Folders) -> int:
-    with closing(_open_state(folders)) as state:
-        response = _find_response(state, options.number)
+    with closing(_open_store(folders)) as store:
+        response = _find_response(store, options.number)
         if response.state != states.FAILED:
             raise ConfigError(
                 f"Response {options.number} is {response.state}; only one that failed can be tried again."
             )
-        with state.transaction():
-            state.renew_failed_steps(options.number)
-            state.begin_response(options.number, states.DUE, Clock().now())
+        with store.transaction():
+            store.renew_failed_steps(options.number)
+            store.begin_response(options.number, states.DUE, Clock().now())
     failure = start_unit(options.number)
     if failure:
         say(f"{failure} The next check tries it again.", ERROR)
@@ -167,13 +167,13 @@ def _retry(options: argparse.Namespace, folders: Folders) -> int:
 
 
 def _status(options: argparse.Namespace, folders: Folders) -> int:
+    from .report import needing_attention, report
     from .status import history_text, status_text
-    from .surfaces import needing_attention, report
 
     whole = options.command == "history"
     now = Clock().now()
-    with closing(_open_state(folders)) as state:
-        found = report(state, now, state.all_events() if whole else needing_attention(state))
+    with closing(_open_store(folders)) as store:
+        found = report(store, now, store.all_events() if whole else needing_attention(store))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The terminal may know fewer characters than Azure.
         sys.stdout.reconfigure(errors="backslashreplace")

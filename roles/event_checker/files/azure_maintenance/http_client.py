@@ -18,13 +18,14 @@ import os
 import re
 import ssl
 import stat
+import threading
 import time
-from typing import Any
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any, Iterator
 from urllib.parse import urlsplit
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, plain
-
-from .answer import Answer, ask, chain
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
@@ -35,6 +36,96 @@ _LONGEST_CONNECT = 10.0
 # AWX gives up a request after two minutes, so a later answer never comes.
 _LONGEST_TRY = 120.0
 _LONGEST_SECRET = 64 * 1024
+# The status says whether a message was taken; the body is only told.
+_LONGEST_BODY = 10.0
+_MAX_BODY = 64 * 1024
+
+
+class Answer:
+    """What one request has brought so far.
+
+    :ivar status: the HTTP status, 0 as long as there is none.
+    :ivar error: why there is no answer, or no whole one.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.location = ""
+        self.error: Exception | None = None
+        self._retry_after = ""
+        self._body = b""
+
+    def receive(self, requests: Any, options: dict[str, Any], heard: threading.Event) -> None:
+        """Send the request and take in the answer; the event is set as soon as its status is there."""
+        try:
+            with requests.Session() as session:
+                # Without this, credentials would come from ~/.netrc, and certificates from wherever a variable says.
+                session.trust_env = False
+                with session.post(**options, allow_redirects=False, stream=True) as response:
+                    self.location = response.headers.get("Location", "")
+                    self._retry_after = response.headers.get("Retry-After", "").strip()
+                    self.status = response.status_code
+                    heard.set()
+                    # A body that breaks off or never ends does not undo the status.
+                    for piece in response.iter_content(1024):
+                        self._body += piece
+                        if len(self._body) >= _MAX_BODY:
+                            break
+        except Exception as error:
+            for item in _chain(error):
+                # Its frames would keep sockets open.
+                item.__traceback__ = None
+            self.error = error
+        finally:
+            heard.set()
+
+    def asked_pause(self) -> float:
+        """Return the seconds that the service asked to wait before the next request, 0 where it did not."""
+        if re.fullmatch(r"[0-9]{1,9}", self._retry_after):
+            return float(self._retry_after)
+        try:
+            moment = parsedate_to_datetime(self._retry_after)
+            moment = moment.replace(tzinfo=moment.tzinfo or timezone.utc)
+            return max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            return 0.0
+
+    def json(self) -> dict[str, Any]:
+        """Return the body as an object, an empty one where it is none."""
+        try:
+            content = json.loads(self._body)
+        except (ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def said(self) -> str:
+        """Return the text for people out of the body: AWX puts it in msg or detail."""
+        content = self.json()
+        said = content.get("msg") or content.get("detail")
+        return said if isinstance(said, str) else self._body.decode("utf-8", errors="replace").strip()
+
+
+def _send(requests: Any, options: dict[str, Any], seconds: float) -> Answer:
+    """Send one request, and return what has come of the answer after so many seconds at most.
+
+    requests limits each wait, but not their sum, and not the look-up of a name. So a thread does the waiting, and is
+    left behind when its time is up.
+    """
+    answer = Answer()
+    heard = threading.Event()
+    thread = threading.Thread(target=answer.receive, args=(requests, options, heard), name="notify", daemon=True)
+    end = time.monotonic() + seconds
+    thread.start()
+    heard.wait(seconds)
+    thread.join(min(max(end - time.monotonic(), 0), _LONGEST_BODY))
+    return answer
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Return the error, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 class NotifyError(Exception):
@@ -64,10 +155,10 @@ class Service:
                 ssl.create_default_context(cafile=ca_file)
             except OSError as error:
                 raise NotifyError(
-                    f"ca_file {plain(ca_file)} has no certificates that can be used ({error.strerror or error}).",
+                    f"ca_file {one_line(ca_file)} has no certificates that can be used ({error.strerror or error}).",
                     permanent=True,
                 ) from None
-        self.name = plain(f"{parts.scheme}://{parts.netloc}")
+        self.name = one_line(f"{parts.scheme}://{parts.netloc}")
         # The words of AWX's answers count, so they must come in English.
         self.headers = {
             "Accept": "application/json",
@@ -97,7 +188,7 @@ class Service:
         """Return a secret that is itself sent, and so must not be where others on the way can read it."""
         if not self._encrypted and not self._loopback:
             raise NotifyError(
-                f"The secret in {plain(path)} is not sent to {self.name} unencrypted. Give an address https://….",
+                f"The secret in {one_line(path)} is not sent to {self.name} unencrypted. Give an address https://….",
                 permanent=True,
             )
         return self.read_secret(path)
@@ -105,7 +196,7 @@ class Service:
     def use_token(self, path: str) -> None:
         token = self.read_sent_secret(path)
         if not re.fullmatch(r"[!-~]+", token):
-            raise NotifyError(f"The token in {plain(path)} must be one word of ASCII characters.", permanent=True)
+            raise NotifyError(f"The token in {one_line(path)} must be one word of ASCII characters.", permanent=True)
         self.headers["Authorization"] = f"Bearer {token}"
 
     def post(self, content: bytes, seconds: float) -> Answer:
@@ -134,7 +225,7 @@ class Service:
     def _try(self, requests: Any, content: bytes, seconds: float) -> tuple[Answer, str | None]:
         """Return what came of one try, and a sentence if it is something that may pass."""
         seconds = min(seconds, _LONGEST_TRY)
-        answer = ask(
+        answer = _send(
             requests,
             {
                 "url": self._url,
@@ -153,7 +244,7 @@ class Service:
             return answer, None
         if error is None or isinstance(error, requests.exceptions.ReadTimeout):
             return answer, f"{self.name} gave no answer in time."
-        certificate = next((item for item in chain(error) if _is_about_certificate(item)), None)
+        certificate = next((item for item in _chain(error) if _is_about_certificate(item)), None)
         if certificate is not None:
             said = getattr(certificate, "verify_message", "") or str(certificate)
             raise NotifyError(
@@ -180,10 +271,10 @@ class Service:
 
     def _reason(self, error: BaseException) -> str:
         """Return what the libraries below requests said, because its own messages hold the whole address."""
-        for item in chain(error):
+        for item in _chain(error):
             if type(item).__module__.split(".")[0] not in ("requests", "urllib3"):
                 if isinstance(item, OSError):
-                    return plain(self._without_secrets(item.strerror or str(item)))
+                    return one_line(self._without_secrets(item.strerror or str(item)))
                 return f"{type(item).__name__}: {self._shown(str(item))}"
         return type(error).__name__
 
@@ -203,7 +294,7 @@ def read_secret(path: str) -> str:
     """
 
     def wrong(what: str) -> NotifyError:
-        return NotifyError(f"The secret file {plain(path)} {what}.", permanent=True)
+        return NotifyError(f"The secret file {one_line(path)} {what}.", permanent=True)
 
     try:
         # Without O_NONBLOCK a named pipe would hold us.

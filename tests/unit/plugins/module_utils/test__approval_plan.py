@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._decisions import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import (
     ApprovalPlan,
     ApprovalRequest,
     plan_approval,

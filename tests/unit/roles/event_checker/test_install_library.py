@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""lay_library.py, which the role runs on the VM: the folder holds what was given and nothing else, compiled."""
+"""install_library.py, which the role runs on the VM: the folder holds what was given and nothing else, compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[4] / "roles" / "event_checker" / "files" / "lay_library.py"
+SCRIPT = Path(__file__).resolve().parents[4] / "roles" / "event_checker" / "files" / "install_library.py"
 BUNDLE = {"program/__init__.py": "", "program/main.py": "import space.inner.rules\n", "space/inner/rules.py": "N = 1\n"}
 
 
@@ -26,8 +26,8 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def lay(root):
-    """lay(bundle, "--dry-run") runs the script as the role does, and gives the lines that it prints."""
+def install(root):
+    """install(bundle, "--dry-run") runs the script as the role does, and gives the lines that it prints."""
 
     def run(bundle, *arguments):
         command = [sys.executable, "-I", "-c", SCRIPT.read_text(encoding="utf-8"), str(root), *arguments]
@@ -42,8 +42,8 @@ def sources(root):
     return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*.py")}
 
 
-def test_what_is_laid_can_be_imported_and_is_compiled(root, lay):
-    lay(BUNDLE)
+def test_what_is_installed_can_be_imported_and_is_compiled(root, install):
+    install(BUNDLE)
     assert sources(root) == {**BUNDLE, "space/__init__.py": "", "space/inner/__init__.py": ""}
     # -B: were something not compiled, it would not be now.
     code = (
@@ -53,15 +53,15 @@ def test_what_is_laid_can_be_imported_and_is_compiled(root, lay):
     assert all(os.path.exists(importlib.util.cache_from_source(str(path))) for path in root.rglob("*.py"))
 
 
-def test_a_second_time_nothing_is_done(lay):
-    assert lay(BUNDLE)
-    assert lay(BUNDLE) == []
+def test_a_second_time_nothing_is_done(install):
+    assert install(BUNDLE)
+    assert install(BUNDLE) == []
 
 
-def test_a_dry_run_tells_the_same_and_writes_nothing(root, lay):
-    told = lay(BUNDLE, "--dry-run")
+def test_a_dry_run_tells_the_same_and_writes_nothing(root, install):
+    told = install(BUNDLE, "--dry-run")
     assert not root.exists()
-    assert told == lay(BUNDLE)
+    assert told == install(BUNDLE)
 
 
 @pytest.mark.parametrize(
@@ -74,28 +74,28 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(root, lay):
     ],
     ids=["changed", "gone", "touched", "not compiled"],
 )
-def test_a_file_that_was_spoilt_is_mended_and_no_other_is_touched(root, lay, spoil):
-    lay(BUNDLE)
+def test_a_file_that_was_spoilt_is_mended_and_no_other_is_touched(root, install, spoil):
+    install(BUNDLE)
     spoil(root)
-    assert lay(BUNDLE, "--dry-run") == [f"write {root}/program/main.py"]
-    lay(BUNDLE)
-    assert lay(BUNDLE) == []
+    assert install(BUNDLE, "--dry-run") == [f"write {root}/program/main.py"]
+    install(BUNDLE)
+    assert install(BUNDLE) == []
     assert sources(root)["program/main.py"] == BUNDLE["program/main.py"]
 
 
-def test_files_of_an_older_version_are_removed_with_what_was_compiled_of_them(root, lay):
-    lay({**BUNDLE, "program/old.py": "", "space/outer/old.py": ""})
+def test_files_of_an_older_version_are_removed_with_what_was_compiled_of_them(root, install):
+    install({**BUNDLE, "program/old.py": "", "space/outer/old.py": ""})
     (root / "program" / "half-written.py.new").write_text("x")
-    lay(BUNDLE)
+    install(BUNDLE)
     assert not list(root.rglob("*old*")) + list(root.rglob("*.new"))
     assert not (root / "space" / "outer").exists()
-    assert lay(BUNDLE) == []
+    assert install(BUNDLE) == []
 
 
-def test_everybody_may_read_it_and_only_the_owner_write(root, lay):
+def test_everybody_may_read_it_and_only_the_owner_write(root, install):
     before = os.umask(0o077)
     try:
-        lay(BUNDLE)
+        install(BUNDLE)
     finally:
         os.umask(before)
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [root, *root.rglob("*")]}

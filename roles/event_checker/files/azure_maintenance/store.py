@@ -14,10 +14,8 @@ from typing import Any, Iterator, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
     Event,
-    format_utc,
-    parse_utc,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._transitions import ANNOUNCED, ENDED, STARTED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
 from .config import Rule, parse_rule
 
@@ -114,7 +112,7 @@ class StepRecord(NamedTuple):
     message: str | None
 
 
-class State:
+class Store:
     """The tables. Every method that writes is to be called within a transaction()."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -288,17 +286,13 @@ class State:
 
 
 def _event_text(event: Event) -> str:
-    return json.dumps({**event._asdict(), "not_before": format_utc(event.not_before)})
+    return json.dumps(event.fields())
 
 
 def _event_record(row: sqlite3.Row) -> EventRecord:
-    content = json.loads(row["content"])
-    moment = content["not_before"]
-    content["not_before"] = moment and parse_utc(moment)
-    content["resources"] = tuple(content["resources"])
     return EventRecord(
         number=row["number"],
-        event=Event(**content),
+        event=Event.from_dict(json.loads(row["content"])),
         rule=None if row["rule"] is None else parse_rule(json.loads(row["rule"]), "a rule in the state"),
         phase=row["phase"],
         outcome=row["outcome"],
