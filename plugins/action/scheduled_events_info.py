@@ -12,6 +12,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ..plugin_utils._unsafe import mark_unsafe
+
 MODULE = "fleetops.azure_maintenance.scheduled_events_info"
 
 
@@ -30,7 +32,7 @@ class ActionModule(ActionBase):
         try:
             compiled = self._compile(query) if query not in (None, "") else None
         except QueryError as error:
-            result.update(failed=True, msg=str(error))
+            result.update(failed=True, msg=mark_unsafe(str(error)))
             return result
         result.update(
             self._execute_module(
@@ -39,9 +41,9 @@ class ActionModule(ActionBase):
         )
         if compiled is not None and not result.get("failed"):
             try:
-                result["query_result"] = self._apply(compiled, query, result)
+                result["query_result"] = mark_unsafe(self._apply(compiled, query, result))
             except QueryError as error:
-                result.update(failed=True, msg=str(error))
+                result.update(failed=True, msg=mark_unsafe(str(error)))
         return result
 
     def _compile(self, query: Any) -> Any:

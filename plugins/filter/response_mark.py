@@ -47,6 +47,7 @@ from typing import Any, Callable
 from ansible.errors import AnsibleFilterError
 
 from ..plugin_utils._response import mark_course
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 def response_mark(courses: Any, event_id: str, changes: Any) -> list[dict[str, Any]]:
@@ -58,4 +59,4 @@ def response_mark(courses: Any, event_id: str, changes: Any) -> list[dict[str, A
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_mark": response_mark}
+        return {"response_mark": unsafe_filter(response_mark)}

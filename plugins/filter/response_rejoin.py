@@ -38,8 +38,9 @@ _value:
 from typing import Any, Callable
 
 from ..plugin_utils._response import rejoin_courses
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_rejoin": rejoin_courses}
+        return {"response_rejoin": unsafe_filter(rejoin_courses)}
