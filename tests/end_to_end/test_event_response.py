@@ -137,6 +137,7 @@ def fleet(ansible, simulator, tmp_path):
     return Fleet(ansible, simulator, tmp_path / "fleet", HOSTS)
 
 
+@pytest.mark.hostile_text
 def test_an_event_of_three_vms_is_approved_once_when_all_are_ready(fleet, tmp_path):
     marker = tmp_path / "run"
     event = fleet.announce("web-1", "web-2", "web-3", description=HOSTILE % (marker, marker))
