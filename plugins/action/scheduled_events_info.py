@@ -12,7 +12,11 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ..plugin_utils._unsafe import mark_unsafe
+
 MODULE = "fleetops.azure_maintenance.scheduled_events_info"
+# What Ansible adds to a result
+_NOT_THE_ANSWER = ("warnings", "deprecations")
 
 
 class QueryError(Exception):
@@ -30,7 +34,7 @@ class ActionModule(ActionBase):
         try:
             compiled = self._compile(query) if query not in (None, "") else None
         except QueryError as error:
-            result.update(failed=True, msg=str(error))
+            result.update(failed=True, msg=mark_unsafe(str(error)))
             return result
         result.update(
             self._execute_module(
@@ -39,9 +43,9 @@ class ActionModule(ActionBase):
         )
         if compiled is not None and not result.get("failed"):
             try:
-                result["query_result"] = self._apply(compiled, query, result)
+                result["query_result"] = mark_unsafe(self._apply(compiled, query, result))
             except QueryError as error:
-                result.update(failed=True, msg=str(error))
+                result.update(failed=True, msg=mark_unsafe(str(error)))
         return result
 
     def _compile(self, query: Any) -> Any:
@@ -63,8 +67,9 @@ class ActionModule(ActionBase):
             raise QueryError(f"query {query!r} is no JMESPath expression: {error}") from error
 
     def _apply(self, compiled: Any, query: str, result: dict[str, Any]) -> Any:
-        # JMESPath knows plain types only, and newer ansible-core hands out strings of types of its own.
-        plain = json.loads(json.dumps({name: result[name] for name in result if not name.startswith("_")}))
+        # JMESPath knows plain types only. Newer ansible-core has its own types for strings, and objects for warnings.
+        answer = {name: result[name] for name in result if not name.startswith("_") and name not in _NOT_THE_ANSWER}
+        plain = json.loads(json.dumps(answer))
         try:
             return compiled.search(plain)
         except Exception as error:

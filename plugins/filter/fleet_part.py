@@ -60,6 +60,8 @@ from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleFilterError
 
+from ..plugin_utils._unsafe import unsafe_filter
+
 
 def fleet_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
@@ -75,4 +77,4 @@ def fleet_part(results: Any, name: str = "part", now: str | None = None) -> dict
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"fleet_part": fleet_part}
+        return {"fleet_part": unsafe_filter(fleet_part)}

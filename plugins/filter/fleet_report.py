@@ -88,6 +88,8 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
+from ..plugin_utils._unsafe import unsafe_filter
+
 
 def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: float = 0, now: str | None = None) -> Any:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
@@ -103,4 +105,4 @@ def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: flo
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"fleet_report": fleet_report}
+        return {"fleet_report": unsafe_filter(fleet_report)}

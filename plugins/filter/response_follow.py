@@ -49,6 +49,7 @@ import time
 from typing import Any, Callable
 
 from ..plugin_utils._fleet_progress import begin_progress, follow_progress
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 def response_follow(progress: Any, answer: Any) -> list[dict[str, Any]]:
@@ -59,4 +60,4 @@ def response_follow(progress: Any, answer: Any) -> list[dict[str, Any]]:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_follow": response_follow}
+        return {"response_follow": unsafe_filter(response_follow)}

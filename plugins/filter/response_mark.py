@@ -47,6 +47,7 @@ from typing import Any, Callable
 from ansible.errors import AnsibleFilterError
 
 from ..plugin_utils._fleet_progress import mark_progress
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 def response_mark(progress: Any, event_id: str, changes: Any) -> list[dict[str, Any]]:
@@ -58,4 +59,4 @@ def response_mark(progress: Any, event_id: str, changes: Any) -> list[dict[str, 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_mark": response_mark}
+        return {"response_mark": unsafe_filter(response_mark)}

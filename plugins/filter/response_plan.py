@@ -69,6 +69,7 @@ import time
 from typing import Any, Callable
 
 from ..plugin_utils._fleet_approval import REFUSE, plan_response
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 def response_plan(
@@ -97,4 +98,4 @@ def response_plan(
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_plan": response_plan}
+        return {"response_plan": unsafe_filter(response_plan)}

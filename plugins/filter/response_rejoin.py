@@ -38,6 +38,7 @@ _value:
 from typing import Any, Callable
 
 from ..plugin_utils._fleet_progress import rejoin_progress
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 class FilterModule:

@@ -53,6 +53,7 @@ import time
 from typing import Any, Callable
 
 from ..plugin_utils._fleet_progress import settle_progress
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 def response_settle(progress: Any, plans: Any, hostvars: Any, wait: bool = True) -> list[dict[str, Any]]:
@@ -63,4 +64,4 @@ def response_settle(progress: Any, plans: Any, hostvars: Any, wait: bool = True)
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_settle": response_settle}
+        return {"response_settle": unsafe_filter(response_settle)}

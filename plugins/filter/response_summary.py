@@ -41,6 +41,7 @@ _value:
 from typing import Any, Callable
 
 from ..plugin_utils._fleet_progress import summarize
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 def response_summary(hostvars: Any, hosts: Any) -> dict[str, Any]:
@@ -49,4 +50,4 @@ def response_summary(hostvars: Any, hosts: Any) -> dict[str, Any]:
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_summary": response_summary}
+        return {"response_summary": unsafe_filter(response_summary)}

@@ -24,7 +24,7 @@ def test_the_commands_of_the_guide(ansible, collections, tmp_path):
     context = tmp_path / "azure-maintenance-ee" / "context"
     containerfile = (context / "Containerfile").read_text()
     assert "ansible-galaxy collection install" in containerfile
-    assert 'ANSIBLE_INSTALL_REFS="ansible-core>=2.16,<2.20 ansible-runner>=2.4"' in containerfile
+    assert 'ANSIBLE_INSTALL_REFS="ansible-core>=2.16.14,<2.20 ansible-runner>=2.4"' in containerfile
     assert "openssh-clients" in (context / "_build" / "bindep.txt").read_text()
     assert (context / "_build" / "requirements.yml").read_text() == (DEFINITION.parent / "requirements.yml").read_text()
 

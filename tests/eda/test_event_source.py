@@ -273,6 +273,7 @@ def test_an_answer_that_is_held_blocks_neither_the_loop_nor_the_end(simulator, w
     azure.control("DELETE", "/simulator/faults")
 
 
+@pytest.mark.hostile_text
 def test_text_from_azure_is_no_template(simulator, watch):
     azure = simulator("--vms", "web-1")
     azure.announce("Reboot", "web-1", description="{{ lookup('pipe', 'id') }}")

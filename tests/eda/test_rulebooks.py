@@ -92,6 +92,7 @@ PREPARED = ("prepare", "announced", None, "web-1")
 RESTORED = ("restore", "ended", "withdrawn", "web-1")
 
 
+@pytest.mark.hostile_text
 def test_source_to_playbook_and_on_through_faults(simulator, tmp_path):
     """bench_eda.py injects faults for ten minutes."""
     azure = simulator("--vms", "web-1,web-2")
@@ -138,6 +139,7 @@ def check_jobs(launched, event_id):
     assert all(set(one) == {"maintenance_event", "maintenance_phase", "maintenance_outcome"} for one in variables)
 
 
+@pytest.mark.hostile_text
 def test_checker_to_playbook(checker, tmp_path, free_port):
     variables = post_to(checker, free_port, tmp_path)
     with rulebook(tmp_path, NAME + "checker_webhook", variables) as running:

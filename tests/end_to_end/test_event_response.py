@@ -189,6 +189,7 @@ def three(make_fleet):
     return make_fleet(*HOSTS)
 
 
+@pytest.mark.hostile_text
 def test_an_event_of_three_vms_is_approved_once_when_all_are_ready_by_its_leader_which_comes_last(three, tmp_path):
     marker = tmp_path / "run"
     event = three.announce("web-3", "web-1", "web-2", description=HOSTILE % (marker, marker))

@@ -98,6 +98,7 @@ def test_a_host_without_python_is_named_with_what_its_shell_said(fleet):
     assert "bare" in (fleet.dir / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.hostile_text
 def test_text_of_azure_arrives_as_it_is_in_each_file_and_is_never_a_template(fleet):
     fleet.announce("Reboot", "web-1", description=HOSTILE)
     assert fleet.report(target="web-1").code == 0

@@ -110,6 +110,7 @@ class TestCommand:
         assert len(call.variables) == 10
         assert json.loads(call.stdin)["maintenance_outcome"] == "withdrawn"
 
+    @pytest.mark.hostile_text
     def test_text_from_azure_stays_text(self, run, recorder, tmp_path):
         marker = tmp_path / "touched"
         text = HOSTILE.format(marker=marker) + "\0"
@@ -124,6 +125,7 @@ class TestCommand:
         assert call.variables["AZURE_EVENT_RESOURCES"] == f"web-1,{shown}"
         assert not marker.exists()
 
+    @pytest.mark.hostile_text
     def test_its_arguments_are_taken_as_they_are(self, run, recorder, tmp_path):
         marker = tmp_path / "touched"
         words = ["$AZURE_EVENT_ID", "*", f"$(touch {marker})", "{{ maintenance_event }}", "", "a\nb", "é🚧"]
@@ -401,6 +403,7 @@ LIKE_SOMETHING_ELSE = (
 
 
 @pytest.mark.skipif(not ANSIBLE_PLAYBOOK.exists(), reason="a target's Python has no ansible-core")
+@pytest.mark.hostile_text
 def test_text_from_azure_stays_text_in_a_real_playbook(run, folders, tmp_path, monkeypatch):
     marker, out = tmp_path / "touched", tmp_path / "out"
     text = HOSTILE.format(marker=marker) + "\0"
@@ -420,6 +423,7 @@ def test_text_from_azure_stays_text_in_a_real_playbook(run, folders, tmp_path, m
     assert not marker.exists()
 
 
+@pytest.mark.hostile_text
 def test_every_character_reaches_yaml_as_it_is():
     yaml = pytest.importorskip("yaml")
 
@@ -522,6 +526,7 @@ class TestMessages:
         error = failure(run, self.STEPS[0][0])
         assert (str(error), error.permanent) == ("It said no.", permanent)
 
+    @pytest.mark.hostile_text
     def test_a_webhook_gets_text_from_azure_as_text(self, run, serve, tmp_path):
         pytest.importorskip("requests", reason="not part of a target's Python")
         marker = tmp_path / "touched"

@@ -1,0 +1,467 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Text from a VM, a document or a user is never run as a template on the controller, and arrives as it was written.
+
+Each text names a file of its own that running it would make, so a failure says which text ran.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.hostile_text
+
+NAMESPACE = "fleetops.azure_maintenance."
+HOSTS = ("host-a", "host-b")
+# Ansible templates the variables and the results of tasks in another way if it is set.
+NATIVE = {"ANSIBLE_JINJA2_NATIVE": "true"}
+
+# What a user would write, and tasks that keep what came
+USER_TASKS = """
+- name: Tell about {{ maintenance_event.description }}
+  ansible.builtin.debug:
+    msg: "{{ maintenance_phase }}: {{ maintenance_event.event_source }}"
+- name: Keep the event
+  ansible.builtin.copy:
+    content: "{{ maintenance_event | to_json }}"
+    dest: "{{ story }}/{{ inventory_hostname }}-{{ maintenance_phase }}"
+    mode: "0644"
+"""
+
+
+class Unsafe(str):
+    """Text that a variables file marks as data, as AWX does with what a user enters."""
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+_Dumper.add_representer(Unsafe, lambda dumper, text: dumper.represent_scalar("!unsafe", str(text), style='"'))
+
+
+class Texts:
+    """Makes the texts, and knows which of them were run."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        folder.mkdir()
+
+    def __call__(self, name):
+        return f"{{{{ lookup('pipe', 'touch {self._folder}/{name}') }}}}"
+
+    def ran(self):
+        return sorted(path.name for path in self._folder.iterdir())
+
+
+class Azure:
+    """An endpoint for each VM, all with one document. An approved event is gone when a VM asks again."""
+
+    def __init__(self, names):
+        self.events = []
+        self.refusal = None
+        self.approved = []
+        self._lock = Lock()
+        self._servers = {host: self._serve(name) for host, name in names.items()}
+
+    def endpoint(self, host):
+        return f"http://127.0.0.1:{self._servers[host].server_port}"
+
+    def _serve(self, name):
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(name))
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return server
+
+    def _handler(azure, name):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                path = urlsplit(self.path).path
+                if path == "/metadata/instance/compute/name":
+                    return self._reply(200, name)
+                assert path == "/metadata/scheduledevents", path
+                with azure._lock:
+                    document = {"DocumentIncarnation": 1, "Events": azure.events}
+                    return self._reply(200, json.dumps(document))
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with azure._lock:
+                    azure.approved += [each["EventId"] for each in body["StartRequests"]]
+                    if azure.refusal is not None:
+                        return self._reply(400, azure.refusal)
+                    azure.events = [event for event in azure.events if event["EventId"] not in azure.approved]
+                return self._reply(200, "")
+
+            def _reply(self, status, text):
+                body = text.encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args):
+                """Say nothing."""
+
+        return Handler
+
+    def close(self):
+        for server in self._servers.values():
+            server.shutdown()
+            server.server_close()
+
+
+class Fleet:
+    """Two VMs whose event says nothing but templates, as the hosts of an inventory."""
+
+    def __init__(self, ansible, folder):
+        self.text = Texts(folder / "ran")
+        self.folder = folder
+        self._ansible = ansible
+        self.names = {host: self.text(f"name-of-{host}") for host in HOSTS}
+        self.azure = Azure(self.names)
+        self.story = folder / "story"
+        self.story.mkdir()
+        hosts = {
+            host: {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": self._python_of(host),
+                "story": str(self.story),
+            }
+            for host in HOSTS
+        }
+        self._inventory = folder / "inventory.json"
+        self._inventory.write_text(json.dumps({"all": {"hosts": hosts}}))
+
+    def _python_of(self, host):
+        """An interpreter that sees the endpoint of this VM, as a real one would."""
+        python = self.folder / f"python-of-{host}"
+        python.write_text(f'#!/bin/sh\nAZURE_IMDS_ENDPOINT={self.azure.endpoint(host)} exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        return str(python)
+
+    def announce(self, *more_resources):
+        event = {
+            "EventId": self.text("id"),
+            "EventType": self.text("type"),
+            "EventStatus": "Scheduled",
+            "ResourceType": self.text("resource-type"),
+            "Resources": [*self.names.values(), *more_resources],
+            "NotBefore": self.text("not-before"),
+            "Description": self.text("description"),
+            "EventSource": self.text("source"),
+            "DurationInSeconds": 5,
+        }
+        self.azure.events = [event]
+        return event
+
+    def run(self, what, *argv, env=None, **variables):
+        """Run a playbook by its name, or a list of tasks."""
+        if not isinstance(what, str):
+            play = [{"hosts": "all", "gather_facts": False, "tasks": what}]
+            what = str(self.folder / "play.yml")
+            (self.folder / "play.yml").write_text(yaml.dump(play, Dumper=_Dumper))
+        settings = self.folder / "variables.yml"
+        settings.write_text(yaml.dump(variables, Dumper=_Dumper))
+        env = {"ANSIBLE_SHOW_CUSTOM_STATS": "true", "ANSIBLE_PIPELINING": "true", **(env or {})}
+        return self._ansible("ansible-playbook", "-i", str(self._inventory), what, "-e", f"@{settings}", *argv, env=env)
+
+    def respond(self, *argv, tasks="", env=None, **variables):
+        for kind in ("prepare", "restore"):
+            (self.folder / f"{kind}.yml").write_text(USER_TASKS + (tasks if kind == "prepare" else ""))
+            variables.setdefault(f"event_response_{kind}", str(self.folder / f"{kind}.yml"))
+        variables.setdefault("event_response_wait_timeout", 20)
+        return self.run(NAMESPACE + "respond", *argv, env=env, **variables)
+
+    def told(self, host, phase):
+        return json.loads((self.story / f"{host}-{phase}").read_text())
+
+
+@pytest.fixture
+def fleet(ansible, tmp_path):
+    fleet = Fleet(ansible, tmp_path)
+    yield fleet
+    fleet.azure.close()
+
+
+def check_event(told, event):
+    fields = ("EventId", "EventType", "ResourceType", "Resources", "Description", "EventSource")
+    keys = ("event_id", "event_type", "resource_type", "resources", "description", "event_source")
+    assert [told[key] for key in keys] == [event[field] for field in fields]
+
+
+@pytest.mark.parametrize("env", [{}, NATIVE], ids=["", "native"])
+def test_respond_prepares_approves_and_restores(fleet, env):
+    event = fleet.announce()
+    run = fleet.respond(env=env)
+    assert fleet.text.ran() == []
+    assert run.code == 0, run.out + run.err
+    assert fleet.azure.approved == [event["EventId"]]
+    for host in HOSTS:
+        check_event(fleet.told(host, "announced"), event)
+        check_event(fleet.told(host, "ended"), event)
+    assert f"{event['EventType']} {event['EventId']} completed, approved by host-a: host-a, host-b" in run.out
+    assert '"approved": 1' in run.out.split("CUSTOM STATS", 1)[1]
+
+
+def test_respond_says_which_vm_is_missing(fleet):
+    stranger = fleet.text("stranger")
+    fleet.announce(stranger)
+    run = fleet.respond()
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    assert f"no host of this play said that it is {stranger}" in run.out
+    assert fleet.azure.approved == []
+
+
+def test_respond_says_what_azure_refused_with(fleet):
+    event = fleet.announce()
+    fleet.azure.refusal = fleet.text("refusal")
+    run = fleet.respond()
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    assert fleet.azure.approved == [event["EventId"]]
+    assert fleet.azure.refusal in run.out
+
+
+def test_respond_says_why_a_preparation_failed(fleet):
+    fleet.announce()
+    page = fleet.folder / "page"
+    page.write_text(fleet.text("page"))
+    tasks = f"""
+- name: Drain
+  ansible.builtin.command: cat {page}
+  register: drain
+- name: Fail
+  ansible.builtin.fail:
+    msg: "{{{{ maintenance_event.description }}}} {{{{ drain.stdout }}}}"
+  when: inventory_hostname == 'host-b'
+"""
+    run = fleet.respond(tasks=tasks)
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    assert f"host-b could not be prepared: Fail: {fleet.text('description')} {fleet.text('page')}" in run.out
+    assert fleet.azure.approved == []
+
+
+def test_respond_names_the_files_of_a_user_that_do_not_exist(fleet):
+    files = {f"event_response_{kind}": Unsafe(fleet.text(kind)) for kind in ("prepare", "restore")}
+    run = fleet.respond(**files)
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    for name in files:
+        assert f"{name}: there is no file" in run.out
+
+
+@pytest.mark.parametrize("name", ["event_response_due_within", "event_response_outside_vms"])
+def test_respond_refuses_a_setting(fleet, name):
+    run = fleet.respond("--limit", "host-a", **{name: Unsafe(fleet.text("setting"))})
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    assert fleet.text("setting") in run.out
+
+
+def test_respond_takes_selections_as_they_are(fleet):
+    event = fleet.announce()
+    run = fleet.respond(
+        event_response_event_ids=[Unsafe(event["EventId"])],
+        event_response_event_types=[Unsafe(event["EventType"])],
+        event_response_event_sources=[Unsafe(event["EventSource"])],
+    )
+    assert fleet.text.ran() == []
+    assert run.code == 0, run.out + run.err
+    assert fleet.azure.approved == [event["EventId"]]
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["approved", "refused"])
+def test_approve(fleet, refused):
+    event = fleet.announce()
+    fleet.azure.refusal = fleet.text("refusal") if refused else None
+    run = fleet.run(
+        NAMESPACE + "approve",
+        target="host-a",
+        approve_event_ids=[Unsafe(event["EventId"])],
+        approve_resources_ready=[Unsafe(name) for name in fleet.names.values()],
+    )
+    assert fleet.text.ran() == []
+    assert run.code == (2 if refused else 0), run.out + run.err
+    assert fleet.azure.approved == [event["EventId"]]
+    assert (fleet.azure.refusal or event["EventId"]) in run.out
+
+
+def test_a_query_returns_text(fleet):
+    """The action plugin applies it on the controller."""
+    event = fleet.announce()
+    tasks = [
+        {
+            "fleetops.azure_maintenance.scheduled_events_info": {
+                "query": "{all: events, first: events[0].description}"
+            },
+            "register": "asked",
+        },
+        {"ansible.builtin.set_fact": {"found": "{{ asked.query_result }}", "name": "{{ asked.resource_name }}"}},
+        {"ansible.builtin.set_fact": {"first": "{{ hostvars[inventory_hostname].found.first }}"}},
+        {"ansible.builtin.debug": {"msg": "{{ asked.msg }} {{ first }} {{ found.all[0].event_type }}"}},
+        {
+            "ansible.builtin.copy": {
+                "content": "{{ {'first': first, 'event': found.all[0], 'name': name} | to_json }}",
+                "dest": "{{ story }}/{{ inventory_hostname }}-queried",
+                "mode": "0644",
+            }
+        },
+    ]
+    run = fleet.run(tasks, "--limit", "host-b")
+    assert fleet.text.ran() == []
+    assert run.code == 0, run.out + run.err
+    told = fleet.told("host-b", "queried")
+    check_event(told["event"], event)
+    assert (told["first"], told["name"]) == (event["Description"], fleet.names["host-b"])
+
+
+def test_a_query_that_is_wrong_is_shown(fleet):
+    task = {"fleetops.azure_maintenance.scheduled_events_info": {"query": "{{ wrong }}"}, "register": "asked"}
+    show = {"ansible.builtin.debug": {"msg": "{{ asked.msg }}"}}
+    run = fleet.run([{**task, "ignore_errors": True}, show], "--limit", "host-a", wrong=Unsafe(fleet.text("query")))
+    assert fleet.text.ran() == []
+    assert f'query \\"{fleet.text("query")}\\" is no JMESPath expression' in run.out
+
+
+# In each round a fact of what each filter returns, which later rounds go on with
+THIS = "[inventory_hostname]"
+FILTERS = [
+    {"fleet_part": "{'host-a': said} | %sfleet_part", "response_follow": "none | %sresponse_follow(said)"},
+    {
+        "__event_response_courses": "courses | %sresponse_follow(said)",
+        "__event_response_name": "asked.resource_name",
+        "__event_response_approvals": "{'results': []}",
+        "fleet_report": "[part] | %sfleet_report",
+        "fleet_report_lines": "[part] | %sfleet_report('lines')",
+        "fleet_report_json": "[part] | %sfleet_report('json') | string",
+        "fleet_report_html": "[part] | %sfleet_report('html') | string",
+        "response_follow_on": "courses | %sresponse_follow(said)",
+        "response_mark": "courses | %sresponse_mark(said.events[0].event_id, {'prepared': true})",
+        "response_rejoin": "courses | %sresponse_rejoin",
+    },
+    {
+        "response_plan": f"hostvars | %sresponse_plan({THIS}, {THIS}, {THIS})",
+        "response_summary": f"hostvars | %sresponse_summary({THIS})",
+    },
+    {"response_settle": "courses | %sresponse_settle(plans, hostvars)"},
+]
+# Through hostvars Ansible does not see that text came from a host.
+GIVEN = {"said": "asked", "part": "fleet_part", "courses": "response_follow", "plans": "response_plan"}
+
+
+@pytest.mark.parametrize("env", [{}, NATIVE], ids=["", "native"])
+def test_what_a_filter_returns_is_text_in_further_tasks(fleet, env):
+    event = fleet.announce()
+    given = {name: f"{{{{ hostvars[inventory_hostname].{fact} }}}}" for name, fact in GIVEN.items()}
+    tasks = [{"fleetops.azure_maintenance.scheduled_events_info": {}, "register": "asked"}]
+    for expressions in FILTERS:
+        facts = {name: f"{{{{ {expression.replace('%s', NAMESPACE)} }}}}" for name, expression in expressions.items()}
+        tasks.append({"ansible.builtin.set_fact": facts, "vars": given})
+    names = [name for expressions in FILTERS for name in expressions if not name.startswith("_")]
+    tasks.append({"ansible.builtin.set_fact": {f"{name}_again": f"{{{{ {name} }}}}" for name in names}})
+    keep = {"content": "{{ found | to_json }}", "dest": "{{ story }}/{{ inventory_hostname }}-found", "mode": "0644"}
+    found = {name: f"{{{{ {name}_again }}}}" for name in names}
+    tasks.append({"ansible.builtin.copy": keep, "vars": {"found": found}})
+    run = fleet.run(tasks, "--limit", "host-a", env=env)
+    assert fleet.text.ran() == []
+    assert run.code == 0, run.out + run.err
+    found = fleet.told("host-a", "found")
+    for name in ("response_follow", "response_follow_on", "response_mark", "response_rejoin", "response_settle"):
+        check_event(found[name][0]["event"], event)
+    check_event(found["response_plan"][0]["event"], event)
+    assert event["EventId"] == found["response_summary"]["events"][0]["event_id"]
+    assert event["Description"] == found["fleet_report"]["events"][0]["description"]
+    assert event["Description"] == found["fleet_part"]["hosts"][0]["events"][0]["description"]
+
+
+def hostile_part(text):
+    """A part as another slice could have written it, or whoever may write into the folder."""
+    host = {"state": "failed", "reason": text("reason"), "message": text("message"), "resource_name": None}
+    look = {"host": text("host"), **host, "events": [], "warnings": [text("warning")]}
+    head = {"format": NAMESPACE + "fleet_part", "version": 1, "name": text("part"), "asked_at": "2026-11-21T10:00:00Z"}
+    return json.dumps({**head, "hosts": [look]})
+
+
+@pytest.mark.parametrize("argv", [(), ("--check",)], ids=["", "check"])
+def test_fleet_report_of_hosts(fleet, argv):
+    event = fleet.announce()
+    folder = fleet.folder / "out"
+    run = fleet.run(NAMESPACE + "fleet_report", *argv, target="host-a", fleet_report_dir=str(folder))
+    assert fleet.text.ran() == []
+    assert run.code == 0, run.out + run.err
+    assert event["EventType"] in run.out
+    if not argv:
+        (told,) = json.loads((folder / "report.json").read_text())["events"]
+        assert (told["event_id"], told["description"]) == (event["EventId"], event["Description"])
+        (row,) = csv.DictReader(io.StringIO((folder / "report.csv").read_text()))
+        assert row["description"] == event["Description"]
+        part = json.loads((folder / "parts" / "whole.json").read_text())
+        check_event(part["hosts"][0]["events"][0], event)
+
+
+@pytest.mark.parametrize("damaged", [False, True], ids=["whole", "damaged"])
+def test_fleet_report_of_parts(fleet, damaged):
+    """The name of the folder and of a part are templates too."""
+    folder = fleet.folder / fleet.text("folder").replace("/", "\N{DIVISION SLASH}")
+    (folder / "parts").mkdir(parents=True)
+    name = fleet.text("file").replace("/", "\N{DIVISION SLASH}")
+    part = hostile_part(fleet.text)
+    if damaged:
+        part = part.replace('"version": 1', '"version": "{{ 7 * 7 }}"')
+    (folder / "parts" / f"{name}.json").write_text(part)
+    settings = {"fleet_report_dir": Unsafe(folder), "fleet_report_mode": "merge", "fleet_report_max_age": 10**9}
+    run = fleet.run(NAMESPACE + "fleet_report", target="host-a", **settings)
+    assert fleet.text.ran() == []
+    assert run.code == (2 if damaged else 0), run.out + run.err
+    if damaged:
+        assert "{{ 7 * 7 }}" in run.out
+        return
+    report = json.loads((folder / "report.json").read_text())
+    found = {host["host"]: host for host in report["hosts"]}[fleet.text("host")]
+    assert (found["reason"], found["message"]) == (fleet.text("reason"), fleet.text("message"))
+    assert fleet.text("message") in run.out
+
+
+def test_fleet_report_refuses_settings(fleet):
+    names = ("fleet_report_mode", "fleet_report_part", "fleet_report_max_age")
+    settings = {name: Unsafe(fleet.text(name)) for name in names}
+    run = fleet.run(NAMESPACE + "fleet_report", target="host-a", fleet_report_dir=str(fleet.folder / "out"), **settings)
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    for name in names:
+        assert fleet.text(name) in run.out
+
+
+def test_rehearse_names_the_files_of_a_user_that_do_not_exist(fleet):
+    files = {f"rehearse_{kind}": Unsafe(fleet.text(kind)) for kind in ("prepare", "restore")}
+    run = fleet.run(NAMESPACE + "rehearse", **files)
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    for name, file in files.items():
+        assert f"{name}: there is no file {file}" in run.out
+
+
+def test_the_callback_prints_text(fleet):
+    event = fleet.announce()
+    ask = {"fleetops.azure_maintenance.scheduled_events_info": {}, "register": "asked"}
+    fail = {"name": "Show {{ asked.events[0].description }}", "ansible.builtin.fail": {"msg": "{{ asked.msg }}"}}
+    run = fleet.run(
+        [ask, fail], "--limit", "host-a", env={"ANSIBLE_STDOUT_CALLBACK": NAMESPACE + "fleet", "COLUMNS": "1000"}
+    )
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    assert event["EventType"] in run.out
+    assert event["Description"] in run.out
