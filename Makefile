@@ -10,14 +10,17 @@ TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
 CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo test lint gate lab bench clean
+.PHONY: help demo test test-matrix lint gate costs lab programs bench clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
-	@echo 'make test             run every gate: lint, unit, integration and end-to-end tests'
+	@echo 'make test             run what a change can break, on the newest ansible-core: lint and tests of every kind'
+	@echo 'make test-matrix      run what that leaves out: other versions of Ansible and Python, what takes long'
 	@echo 'make lint             run the gates that only read'
 	@echo 'make gate GATE=NAME   run one gate, or several; without GATE: list them'
-	@echo 'make lab              prepare the VMs on which make test runs the checker; needs Debian and root'
+	@echo 'make costs            print again what each gate of the last make test and make test-matrix cost'
+	@echo 'make lab              prepare the VMs on which make test-matrix runs the checker; needs Debian and root'
+	@echo 'make programs         install the programs that some tests start, such as chromium; needs Debian and root'
 	@echo 'make bench            measure what DESIGN promises'
 	@echo 'make clean            remove .venv/ and build/'
 
@@ -25,14 +28,20 @@ demo: tree
 	@$(CORE) ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_INVENTORY_UNPARSED_WARNING=false \
 		ansible-playbook fleetops.azure_maintenance.rehearse
 
-test lint:
+test test-matrix lint:
 	@"$(PYTHON)" .ci/gates.py $@
 
 gate:
 	@"$(PYTHON)" .ci/gates.py $(GATE)
 
+costs:
+	@"$(PYTHON)" .ci/costs.py test test-matrix
+
 lab:
 	@"$(PYTHON)" .ci/lab.py
+
+programs:
+	@"$(PYTHON)" .ci/needs.py
 
 bench: tree
 	@"$(PYTHON)" .ci/venvs.py eda

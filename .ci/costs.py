@@ -1,0 +1,64 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""Print what each gate cost in the last run of the targets of make that are named as arguments, in one table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import NamedTuple
+
+from venvs import LOGS
+
+
+class Result(NamedTuple):
+    """How a gate ended, and what it cost."""
+
+    name: str
+    passed: bool
+    seconds: float
+    """On the clock on the wall."""
+    cpu_seconds: float
+    """Of its commands and the processes they started, but not of VMs, nor of a process nobody waited for."""
+
+
+def forget(target: str) -> None:
+    """Remove what the last run of this target cost."""
+    (LOGS / f"costs-{target}.json").unlink(missing_ok=True)
+
+
+def keep(target: str, results: list[Result], left_out: list[str]) -> None:
+    """Write down what this run of the target cost."""
+    (LOGS / f"costs-{target}.json").write_text(json.dumps([results, left_out]))
+
+
+def show(results: list[Result], left_out: list[str]) -> int:
+    """Print the table, and return the exit status that follows from it."""
+    print("\nSummary                           wall       CPU")
+    for result in results:
+        state = "passed" if result.passed else "FAILED"
+        print(f"  {result.name:28} {result.seconds:5.0f} s   {result.cpu_seconds:5.0f} s   {state}")
+    print("Left out" if left_out else "Nothing was left out.")
+    print("".join(f"  {line}\n" for line in left_out), end="")
+    failed = sum(not result.passed for result in results)
+    print(f"{len(results) - failed} passed, {failed} failed", flush=True)
+    return 1 if failed else 0
+
+
+def main() -> int:
+    results, left_out = [], []
+    for target in sys.argv[1:]:
+        file = LOGS / f"costs-{target}.json"
+        if file.exists():
+            gates, lines = json.loads(file.read_text())
+            results += [Result(*gate) for gate in gates]
+            left_out += lines
+        else:
+            # It could not begin, or was stopped.
+            results.append(Result(f"make {target}", False, 0.0, 0.0))
+    return show(results, left_out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

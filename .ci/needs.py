@@ -1,0 +1,146 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""Know the gates of gates.toml and all that they need. Run by itself: install the Debian packages of their programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import lab
+import tomllib
+from venvs import ROOT, VENVS, clean_environment, find_python, make_venv, pip_settings
+
+BUILD = ROOT / "build"
+HOME = BUILD / "home"
+PYTHONS = BUILD / "pythons"
+TABLE = tomllib.loads((ROOT / ".ci" / "gates.toml").read_text())
+TARGETS = {"lint": ["lint"], "test": ["test", "lint"], "test-matrix": ["matrix"]}
+
+
+class Gate(NamedTuple):
+    """One entry of gates.toml, which says what each of these is."""
+
+    name: str
+    target: str
+    venvs: list[str]
+    command: str
+    python: str = ""
+    packages: tuple[str, ...] = ()
+    lab: str = ""
+    lane: str = ""
+
+    @property
+    def collections(self) -> Path:
+        """The folder of collections in which its copy of this one is."""
+        return BUILD / self.name
+
+
+GATES = {entry["name"]: Gate(**entry) for entry in TABLE["gate"]}
+
+
+def gates_of(names: list[str]) -> list[Gate]:
+    """Return the gates that these names of gates and targets mean, as the table has them; exit for an unknown one."""
+    unknown = [name for name in names if name not in GATES and name not in TARGETS]
+    if unknown or not names:
+        sys.exit(f"No such gate: {' '.join(unknown)}\nThere are: {' '.join([*TARGETS, *GATES])}")
+    targets = [target for name in names for target in TARGETS.get(name, [])]
+    return [gate for gate in GATES.values() if gate.name in names or gate.target in targets]
+
+
+def why_no_python(gate: Gate, programs: dict[str, Path | None]) -> str:
+    """Return why this gate has not the virtual environments it needs, or nothing where it has them."""
+    wanted = [*gate.venvs, gate.python] if gate.python else gate.venvs
+    missing = [f"no Python {' or '.join(VENVS[name][1])} was found" for name in wanted if not programs[name]]
+    return ", ".join(missing)
+
+
+def why_no_lab(gate: Gate) -> str:
+    """Return why the lab of VMs that this gate needs does not stand, or nothing where it does or is not needed."""
+    try:
+        if gate.lab:
+            lab.check()
+    except lab.CannotRun as problem:
+        return str(problem)
+    return ""
+
+
+def make_venvs(gates: list[Gate]) -> dict[str, Path | None]:
+    """Make the virtual environments of these gates, and return their folders of programs."""
+    wanted = dict.fromkeys(name for gate in gates for name in (*gate.venvs, gate.python) if name)
+    programs = {name: make_venv(name) for name in wanted}
+    some = next(filter(None, programs.values()), None)
+    if some:
+        prepare_home(some)
+    prepare_pythons()
+    return programs
+
+
+def prepare_home(programs: Path) -> None:
+    """Make the home folder of the gates.
+
+    ansible-test keeps its virtual environments there, and two that share them get into each other's way. It runs pip
+    without the variables of the environment that say where pip finds its packages, so they are written down as a file.
+    """
+    cache = HOME / ".ansible" / "test" / "cache"
+    settings = HOME / ".config" / "pip" / "pip.conf"
+    for folder in (cache, settings.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    for pip in ("24_2", "23_1_2"):  # what ansible-test 2.19 and 2.16 ask for
+        shutil.copy(ROOT / ".ci" / "get_pip.py", cache / f"get_pip_{pip}.py")
+
+    found = {name: value.replace("\n", "\n  ") for name, value in pip_settings(str(programs / "python")).items()}
+    settings.touch(mode=0o600)  # an address of an index may carry a password
+    settings.write_text("[global]\n" + "".join(f"{name} = {value}\n" for name, value in found.items()))
+
+
+def prepare_pythons() -> None:
+    """Link every Python that ansible-test can hold a module to, so that it need not meet the shims of pyenv."""
+    shutil.rmtree(PYTHONS, ignore_errors=True)
+    PYTHONS.mkdir(parents=True)
+    for minor in range(8, 14):
+        python = find_python(f"3.{minor}")
+        if python:
+            (PYTHONS / f"python3.{minor}").symlink_to(python)
+
+
+def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
+    """Return the environment in which the command of this gate runs."""
+    env = clean_environment()
+    rest = [folder for folder in env["PATH"].split(":") if Path(folder).name != "shims"]
+    env["PATH"] = ":".join([*(str(programs[name]) for name in gate.venvs), str(PYTHONS), *rest])
+    env["HOME"] = str(HOME)
+    env["BUILD"] = str(BUILD)
+    if gate.python:
+        env["PYTHON_TARGET"] = f"{programs[gate.python]}/python"
+    env["ANSIBLE_COLLECTIONS_PATH"] = str(gate.collections)
+    env["CONTAINERS_CONF"] = str(lab.CONTAINERS_CONF)
+    # Where nothing listens: a forgotten endpoint must not reach 169.254.169.254, a real service on some networks.
+    env["AZURE_IMDS_ENDPOINT"] = "http://127.0.0.1:9"
+    env.setdefault("AZURE_MAINTENANCE_SAMPLES", str(ROOT.parent / "shared" / "samples"))
+    return {**env, **TABLE["environment"]}
+
+
+def install_packages() -> None:
+    """Install the Debian packages that are missing, as root. One that cannot be installed does not stop the others."""
+    wanted = dict.fromkeys(package for gate in GATES.values() for package in gate.packages)
+    query = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
+    listing = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+    missing = [package for package in wanted if not re.search(rf"^{package} installed$", listing, re.MULTILINE)]
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    if missing:
+        subprocess.call(["apt-get", "update"], stdout=subprocess.DEVNULL)
+    for package in missing:
+        print(f"Installing {package}", flush=True)
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", package]
+        subprocess.call(install, stdout=subprocess.DEVNULL, env=env)
+
+
+if __name__ == "__main__":
+    install_packages()
