@@ -10,7 +10,7 @@ TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
 CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo test test-matrix lint gate costs lab programs bench clean
+.PHONY: help demo test test-matrix lint gate costs lab lab-all programs bench clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
@@ -19,7 +19,8 @@ help:
 	@echo 'make lint             run the gates that only read'
 	@echo 'make gate GATE=NAME   run one gate, or several; without GATE: list them'
 	@echo 'make costs            print again what each gate of the last make test and make test-matrix cost'
-	@echo 'make lab              prepare the VMs on which make test-matrix runs the checker; needs Debian and root'
+	@echo 'make lab              prepare VMs with Debian 12, on which make test-matrix runs the checker; needs Debian and root'
+	@echo 'make lab-all          the same for VMs with Debian 11, 12 and 13'
 	@echo 'make programs         install the programs that some tests start, such as chromium; needs Debian and root'
 	@echo 'make bench            measure what DESIGN promises'
 	@echo 'make clean            remove .venv/ and build/'
@@ -39,6 +40,9 @@ costs:
 
 lab:
 	@"$(PYTHON)" .ci/lab.py
+
+lab-all:
+	@"$(PYTHON)" .ci/lab.py --all
 
 programs:
 	@"$(PYTHON)" .ci/needs.py

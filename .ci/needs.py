@@ -65,7 +65,7 @@ def why_no_lab(gate: Gate) -> str:
     """Return why the lab of VMs that this gate needs does not stand, or nothing where it does or is not needed."""
     try:
         if gate.lab:
-            lab.check()
+            lab.check(gate.lab)
     except lab.CannotRun as problem:
         return str(problem)
     return ""
@@ -119,6 +119,8 @@ def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
     env["BUILD"] = str(BUILD)
     if gate.python:
         env["PYTHON_TARGET"] = f"{programs[gate.python]}/python"
+    if gate.lab:
+        env["LAB_DEBIAN"] = gate.lab
     env["ANSIBLE_COLLECTIONS_PATH"] = str(gate.collections)
     env["CONTAINERS_CONF"] = str(lab.CONTAINERS_CONF)
     # Where nothing listens: a forgotten endpoint must not reach 169.254.169.254, a real service on some networks.
