@@ -43,4 +43,4 @@ from ..plugin_utils._unsafe import unsafe_filter
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_rejoin": rejoin_progress}
+        return {"response_rejoin": unsafe_filter(rejoin_progress)}

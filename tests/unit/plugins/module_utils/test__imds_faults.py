@@ -10,7 +10,7 @@ import errno
 import socket
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _imds_transport
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import STOP
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -128,7 +128,7 @@ def test_a_held_answer_that_comes_in_time(serve):
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(serve, monkeypatch, short_pauses):
-    monkeypatch.setattr(_imds, "_LONGEST_ANSWER", 0.3)
+    monkeypatch.setattr(_imds_transport, "_LONGEST_ANSWER", 0.3)
     # On a busy machine the good answer may be too late as well, and then it comes again.
     server = serve(["hold"], trickle(HEAD, DOCUMENT, 0.1), then=(200, DOCUMENT))
     assert server.client().get_document() == DOCUMENT
@@ -180,7 +180,8 @@ class _Roaming(_imds_transport.SocketTransport):
 
 def test_a_network_that_goes_away_while_the_answer_is_awaited(serve, short_pauses):
     server = serve(["hold"], (200, DOCUMENT))
-    assert _RoamingClient(server.endpoint, timeout=STOP).get_document() == DOCUMENT
+    transport = _Roaming(server.endpoint, 3)
+    assert _imds.ImdsClient(server.endpoint, timeout=STOP, transport=transport).get_document() == DOCUMENT
 
 
 class _RestartingService(_imds_transport.SocketTransport):

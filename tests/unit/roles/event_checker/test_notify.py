@@ -65,10 +65,13 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(service, "time", clock)
+    monkeypatch.setattr(http_client, "time", clock)
+    send = http_client._send
     # Where only pauses take time, an answer takes none, however busy the machine is.
     monkeypatch.setattr(
-        service, "ask", lambda requests, options, _seconds: answer.ask(requests, {**options, "timeout": STOP}, STOP)
+        http_client,
+        "_send",
+        lambda requests, options, _seconds: send(requests, {**options, "timeout": STOP}, STOP),
     )
     return clock
 
@@ -76,7 +79,7 @@ def clock(monkeypatch):
 @pytest.fixture
 def short_tries(monkeypatch):
     """Let a step have less than the second that each has at least."""
-    monkeypatch.setattr(service, "_LEAST", 0.2)
+    monkeypatch.setattr(http_client, "_LEAST", 0.2)
 
 
 @pytest.fixture
@@ -377,7 +380,7 @@ def test_a_connection_that_is_not_taken_holds_nobody(deaf_endpoint, short_tries)
 
 
 def test_a_try_does_not_use_up_the_time_of_the_next(serve_slowly, steps, monkeypatch, short_pauses):
-    monkeypatch.setattr(service, "_LONGEST_TRY", 0.5)
+    monkeypatch.setattr(http_client, "_LONGEST_TRY", 0.5)
     # On a busy machine a try after this one may be too late as well.
     server = serve_slowly([b"HTTP/1.1 200 OK\r\nX-Long: ", *TRICKLE], then=STARTED)
     assert steps["awx_job"](server.endpoint) == "AWX started job 17."
@@ -452,7 +455,7 @@ def test_the_program_starts_without_requests():
 
 
 def test_pauses_are_real_time(serve, steps, monkeypatch):
-    monkeypatch.setattr(service, "_FIRST_PAUSE", 0.2)
+    monkeypatch.setattr(http_client, "_FIRST_PAUSE", 0.2)
     server = serve((503,), (200,))
     steps["webhook"](server.endpoint)
     first, second = (request.moment for request in server.requests)
