@@ -1,0 +1,60 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the polling goes, as it is remembered and told: pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import EMPTY, FAILED, Answer
+
+_LONGEST_MESSAGE = 1000
+
+
+class Polls(NamedTuple):
+    """Times are in seconds since 1970, None where it never happened.
+
+    :ivar errors: how many polls failed, by reason.
+    :ivar last_answer_at: when a document came last. An empty body and an error page are none.
+    :ivar last_error: why the last poll told nothing: ``reason``, ``message`` and ``at``; None where it did.
+    """
+
+    count: int = 0
+    errors: Mapping[str, int] = {}
+    last_answer_at: float | None = None
+    last_error: Mapping[str, Any] | None = None
+
+    @classmethod
+    def read(cls, fact: Mapping[str, Any]) -> Polls:
+        """Return what to_dict() wrote; what cannot be read is taken for not known."""
+        count, errors = fact.get("count"), fact.get("errors")
+        at, error = fact.get("last_answer_at"), fact.get("last_error")
+        known = isinstance(error, dict) and all(isinstance(error.get(key), str) for key in ("reason", "message"))
+        return cls(
+            count if isinstance(count, int) and count >= 0 else 0,
+            {key: number for key, number in errors.items() if isinstance(number, int)}
+            if isinstance(errors, dict)
+            else {},
+            float(at) if isinstance(at, (int, float)) and 0 <= at < 253370764800 else None,
+            error if known and isinstance(error.get("at"), (int, float)) else None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self._asdict())
+
+    def after(self, answer: Answer, now: float) -> tuple[Polls, bool]:
+        """Return how the polling goes after one more answer, and whether more than numbers and times have changed."""
+        polls = self._replace(count=self.count + 1)
+        if answer.heard:
+            return polls._replace(last_answer_at=now, last_error=None), self.last_error is not None or self.last_answer_at is None
+        if answer.kind == EMPTY:
+            reason, message = "empty", "The answer is an empty body, which is no document."
+        else:
+            assert answer.kind == FAILED and answer.error is not None
+            reason, message = answer.error.reason, str(answer.error)[:_LONGEST_MESSAGE]
+        polls = polls._replace(errors={**self.errors, reason: self.errors.get(reason, 0) + 1})
+        if self.last_error is not None and self.last_error["reason"] == reason:
+            return polls, False
+        return polls._replace(last_error={"reason": reason, "message": message, "at": now}), True
