@@ -44,8 +44,7 @@ from ansible import constants as C
 from ansible.plugins.callback.minimal import CallbackModule as Minimal
 
 from ..module_utils._errors import escape
-from ..plugin_utils._fleet_parts import FAILED, UNREACHABLE, no_answer
-from ..plugin_utils._fleet_query import read_answer, tell_failure
+from ..plugin_utils._fleet_parts import FAILED, UNREACHABLE, no_answer, read_answer, tell_failure
 from ..plugin_utils._fleet_table import fleet_lines
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"

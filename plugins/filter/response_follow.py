@@ -12,8 +12,8 @@ description:
   - Takes what M(fleetops.azure_maintenance.scheduled_events_info) returned for a host, and returns what is known of its
     events by now.
   - An event that is no longer in the document has ended. Where there was no document, nothing has ended.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
-    one for each event that affects it.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
+    affects a host in a list.
 options:
   _input:
     description: What was known before. V(none) begins anew, with the events of the answer that list the host.
@@ -35,12 +35,12 @@ EXAMPLES = r"""
 
 - name: Begin to follow the events
   ansible.builtin.set_fact:
-    courses: "{{ none | fleetops.azure_maintenance.response_follow(asked) }}"
+    progress: "{{ none | fleetops.azure_maintenance.response_follow(asked) }}"
 """
 
 RETURN = r"""
 _value:
-  description: A list of courses.
+  description: The progress of the events of the host.
   type: list
   elements: dict
 """
@@ -48,13 +48,13 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._response import begin_courses, follow_courses
+from ..plugin_utils._fleet_progress import begin_progress, follow_progress
 
 
-def response_follow(courses: Any, answer: Any) -> list[dict[str, Any]]:
-    if courses is None:
-        return begin_courses(answer, time.time())
-    return follow_courses(courses, answer, time.time())
+def response_follow(progress: Any, answer: Any) -> list[dict[str, Any]]:
+    if progress is None:
+        return begin_progress(answer, time.time())
+    return follow_progress(progress, answer, time.time())
 
 
 class FilterModule:

@@ -9,12 +9,12 @@ name: response_mark
 short_description: Note something of one event of a host
 version_added: 1.0.0
 description:
-  - Returns the courses with one of them changed.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
-    one for each event that affects it.
+  - Returns the progress of the events of a host, with one of them changed.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
+    affects a host in a list.
 options:
   _input:
-    description: The courses of a host.
+    description: The progress of the events of a host.
     type: list
     elements: dict
     required: true
@@ -32,12 +32,12 @@ author:
 EXAMPLES = r"""
 - name: Note that the host is prepared
   ansible.builtin.set_fact:
-    courses: "{{ courses | fleetops.azure_maintenance.response_mark(event_id, {'prepared': true}) }}"
+    progress: "{{ progress | fleetops.azure_maintenance.response_mark(event_id, {'prepared': true}) }}"
 """
 
 RETURN = r"""
 _value:
-  description: The list of courses.
+  description: The progress of the events of the host.
   type: list
   elements: dict
 """
@@ -46,12 +46,12 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-from ..plugin_utils._response import mark_course
+from ..plugin_utils._fleet_progress import mark_progress
 
 
-def response_mark(courses: Any, event_id: str, changes: Any) -> list[dict[str, Any]]:
+def response_mark(progress: Any, event_id: str, changes: Any) -> list[dict[str, Any]]:
     try:
-        return mark_course(courses, event_id, **changes)
+        return mark_progress(progress, event_id, **changes)
     except ValueError as error:
         raise AnsibleFilterError(f"response_mark: {error}") from error
 

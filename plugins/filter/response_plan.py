@@ -11,8 +11,8 @@ version_added: 1.0.0
 description:
   - Looks at all hosts of a play once they have tried to prepare, and returns for each event which host is to
     approve it and for which VMs, or why nobody may.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
-    one for each event that affects it.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
+    affects a host in a list.
 options:
   _input:
     description: C(hostvars).
@@ -42,7 +42,7 @@ options:
     type: str
     choices: [refuse, ignore]
     default: refuse
-  patience:
+  max_wait:
     description: How many seconds an event that is not approved may be waited for.
     type: float
     default: 0.0
@@ -60,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: For each event C(event), C(approver), C(resources_ready), C(why), C(held) and C(wait).
+  description: For each event C(event), C(approver), C(resources_ready), C(why), C(blocked) and C(wait).
   type: list
   elements: dict
 """
@@ -68,7 +68,7 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._response_plan import REFUSE, plan_response
+from ..plugin_utils._fleet_approval import REFUSE, plan_response
 
 
 def response_plan(
@@ -78,7 +78,7 @@ def response_plan(
     batch: Any,
     approve: bool = True,
     outside_vms: str = REFUSE,
-    patience: float = 0.0,
+    max_wait: float = 0.0,
 ) -> list[dict[str, Any]]:
     known = {}
     for host in hosts:
@@ -89,10 +89,10 @@ def response_plan(
             lost = "is in another batch of the play"
         known[host] = {
             "resource_name": hostvars[host].get("__event_response_name"),
-            "courses": hostvars[host].get("__event_response_courses") or [],
+            "progress": hostvars[host].get("__event_response_progress") or [],
             "lost": lost,
         }
-    return plan_response(known, approve, outside_vms, patience, time.time())
+    return plan_response(known, approve, outside_vms, max_wait, time.time())
 
 
 class FilterModule:

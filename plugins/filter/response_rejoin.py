@@ -9,12 +9,12 @@ name: response_rejoin
 short_description: Take in that a host was lost while it was prepared
 version_added: 1.0.0
 description:
-  - Returns the courses of a host to which the connection was lost before it could tell how far it was.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
-    one for each event that affects it.
+  - Returns the progress of the events of a host to which the connection was lost before it could tell how far it was.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
+    affects a host in a list.
 options:
   _input:
-    description: The courses of a host.
+    description: The progress of the events of a host.
     type: list
     elements: dict
     required: true
@@ -25,21 +25,21 @@ author:
 EXAMPLES = r"""
 - name: Take in that this host was lost on the way
   ansible.builtin.set_fact:
-    courses: "{{ courses | fleetops.azure_maintenance.response_rejoin }}"
+    progress: "{{ progress | fleetops.azure_maintenance.response_rejoin }}"
 """
 
 RETURN = r"""
 _value:
-  description: The list of courses.
+  description: The progress of the events of the host.
   type: list
   elements: dict
 """
 
 from typing import Any, Callable
 
-from ..plugin_utils._response import rejoin_courses
+from ..plugin_utils._fleet_progress import rejoin_progress
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_rejoin": rejoin_courses}
+        return {"response_rejoin": rejoin_progress}

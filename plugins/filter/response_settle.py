@@ -9,12 +9,12 @@ name: response_settle
 short_description: Take in whether the events of a host were approved
 version_added: 1.0.0
 description:
-  - Returns the courses of a host with what became of the plans for its events.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
-    one for each event that affects it.
+  - Returns the progress of the events of a host with what became of the plans for its events.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
+    affects a host in a list.
 options:
   _input:
-    description: The courses of a host.
+    description: The progress of the events of a host.
     type: list
     elements: dict
     required: true
@@ -39,12 +39,12 @@ author:
 EXAMPLES = r"""
 - name: Note what was approved
   ansible.builtin.set_fact:
-    courses: "{{ courses | fleetops.azure_maintenance.response_settle(plans, hostvars) }}"
+    progress: "{{ progress | fleetops.azure_maintenance.response_settle(plans, hostvars) }}"
 """
 
 RETURN = r"""
 _value:
-  description: The list of courses.
+  description: The progress of the events of the host.
   type: list
   elements: dict
 """
@@ -52,13 +52,13 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._response import settle_courses
+from ..plugin_utils._fleet_progress import settle_progress
 
 
-def response_settle(courses: Any, plans: Any, hostvars: Any, wait: bool = True) -> list[dict[str, Any]]:
+def response_settle(progress: Any, plans: Any, hostvars: Any, wait: bool = True) -> list[dict[str, Any]]:
     approvers = {plan["approver"] for plan in plans if plan["approver"]}
     results = {host: hostvars[host]["__event_response_approvals"]["results"] for host in approvers}
-    return settle_courses(courses, plans, results, wait, time.time())
+    return settle_progress(progress, plans, results, wait, time.time())
 
 
 class FilterModule:

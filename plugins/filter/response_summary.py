@@ -9,9 +9,9 @@ name: response_summary
 short_description: Sum up what became of the events of a fleet
 version_added: 1.0.0
 description:
-  - Merges the courses of all hosts by event.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps a list of courses for each host,
-    one for each event that affects it.
+  - Merges what all hosts know of each event.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
+    affects a host in a list.
 options:
   _input:
     description: C(hostvars).
@@ -40,11 +40,11 @@ _value:
 
 from typing import Any, Callable
 
-from ..plugin_utils._response import summarize
+from ..plugin_utils._fleet_progress import summarize
 
 
 def response_summary(hostvars: Any, hosts: Any) -> dict[str, Any]:
-    return summarize({host: hostvars[host].get("__event_response_courses") or [] for host in hosts})
+    return summarize({host: hostvars[host].get("__event_response_progress") or [] for host in hosts})
 
 
 class FilterModule:

@@ -9,19 +9,114 @@
 from __future__ import annotations
 
 import time
+from typing import Any, Callable, Mapping
 
 from ._approval_plan import ApprovalPlan, ApprovalRequest, plan_approval
 from ._document import Document
-from ._errors import HttpStatusError, ImdsError
-from ._fetch import POLL_INTERVAL, FetchResult, now_utc, read_document
+from ._errors import HttpStatusError, ImdsError, failure_data, one_line
+from ._fetch import POLL_INTERVAL, FetchResult, fetch_with_options, now_utc, read_document
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
+from ._selection import keys, unknown_words, words
+
+
+def run_approval(
+    params: Mapping[str, Any], client: ImdsClient, warn: Callable[[str], None], check_mode: bool
+) -> dict[str, Any]:
+    """Do what the module scheduled_event_approve documents, and return its result; ``failed`` where it must fail.
+
+    :param params: the module's options.
+    :param warn: is called with each warning, also where an error follows.
+    :raises ImdsError: there was no usable answer.
+    :raises ValueError: an option is wrong, or the name of this VM is not known.
+    """
+    selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
+    if [] in selecting:
+        return _describe(ApprovalPlan((), ()))
+    if not any(map(words, selecting)):
+        raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
+    if not params["wait_timeout"] > 0:
+        raise ValueError(f"wait_timeout must be more than 0 seconds, not {params['wait_timeout']}.")
+    for warning in unknown_words(params):
+        warn(warning)
+    found = fetch_with_options(params, client, warn)
+    request = _read_request(params, found.require_name())
+    plan = plan_approval(found.document, request, now_utc())
+    if not check_mode:
+        plan = approve(found, plan, request)
+    for warning in plan.warnings:
+        warn(warning)
+    result = _describe(plan)
+    if plan.refusals:
+        return {**result, "failed": True}
+    if params["wait_for"] != "nothing" and not check_mode:
+        return _wait(params, found, plan, result)
+    return result
+
+
+def _read_request(params: Mapping[str, Any], resource_name: str) -> ApprovalRequest:
+    return ApprovalRequest(
+        resource_name=resource_name,
+        event_ids=words(params["event_ids"]),
+        event_types=keys(words(params["event_types"])),
+        event_sources=keys(words(params["event_sources"])),
+        resources_ready=words(params["resources_ready"]),
+        document_incarnation=params["document_incarnation"],
+        force=params["force"],
+    )
+
+
+def _describe(plan: ApprovalPlan) -> dict[str, Any]:
+    """Return the plan as users see it."""
+    before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
+    approved = plan.ids_to_approve
+    done = "; ".join(f"{approval.result} {one_line(approval.event_id)}" for approval in plan.approvals)
+    return {
+        "changed": bool(approved),
+        "approvals": [approval.to_dict() for approval in plan.approvals],
+        "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},
+        "msg": " ".join(refusal.why for refusal in plan.refusals) or done or "no such event",
+    }
+
+
+def _wait(params: Mapping[str, Any], found: FetchResult, plan: ApprovalPlan, result: dict[str, Any]) -> dict[str, Any]:
+    """Wait as wait_for says, and return the result with the statuses that were seen."""
+    # Without a document nothing is known of the listed events, so they are waited for.
+    statuses = {
+        approval.event_id: approval.event_status
+        for approval in plan.approvals
+        if approval.event_status or not found.document_received
+    }
+    if not statuses:
+        return result
+    failure = None
+    try:
+        statuses = wait_for(found.client, statuses, params["wait_for"] == "ended", params["wait_timeout"])
+    except WaitExpired as expired:
+        statuses, failure = expired.statuses, expired
+    for approval in result["approvals"]:
+        approval["event_status"] = statuses.get(approval["event_id"])
+    if failure is None:
+        return result
+    data = failure_data(failure.last_error) if failure.last_error else {}
+    return {**result, **data, "msg": _tell_what_is_missing(params, result["changed"], failure), "failed": True}
+
+
+def _tell_what_is_missing(params: Mapping[str, Any], approved: bool, failure: WaitExpired) -> str:
+    left = [f"{one_line(event_id)} is {status}" for event_id, status in failure.statuses.items() if status]
+    waited = f"After {params['wait_timeout']:g} s of waiting for {params['wait_for']}"
+    parts = [f"{waited}: {', '.join(left) or 'no document came'}."]
+    if approved:
+        parts.append("The approval stands.")
+    if failure.last_error:
+        parts.append(f"The last request failed: {failure.last_error}")
+    return " ".join(parts)
 
 
 def approve(found: FetchResult, plan: ApprovalPlan, request: ApprovalRequest) -> ApprovalPlan:
     """POST what the plan approves, and return the plan as it was carried out.
 
-    Azure answers 400 for an id that it no longer lists. An event that vanished since the look must not cost the
+    Azure answers 400 for an id that it no longer lists. An event that vanished since then must not cost the
     others their approval, so the rest is decided on and sent again.
 
     :raises ImdsError: Azure did not take the approval.
@@ -55,7 +150,7 @@ class WaitExpired(Exception):
     """The events did not get as far as was waited for.
 
     :ivar statuses: the last known status of each event, None for one that is gone.
-    :ivar last_error: why the last look failed, None where it did not.
+    :ivar last_error: why the last request failed, None where it did not.
     """
 
     def __init__(self, statuses: dict[str, str | None], last_error: ImdsError | None) -> None:
@@ -69,7 +164,7 @@ def wait_for(
 ) -> dict[str, str | None]:
     """Wait until the events have started, or are gone from the document, and return their last statuses.
 
-    A look that fails and an answer without a document end nothing: the events are taken to stay as they were.
+    A request that fails and an answer without a document end nothing: the events are taken to stay as they were.
 
     :param statuses: the events by id, with the status each was last seen with.
     :raises WaitExpired: it took longer than so many seconds.
@@ -83,7 +178,7 @@ def wait_for(
             last_error = None
         except ImdsError as error:
             document = None
-            # A look that the end of the wait cut short tells of our hurry, not of Azure.
+            # A request that the end of the wait cut short tells of our hurry, not of Azure.
             if left > POLL_INTERVAL or deadline.remaining() > 0:
                 last_error = error
         if document is not None:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 
 class ImdsError(Exception):
@@ -67,6 +68,11 @@ class MalformedError(ImdsError):
 
     reason = "malformed"
     imds_reachable = True
+
+
+def failure_data(error: ImdsError) -> dict[str, Any]:
+    """Return what every failed task says of the metadata service."""
+    return {"reason": error.reason, "http_status": error.http_status, "imds_reachable": error.imds_reachable}
 
 
 def one_line(text: str) -> str:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Callable, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
 from ._document import Document, decode_document, parse_document
 from ._errors import ImdsError, UnreachableError
@@ -19,16 +19,24 @@ from ._imds_transport import Deadline
 # Microsoft recommends one request a second; five a second is the limit for all programs of a VM together.
 POLL_INTERVAL = 1.0
 
+NO_RESOURCE_NAME = (
+    "The metadata service returned no name for this VM. Set resource_name to the name that Azure uses in Resources."
+)
+
 FindAddresses = Callable[[], "tuple[list[tuple[str, str]], list[str]]"]
 
 
+class NoResourceNameError(ValueError):
+    """The metadata service has no name for this VM, and none was configured."""
+
+
 class FetchResult(NamedTuple):
-    """What one look at IMDS told.
+    """The document and the name of this VM, and how they were fetched.
 
     :ivar client: the client that got the answer, at the endpoint that gave it.
     :ivar document: None where Azure answered without a document.
     :ivar resource_name: the name of this VM, None where IMDS has none.
-    :ivar deadline: what is left of the time for this look and all that follows from it.
+    :ivar deadline: what is left of the time for this request and all that follow from it.
     :ivar warnings: what could not be read on the way.
     """
 
@@ -38,6 +46,20 @@ class FetchResult(NamedTuple):
     deadline: Deadline
     warnings: tuple[str, ...]
 
+    @property
+    def document_received(self) -> bool:
+        """False where Azure answered with an empty body: whether there are events is unknown then."""
+        return self.document is not None
+
+    def require_name(self) -> str:
+        """Return the name of this VM.
+
+        :raises NoResourceNameError: it is not known.
+        """
+        if self.resource_name is None:
+            raise NoResourceNameError(NO_RESOURCE_NAME)
+        return self.resource_name
+
 
 def now_utc() -> datetime:
     return datetime.now(timezone.utc)
@@ -46,7 +68,7 @@ def now_utc() -> datetime:
 def fetch(client: ImdsClient, resource_name: str | None, find_addresses: FindAddresses | None = None) -> FetchResult:
     """Ask for the document and, unless it is given, for the name of this VM.
 
-    :param find_addresses: where to look for another endpoint when the client's does not answer; None does not look.
+    :param find_addresses: where to look for another endpoint when the client's does not answer; None does not search.
     :raises ImdsError: there was no usable answer.
     """
     deadline = client.deadline()
@@ -56,14 +78,29 @@ def fetch(client: ImdsClient, resource_name: str | None, find_addresses: FindAdd
     except UnreachableError as error:
         if find_addresses is None:
             raise
-        client, document = _look_elsewhere(client, deadline, find_addresses, error, warnings)
+        client, document = _ask_elsewhere(client, deadline, find_addresses, error, warnings)
     if document is not None:
         warnings.extend(document.warnings)
     name = resource_name or client.get_resource_name(deadline)
     return FetchResult(client, document, name, deadline, tuple(warnings))
 
 
-def _look_elsewhere(
+def fetch_with_options(params: Mapping[str, Any], client: ImdsClient, warn: Callable[[str], None]) -> FetchResult:
+    """Ask for the document and the name of this VM, as the options of a module say.
+
+    :raises ImdsError: there was no usable answer.
+    """
+    find_addresses: FindAddresses | None = None
+    if params["discover_endpoint"]:
+        # Every module run reads its imports anew, and few runs need this one.
+        from ._dhcp_lease import find_endpoint_addresses as find_addresses
+    found = fetch(client, params["resource_name"], find_addresses)
+    for warning in found.warnings:
+        warn(warning)
+    return found
+
+
+def _ask_elsewhere(
     client: ImdsClient,
     deadline: Deadline,
     find_addresses: FindAddresses,

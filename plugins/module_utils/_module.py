@@ -4,22 +4,22 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What the modules share: options, the look at IMDS, and the rim where exceptions become fail_json with data."""
+"""The rim of the modules: their options, and results and errors as Ansible takes them.
+
+Of a module only ``params``, ``warn``, ``exit_json`` and ``fail_json`` are used, so that something else can stand in.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Callable
 
-from ansible.module_utils.basic import AnsibleModule, env_fallback
+from ansible.module_utils.basic import env_fallback
 
-from ._document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, fold_case
-from ._errors import ImdsError, excerpt
-from ._fetch import FetchResult, FindAddresses, fetch
+from ._errors import ImdsError, failure_data
 from ._imds import DEFAULT_API_VERSION, DEFAULT_CONNECT_TIMEOUT, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, ImdsClient
-from ._selection import keys
 
 
-def imds_argument_spec() -> dict[str, Any]:
+def _imds_argument_spec() -> dict[str, Any]:
     """Return the options of every module; the doc fragment _imds is their twin."""
     return {
         "endpoint": {"type": "str", "default": DEFAULT_ENDPOINT, "fallback": (env_fallback, ["AZURE_IMDS_ENDPOINT"])},
@@ -31,60 +31,56 @@ def imds_argument_spec() -> dict[str, Any]:
     }
 
 
-def look_at_imds(module: AnsibleModule) -> FetchResult:
-    """Ask for the document and the name of this VM, as the module's options say.
+def info_argument_spec() -> dict[str, Any]:
+    """Return the options of scheduled_events_info."""
+    return {
+        **_imds_argument_spec(),
+        "scope": {"type": "str", "choices": ["this_vm", "all"], "default": "this_vm"},
+        "event_types": {"type": "list", "elements": "str"},
+        "event_statuses": {"type": "list", "elements": "str"},
+        "event_sources": {"type": "list", "elements": "str"},
+        "event_ids": {"type": "list", "elements": "str"},
+        "due_within": {"type": "int"},
+        "query": {"type": "str"},
+    }
 
-    :raises ImdsError: there was no usable answer.
+
+def approve_argument_spec() -> dict[str, Any]:
+    """Return the options of scheduled_event_approve."""
+    return {
+        **_imds_argument_spec(),
+        "event_ids": {"type": "list", "elements": "str", "aliases": ["event_id"]},
+        "event_types": {"type": "list", "elements": "str"},
+        "event_sources": {"type": "list", "elements": "str"},
+        "resources_ready": {"type": "list", "elements": "str", "default": []},
+        "force": {"type": "bool", "default": False},
+        "document_incarnation": {"type": "str"},
+        "wait_for": {"type": "str", "choices": ["nothing", "started", "ended"], "default": "nothing"},
+        "wait_timeout": {"type": "float", "default": 900.0},
+    }
+
+
+def make_client(params: dict[str, Any]) -> ImdsClient:
+    """Return the client that the options ask for.
+
+    :raises ValueError: an option is wrong.
     """
-    params = module.params
-    client = ImdsClient(params["endpoint"], params["api_version"], params["connect_timeout"], params["timeout"])
-    find_addresses: FindAddresses | None = None
-    if params["discover_endpoint"]:
-        # Every module run reads its imports anew, and few runs need this one.
-        from ._dhcp_lease import find_endpoint_addresses as find_addresses
-    found = fetch(client, params["resource_name"], find_addresses)
-    for warning in found.warnings:
-        module.warn(warning)
-    return found
+    return ImdsClient(params["endpoint"], params["api_version"], params["connect_timeout"], params["timeout"])
 
 
-def words(values: list[str] | None) -> tuple[str, ...]:
-    """Return the words of a list option, as an AWX survey may give it: empty, or a line a word."""
-    return tuple(word.strip() for value in values or () for word in value.splitlines() if word.strip())
+def end_module(module: Any, work: Callable[[], dict[str, Any]]) -> None:
+    """Do a module's work and end it; what went wrong has a reason that a playbook can read.
 
-
-def warn_of_unknown_words(module: AnsibleModule) -> None:
-    """Warn of a word that Azure is not known to use: taken for a typing error it explains why nothing matches."""
-    for option, known in (
-        ("event_types", EVENT_TYPES),
-        ("event_statuses", EVENT_STATUSES),
-        ("event_sources", EVENT_SOURCES),
-    ):
-        for word in words(module.params.get(option)):
-            if fold_case(word) not in keys(known):
-                module.warn(f"{option}: Azure is not known to use {excerpt(word)}; it uses {', '.join(known)}.")
-
-
-def no_resource_name(found: FetchResult) -> str:
-    return (
-        f"{found.client.endpoint} does not tell the name of this VM, as on classic VMs. "
-        "Set resource_name to the name that the events' resources call it by."
-    )
-
-
-def run_guarded(module: AnsibleModule, run: Callable[[AnsibleModule], None]) -> None:
-    """Run a module's work; what went wrong ends as fail_json with a reason that a playbook can read."""
+    :param work: returns the result, with ``failed`` where the task must fail.
+    """
     try:
-        run(module)
-        return
+        result = work()
     except ImdsError as error:
-        message, data = str(error), failure_data(error)
+        result = {"failed": True, "msg": str(error), **failure_data(error)}
     except ValueError as error:
-        message, data = str(error), {}
+        result = {"failed": True, "msg": str(error)}
     # Not inside the except clauses: there ansible-core 2.19 announces a traceback that nobody needs.
-    module.fail_json(msg=message, **data)
-
-
-def failure_data(error: ImdsError) -> dict[str, Any]:
-    """Return what every failed task says of IMDS."""
-    return {"reason": error.reason, "http_status": error.http_status, "imds_reachable": error.imds_reachable}
+    if result.pop("failed", False):
+        module.fail_json(**result)
+    else:
+        module.exit_json(**result)

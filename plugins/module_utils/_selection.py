@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Iterable, NamedTuple
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
-from ._document import Document, Event, fold_case
+from ._document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, Document, Event, fold_case
+from ._errors import excerpt
 
 NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
 
@@ -19,6 +20,23 @@ NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are
 def keys(words: Iterable[str]) -> frozenset[str]:
     """Return the words in the form in which they are compared."""
     return frozenset(fold_case(word) for word in words)
+
+
+def words(values: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the words of a list option, as an AWX survey may give it: empty, or a line a word."""
+    return tuple(word.strip() for value in values or () for word in value.splitlines() if word.strip())
+
+
+def unknown_words(params: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each word that Azure is not known to use: a typing error explains why nothing matches."""
+    for option, known in (
+        ("event_types", EVENT_TYPES),
+        ("event_statuses", EVENT_STATUSES),
+        ("event_sources", EVENT_SOURCES),
+    ):
+        for word in words(params.get(option)):
+            if fold_case(word) not in keys(known):
+                yield f"{option}: Azure is not known to use {excerpt(word)}; it uses {', '.join(known)}."
 
 
 class Selection(NamedTuple):

@@ -15,8 +15,8 @@ description:
   - An approval counts for B(all) the VMs of an event, and cannot be taken back. So an event is approved only when
     each of
     its VMs is this VM or stands in O(resources_ready).
-  - Azure may still wait, for instance for other customers on the same host. It starts the event when its time has
-    come in any case.
+  - Azure may still wait, for instance for other customers on the same host. Azure starts the event at C(NotBefore)
+    even without an approval.
   - Runs on a VM that sees the event. The metadata service cannot be reached from elsewhere.
 extends_documentation_fragment:
   - fleetops.azure_maintenance._imds
@@ -67,14 +67,14 @@ options:
     type: list
     elements: str
   resources_ready:
-    description: Resource names of the VMs that you vouch for besides this VM, because they are prepared too.
+    description: Resource names of the other VMs of the event that are prepared too.
     type: list
     elements: str
     default: []
   force:
     description:
       - Approve whichever VMs the event lists, even if they are not ready or the event names none.
-      - O(document_incarnation) is heeded all the same.
+      - O(document_incarnation) is checked even then.
     type: bool
     default: false
   document_incarnation:
@@ -97,7 +97,7 @@ options:
     default: 900.0
 notes:
   - When one selected event is refused, none is approved.
-  - When the metadata service fails while O(wait_for) waits, the task goes on waiting. A failed look is not the
+  - When the metadata service fails while O(wait_for) waits, the task goes on waiting. A failed request is not the
     end of an event.
 seealso:
   - module: fleetops.azure_maintenance.scheduled_events_info
@@ -158,7 +158,7 @@ approvals:
       type: str
       sample: approved
     waiting_for:
-      description: The VMs of the event that nobody vouched for.
+      description: The VMs of the event that are neither this VM nor in O(resources_ready).
       type: list
       elements: str
       sample: [web-2]
@@ -197,127 +197,14 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._approval_plan import ApprovalPlan, ApprovalRequest, plan_approval
-from ..module_utils._approve import WaitExpired, approve, wait_for
-from ..module_utils._errors import one_line
-from ..module_utils._fetch import FetchResult, now_utc
-from ..module_utils._module import (
-    failure_data,
-    imds_argument_spec,
-    look_at_imds,
-    no_resource_name,
-    run_guarded,
-    warn_of_unknown_words,
-    words,
-)
-from ..module_utils._selection import keys
-
-
-def read_request(module: AnsibleModule, found: FetchResult) -> ApprovalRequest:
-    params = module.params
-    if found.resource_name is None:
-        raise ValueError(no_resource_name(found))
-    return ApprovalRequest(
-        resource_name=found.resource_name,
-        event_ids=words(params["event_ids"]),
-        event_types=keys(words(params["event_types"])),
-        event_sources=keys(words(params["event_sources"])),
-        resources_ready=words(params["resources_ready"]),
-        document_incarnation=params["document_incarnation"],
-        force=params["force"],
-    )
-
-
-def run(module: AnsibleModule) -> None:
-    params = module.params
-    selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
-    if [] in selecting:
-        module.exit_json(**describe(ApprovalPlan((), ())))
-    if not any(map(words, selecting)):
-        raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
-    if not params["wait_timeout"] > 0:
-        raise ValueError(f"wait_timeout must be more than 0 seconds, not {params['wait_timeout']}.")
-    warn_of_unknown_words(module)
-    found = look_at_imds(module)
-    request = read_request(module, found)
-    plan = plan_approval(found.document, request, now_utc())
-    if not module.check_mode:
-        plan = approve(found, plan, request)
-    for warning in plan.warnings:
-        module.warn(warning)
-    result = describe(plan)
-    if plan.refusals:
-        module.fail_json(**result)
-    if params["wait_for"] != "nothing" and not module.check_mode:
-        wait(module, found, plan, result)
-    module.exit_json(**result)
-
-
-def describe(plan: ApprovalPlan) -> dict:
-    """Return the plan as users see it."""
-    before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
-    approved = plan.ids_to_approve
-    done = (
-        "; ".join(f"{approval.result} {one_line(approval.event_id)}" for approval in plan.approvals) or "no such event"
-    )
-    return {
-        "changed": bool(approved),
-        "approvals": [approval.to_dict() for approval in plan.approvals],
-        "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},
-        "msg": " ".join(refusal.why for refusal in plan.refusals) or done,
-    }
-
-
-def wait(module: AnsibleModule, found: FetchResult, plan: ApprovalPlan, result: dict) -> None:
-    """Wait as wait_for says, and put the statuses that were seen into the result."""
-    wanted, seconds = module.params["wait_for"], module.params["wait_timeout"]
-    # Without a document nothing is known of the listed events, so they are waited for.
-    statuses = {
-        approval.event_id: approval.event_status
-        for approval in plan.approvals
-        if approval.event_status or found.document is None
-    }
-    if not statuses:
-        return
-    failure = None
-    try:
-        statuses = wait_for(found.client, statuses, wanted == "ended", seconds)
-    except WaitExpired as expired:
-        statuses, failure = expired.statuses, expired
-    for approval in result["approvals"]:
-        approval["event_status"] = statuses.get(approval["event_id"])
-    if failure is not None:
-        result["msg"] = tell_what_is_missing(result, wanted, seconds, failure)
-        error = failure.last_error
-        module.fail_json(**result, **(failure_data(error) if error else {}))
-
-
-def tell_what_is_missing(result: dict, wanted: str, seconds: float, failure: WaitExpired) -> str:
-    left = [f"{one_line(event_id)} is {status}" for event_id, status in failure.statuses.items() if status]
-    parts = [f"After {seconds:g} s of waiting for {wanted}: {', '.join(left) or 'no document came'}."]
-    if result["changed"]:
-        parts.append("The approval stands.")
-    if failure.last_error:
-        parts.append(f"The last look failed: {failure.last_error}")
-    return " ".join(parts)
+from ..module_utils._approve import run_approval
+from ..module_utils._module import approve_argument_spec, end_module, make_client
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            **imds_argument_spec(),
-            "event_ids": {"type": "list", "elements": "str", "aliases": ["event_id"]},
-            "event_types": {"type": "list", "elements": "str"},
-            "event_sources": {"type": "list", "elements": "str"},
-            "resources_ready": {"type": "list", "elements": "str", "default": []},
-            "force": {"type": "bool", "default": False},
-            "document_incarnation": {"type": "str"},
-            "wait_for": {"type": "str", "choices": ["nothing", "started", "ended"], "default": "nothing"},
-            "wait_timeout": {"type": "float", "default": 900.0},
-        },
-        supports_check_mode=True,
-    )
-    run_guarded(module, run)
+    module = AnsibleModule(argument_spec=approve_argument_spec(), supports_check_mode=True)
+    params = module.params
+    end_module(module, lambda: run_approval(params, make_client(params), module.warn, module.check_mode))
 
 
 if __name__ == "__main__":

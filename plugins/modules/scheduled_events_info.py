@@ -80,9 +80,8 @@ options:
       - An empty string counts as not set.
     type: str
 notes:
-  - An empty answer of the metadata service, which some VMs give, is not a document. RV(document_incarnation) is
-    then null,
-    RV(events) is empty and a warning says that nothing is known.
+  - An empty answer of the metadata service, which some VMs give, is not a document. RV(document_received) is
+    then false, RV(events) is empty and a warning says that nothing is known.
   - What cannot be read of one event never costs another. It is reported in a warning.
   - When two entries of a document have the same id they are returned as one event that lists the VMs of both.
 seealso:
@@ -206,6 +205,14 @@ events:
       description: Whether this VM is the leader, null when unknown.
       type: bool
       sample: true
+document_received:
+  description:
+    - Whether Azure answered with a document.
+    - When it is false, whether there are events is unknown. It does not mean that there are none.
+  returned: success
+  type: bool
+  sample: true
+  version_added: 1.1.0
 document_incarnation:
   description:
     - The document's DocumentIncarnation. Null when the answer had none, or was no document.
@@ -218,6 +225,14 @@ resource_name:
   returned: success
   type: str
   sample: web-1
+boot_id:
+  description:
+    - What the operating system calls the current boot of this VM. It differs after a reboot.
+    - Null where the system has none. On Linux it is the content of C(/proc/sys/kernel/random/boot_id).
+  returned: success
+  type: str
+  sample: 4f6a5a2e-0f3c-4c55-9d7b-0a7c1ad5f0d1
+  version_added: 1.1.0
 endpoint:
   description: The endpoint that answered.
   returned: success
@@ -261,70 +276,19 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._fetch import now_utc
-from ..module_utils._module import (
-    imds_argument_spec,
-    look_at_imds,
-    no_resource_name,
-    run_guarded,
-    warn_of_unknown_words,
-    words,
-)
-from ..module_utils._selection import NO_DOCUMENT, Selection, keys, select_events
-from ..module_utils._summary import summarize
-
-
-def ask(module: AnsibleModule) -> None:
-    params = module.params
-    if params["query"]:
-        raise ValueError(
-            "query is applied on the controller: call the module as fleetops.azure_maintenance.scheduled_events_info."
-        )
-    if params["due_within"] is not None and params["due_within"] < 0:
-        raise ValueError(f"due_within must be 0 seconds or more, not {params['due_within']}.")
-    warn_of_unknown_words(module)
-    found = look_at_imds(module)
-    this_vm_only = params["scope"] == "this_vm"
-    if this_vm_only and found.resource_name is None:
-        raise ValueError(no_resource_name(found) + " Or ask with scope: all.")
-    wanted = {
-        name: keys(words(params[name])) for name in ("event_ids", "event_types", "event_statuses", "event_sources")
-    }
-    selection = Selection(due_within=params["due_within"], **wanted)
-    now = now_utc()
-    if found.document is None:
-        module.warn(NO_DOCUMENT)
-        events, message = [], NO_DOCUMENT
-    else:
-        only_for = found.resource_name if this_vm_only else None
-        events = select_events(found.document, selection, now, only_for)
-        message = summarize(events, len(found.document.events), now, found.resource_name)
-    module.exit_json(
-        changed=False,
-        events=[event.to_dict(now, found.resource_name) for event in events],
-        document_incarnation=found.document.incarnation if found.document else None,
-        resource_name=found.resource_name,
-        endpoint=found.client.endpoint,
-        api_version=found.client.api_version,
-        msg=message,
-    )
+from ..module_utils._info import get_info, read_boot_id
+from ..module_utils._module import end_module, info_argument_spec, make_client
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            **imds_argument_spec(),
-            "scope": {"type": "str", "choices": ["this_vm", "all"], "default": "this_vm"},
-            "event_types": {"type": "list", "elements": "str"},
-            "event_statuses": {"type": "list", "elements": "str"},
-            "event_sources": {"type": "list", "elements": "str"},
-            "event_ids": {"type": "list", "elements": "str"},
-            "due_within": {"type": "int"},
-            "query": {"type": "str"},
-        },
-        supports_check_mode=True,
-    )
-    run_guarded(module, ask)
+    module = AnsibleModule(argument_spec=info_argument_spec(), supports_check_mode=True)
+    params = module.params
+    if params["query"]:
+        module.fail_json(
+            msg="query is applied on the controller: "
+            "call the module as fleetops.azure_maintenance.scheduled_events_info."
+        )
+    end_module(module, lambda: get_info(params, make_client(params), module.warn, read_boot_id()))
 
 
 if __name__ == "__main__":

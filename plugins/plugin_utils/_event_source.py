@@ -26,7 +26,7 @@ from ..module_utils._document import (
     parse_document,
 )
 from ..module_utils._errors import ImdsError, MalformedError
-from ..module_utils._fetch import now_utc
+from ..module_utils._fetch import NO_RESOURCE_NAME, now_utc
 from ..module_utils._imds import DEFAULT_API_VERSION, ImdsClient
 from ..module_utils._imds_transport import Deadline
 from ..module_utils._lifecycle import Known, Transition, find_transitions
@@ -126,7 +126,7 @@ class Watcher:
     def _ask_name(self, deadline: Deadline) -> str:
         name = self._client.get_resource_name(deadline)
         if name is None or not is_host_name(name):
-            raise MalformedError(f"{self._client.endpoint} does not tell the name of this VM. Set resource_name.")
+            raise MalformedError(NO_RESOURCE_NAME)
         return name
 
     def _compare(self, document: Document, name: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any, Iterable, NamedTuple, Sequence
 
 from ..module_utils._document import STARTED, fold_case, format_utc
 from ..module_utils._errors import one_line
-from ._fleet_parts import NOT_ASKED, STATES, Look, Part, is_too_old, newest_looks, read_utc
+from ._fleet_parts import NOT_ASKED, STATES, HostResult, Part, is_too_old, newest_results, read_utc
 
 Report = dict[str, Any]
 
@@ -26,31 +26,31 @@ _MOST_NAMED = 4
 def merge_parts(parts: Sequence[Part], now: datetime, expected: Sequence[str] = (), max_age: float = 0) -> Report:
     """Return the report on a fleet.
 
-    :param parts: parts, checked but for those that are too old; of a host in several of them the newest look counts.
+    :param parts: parts, checked but for those that are too old; of a host in several of them the newest result counts.
     :param expected: hosts that must be in the report: one that no part knows is named as not asked.
     :param max_age: seconds after which a part is left out; 0 takes all.
     """
     old = [is_too_old(part, now, max_age) for part in parts]
-    looks = newest_looks(part for part, is_old in zip(parts, old) if not is_old)
+    results = newest_results(part for part, is_old in zip(parts, old) if not is_old)
     left_out = [part["name"] for part, is_old in zip(parts, old) if is_old]
     for host in expected:
-        if host not in looks:
-            looks[host] = _not_asked(host, left_out)
-    hosts = list(looks.values())
+        if host not in results:
+            results[host] = _not_asked(host, left_out)
+    hosts = list(results.values())
     events = merge_events(hosts, now)
-    asked_at = [look["asked_at"] for look in hosts if look["asked_at"]]
+    asked_at = [result["asked_at"] for result in hosts if result["asked_at"]]
     return {
         "generated_at": format_utc(now),
         "asked_from": min(asked_at, default=None),
         "asked_until": max(asked_at, default=None),
         "counts": _count(hosts, events),
         "events": events,
-        "hosts": [_without_events(look) for look in hosts],
+        "hosts": [_without_events(result) for result in hosts],
         "left_out_parts": left_out,
     }
 
 
-def _not_asked(host: str, left_out: list[str]) -> Look:
+def _not_asked(host: str, left_out: list[str]) -> HostResult:
     newer = "new enough " if left_out else ""
     return {
         "host": host,
@@ -64,18 +64,18 @@ def _not_asked(host: str, left_out: list[str]) -> Look:
     }
 
 
-def _without_events(look: Look) -> dict[str, Any]:
-    """Return a look as the report shows it: the VMs of one document tell of all its events, and it has those once."""
-    shown = {name: look[name] for name in ("host", "state", "reason", "message", "resource_name", "asked_at")}
-    shown["event_ids"] = [event["event_id"] for event in look["events"] if event["affects_this_vm"] is not False]
-    shown["warnings"] = look["warnings"]
+def _without_events(result: HostResult) -> dict[str, Any]:
+    """Return a result as the report shows it: the VMs of one document tell of all its events, and it has those once."""
+    shown = {name: result[name] for name in ("host", "state", "reason", "message", "resource_name", "asked_at")}
+    shown["event_ids"] = [event["event_id"] for event in result["events"] if event["affects_this_vm"] is not False]
+    shown["warnings"] = result["warnings"]
     return shown
 
 
-def _count(hosts: Sequence[Look], events: list[dict[str, Any]]) -> dict[str, int]:
+def _count(hosts: Sequence[HostResult], events: list[dict[str, Any]]) -> dict[str, int]:
     counts = dict.fromkeys(("asked", *STATES), 0)
-    for look in hosts:
-        counts[look["state"]] += 1
+    for result in hosts:
+        counts[result["state"]] += 1
     counts["asked"] = len(hosts) - counts[NOT_ASKED]
     counts["events"] = len(events)
     counts["started"] = sum(event["event_status"] == STARTED for event in events)
@@ -97,14 +97,14 @@ class _Told(NamedTuple):
     affects: dict[int, bool | None]
 
 
-def merge_events(hosts: Sequence[Look], now: datetime) -> list[dict[str, Any]]:
+def merge_events(hosts: Sequence[HostResult], now: datetime) -> list[dict[str, Any]]:
     """Return each event once, whoever told it: what has started first, then by start, at the end the unknown."""
     told_of: dict[str, _Told] = {}
     named: dict[str, list[int]] = {}
-    for number, look in enumerate(hosts):
-        if look["resource_name"] is not None:
-            named.setdefault(fold_case(look["resource_name"]), []).append(number)
-        for event in look["events"]:
+    for number, result in enumerate(hosts):
+        if result["resource_name"] is not None:
+            named.setdefault(fold_case(result["resource_name"]), []).append(number)
+        for event in result["events"]:
             key = fold_case(event["event_id"])
             told = told_of.get(key)
             if told is None:
@@ -122,7 +122,9 @@ def _order(event: dict[str, Any]) -> tuple[Any, ...]:
     return (event["event_status"] != STARTED, event["not_before"] or "~", fold_case(event["event_id"]))
 
 
-def _merge_event(told: _Told, hosts: Sequence[Look], named: dict[str, list[int]], now: datetime) -> dict[str, Any]:
+def _merge_event(
+    told: _Told, hosts: Sequence[HostResult], named: dict[str, list[int]], now: datetime
+) -> dict[str, Any]:
     # What most VMs say comes first; among equals what the first host of the inventory says.
     statements = sorted(told.statements.values(), key=lambda statement: -len(statement.hosts))
     best = statements[0].event
@@ -151,7 +153,7 @@ def _has_started(event: dict[str, Any]) -> bool:
     return fold_case(event["event_status"] or "") == fold_case(STARTED)
 
 
-def _names(numbers: Iterable[int], hosts: Sequence[Look]) -> list[str]:
+def _names(numbers: Iterable[int], hosts: Sequence[HostResult]) -> list[str]:
     return [hosts[number]["host"] for number in sorted(numbers)]
 
 
@@ -171,7 +173,7 @@ def _union(lists: Iterable[list[str]]) -> list[str]:
 
 
 def _vms(
-    resources: list[str], affects: dict[int, bool | None], hosts: Sequence[Look], named: dict[str, list[int]]
+    resources: list[str], affects: dict[int, bool | None], hosts: Sequence[HostResult], named: dict[str, list[int]]
 ) -> tuple[list[dict[str, str | None]], list[int]]:
     """Return the VMs of an event with their hosts, and the hosts that should have told of it and did not.
 
@@ -196,7 +198,7 @@ def _vms(
     return vms, silent
 
 
-def _contradictions(statements: list[_Statement], hosts: Sequence[Look]) -> list[dict[str, Any]]:
+def _contradictions(statements: list[_Statement], hosts: Sequence[HostResult]) -> list[dict[str, Any]]:
     """Return what hosts told differently of one event. One that says nothing of a field contradicts nobody."""
     found = []
     for field in _FIELDS:
@@ -219,7 +221,7 @@ def _contradictions(statements: list[_Statement], hosts: Sequence[Look]) -> list
     return found
 
 
-def _contradiction(field: str, told: dict[Any, list[int]], hosts: Sequence[Look]) -> dict[str, Any]:
+def _contradiction(field: str, told: dict[Any, list[int]], hosts: Sequence[HostResult]) -> dict[str, Any]:
     return {"field": field, "told": [{"value": value, "hosts": _names(told[value], hosts)} for value in told]}
 
 

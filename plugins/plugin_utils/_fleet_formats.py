@@ -13,8 +13,7 @@ from typing import Any, Callable, Iterable
 
 from ._fleet import Report, merge_parts
 from ._fleet_page import as_html
-from ._fleet_parts import check_part, decode_part, is_too_old
-from ._fleet_plain import plain_data, read_now
+from ._fleet_parts import check_part, decode_part, is_too_old, plain_data, read_now
 from ._fleet_text import as_csv, as_lines, as_markdown
 
 FORMATS: dict[str, Callable[[Report], Any]] = {

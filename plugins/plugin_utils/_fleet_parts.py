@@ -4,18 +4,17 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What each VM of a fleet said, as parts that can be written to a file and read again: one look a host."""
+"""What each VM of a fleet said, as parts that can be written to a file and read again: one result a host."""
 
 from __future__ import annotations
 
 import json
 import re
 from datetime import datetime, timezone
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ..module_utils._document import format_utc
 from ..module_utils._errors import excerpt, one_line
-from ..module_utils._selection import NO_DOCUMENT
 
 PART = "fleetops.azure_maintenance.fleet_part"
 # Raise it with every change of what a part holds: parts may come from machines with another version of the collection.
@@ -35,9 +34,23 @@ _REASONS_OFF_AZURE = ("unreachable", "not_imds")
 
 _SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
 
-_TEXTS = ("event_type", "event_status", "not_before", "description", "event_source")
+# What an event must have, beside its id: key, test, and what it has where the test fails.
+_FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    *(
+        (name, lambda value: value is None or isinstance(value, str), "something else where a text belongs")
+        for name in ("event_type", "event_status", "not_before", "description", "event_source")
+    ),
+    ("duration_seconds", lambda value: value is None or _is_count(value), "a duration that is not a number of seconds"),
+    ("resources", lambda value: _are_texts(value), "resources that are not a list of names"),
+    (
+        "affects_this_vm",
+        lambda value: value is None or isinstance(value, bool),
+        "an affects_this_vm that is neither true nor false",
+    ),
+    ("not_before", lambda value: value is None or read_utc(value) is not None, "a not_before that is not a time"),
+)
 
-Look = dict[str, Any]
+HostResult = dict[str, Any]
 Part = dict[str, Any]
 
 
@@ -50,11 +63,11 @@ def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
 
     :param results: for each host what scheduled_events_info returned, whether it failed or not.
     """
-    hosts = [look_at(str(host), result) for host, result in results.items()]
+    hosts = [read_result(str(host), result) for host, result in results.items()]
     return {"format": PART, "version": VERSION, "name": name, "asked_at": format_utc(now), "hosts": hosts}
 
 
-def look_at(host: str, result: Any) -> Look:
+def read_result(host: str, result: Any) -> HostResult:
     """Return what one result of scheduled_events_info says, whether it failed or not."""
     if not isinstance(result, dict) or not result:
         return no_answer(host, FAILED, "no_result", "The task that asks this host did not run.")
@@ -68,7 +81,7 @@ def look_at(host: str, result: Any) -> Look:
     if isinstance(reason, str) or not isinstance(events, list):
         reason = reason if isinstance(reason, str) else "module_failed"
         return no_answer(host, FAILED, reason, _with_output(message, result))
-    if result.get("document_incarnation") is None and not events and message == NO_DOCUMENT:
+    if result.get("document_received") is False:
         return no_answer(host, FAILED, "no_document", message)
     complaint = _complaint(events, result.get("resource_name"))
     if complaint:
@@ -86,7 +99,7 @@ def look_at(host: str, result: Any) -> Look:
     }
 
 
-def no_answer(host: str, state: str, reason: str, message: str) -> Look:
+def no_answer(host: str, state: str, reason: str, message: str) -> HostResult:
     return {
         "host": host,
         "state": state,
@@ -119,26 +132,56 @@ def _complaint(events: list[Any], resource_name: Any) -> str | None:
     for event in events:
         if not isinstance(event, dict):
             return "an event is not a dictionary"
-        try:
-            texts = [event[name] for name in _TEXTS]
-            event_id, resources, duration = event["event_id"], event["resources"], event["duration_seconds"]
-            affects = event["affects_this_vm"]
-        except KeyError as error:
-            return f"an event lacks {error}, as from another version of the collection"
-        if not isinstance(event_id, str) or not event_id:
+        missing = [name for name in ("event_id", *(name for name, _test, _complaint in _FIELDS)) if name not in event]
+        if missing:
+            return f"an event lacks {missing[0]!r}, as from another version of the collection"
+        if not isinstance(event["event_id"], str) or not event["event_id"]:
             return "an event has no event_id"
-        for text in texts:
-            if text is not None and not isinstance(text, str):
-                return f"event {one_line(event_id)} has something else where a text belongs"
-        if duration is not None and (isinstance(duration, bool) or not isinstance(duration, int) or duration < 0):
-            return f"event {one_line(event_id)} has a duration that is no number of seconds"
-        if not isinstance(resources, list) or not all(isinstance(name, str) for name in resources):
-            return f"event {one_line(event_id)} has resources that are not a list of names"
-        if affects is not None and not isinstance(affects, bool):
-            return f"event {one_line(event_id)} has an affects_this_vm that is neither true nor false"
-        if event["not_before"] is not None and read_utc(event["not_before"]) is None:
-            return f"event {one_line(event_id)} has a not_before that is no time"
+        for name, is_good, complaint in _FIELDS:
+            if not is_good(event[name]):
+                return f"event {one_line(event['event_id'])} has {complaint}"
     return None
+
+
+def read_answer(host: str, result: Mapping[str, Any], failed: bool = False) -> HostResult:
+    """Return what a result of scheduled_events_info says, also that of a loop."""
+    if isinstance(result.get("results"), list):
+        items = [item for item in result["results"] if not item.get("skipped")]
+        return _all_of(host, [read_answer(host, item, bool(item.get("failed"))) for item in items])
+    told = read_result(host, dict(result))
+    if told["state"] not in (QUIET, AFFECTED):
+        # Of what the host returned and cannot be used, the result itself says nothing.
+        return told if told["reason"] == "malformed" else {**told, "message": tell_failure(result)}
+    return {**told, "state": FAILED, "message": tell_failure(result)} if failed else told
+
+
+def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
+    """Return the answers of one host as one. What went wrong in one of them is not covered by the others."""
+    if not results:
+        return read_result(host, {"events": []})
+    worst = max(results, key=lambda told: STATES.index(told["state"]))
+    name = next((told["resource_name"] for told in results if told["resource_name"]), None)
+    return {**worst, "resource_name": name, "events": [event for told in results for event in told["events"]]}
+
+
+def tell_failure(result: Mapping[str, Any]) -> str:
+    """Return on one line what a result that is no success says of itself, in the words of its module."""
+    items = result.get("results")
+    if isinstance(result.get("failed_modules"), dict):
+        # Of several modules, as for facts, the message has the names alone.
+        items = list(result["failed_modules"].values())
+    if isinstance(items, list):
+        told = [tell_failure(item) for item in items if item.get("failed") or item.get("unreachable")]
+        if told:
+            return "; ".join(dict.fromkeys(told))
+    words = [str(result.get("msg") or result.get("censored") or "")]
+    # The message of a command that failed says no more than that.
+    if result.get("rc"):
+        words += [f"rc={result['rc']}", str(result.get("stderr") or result.get("stdout") or "")]
+    words.append(what_was_printed(result))
+    lines = [line for line in (" ".join(text.split()) for text in words) if line]
+    told_first = [line.removesuffix(".") for line in lines[:-1]]
+    return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"
 
 
 def read_utc(text: str) -> datetime | None:
@@ -153,10 +196,24 @@ def read_utc(text: str) -> datetime | None:
     return moment.astimezone(timezone.utc)
 
 
+def plain_data(value: Any) -> Any:
+    """Return a value without the types of Ansible's own, and without halves of characters that no file can hold."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def read_now(text: str | None) -> datetime:
+    if not text:
+        return datetime.now(timezone.utc)
+    moment = read_utc(text)
+    if moment is None:
+        raise ValueError(f"now must be a time such as 2026-11-21T10:00:00Z, not {text!r}.")
+    return moment
+
+
 def decode_part(name: str, text: str) -> Any:
     """Return what was written as JSON, yet to be checked.
 
-    :raises PartError: it is no JSON.
+    :raises PartError: it is not JSON.
     """
     try:
         return json.loads(text)
@@ -182,7 +239,7 @@ def check_part(name: str, part: Any) -> None:
     """
     again = "delete it, and run that slice again"
     if not isinstance(part, dict) or part.get("format") != PART:
-        raise PartError(f"Part {one_line(name)} is no part of a fleet report: {again}.")
+        raise PartError(f"Part {one_line(name)} is not a part of a fleet report: {again}.")
     version = part.get("version")
     if version != VERSION:
         raise PartError(
@@ -194,34 +251,38 @@ def check_part(name: str, part: Any) -> None:
     known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and read_utc(asked_at) is not None
     if not known or not isinstance(hosts, list):
         raise PartError(f"Part {one_line(name)} is damaged: {again}.")
-    for look in hosts:
-        complaint = _look_complaint(look)
+    for told in hosts:
+        complaint = _result_complaint(told)
         if complaint:
             raise PartError(f"Part {one_line(name)} cannot be merged ({complaint}): {again}.")
 
 
-def _look_complaint(look: Any) -> str | None:
-    if not isinstance(look, dict) or not isinstance(look.get("host"), str) or look.get("state") not in STATES:
-        return "it has an entry that is no host"
+def _result_complaint(told: Any) -> str | None:
+    if not isinstance(told, dict) or not isinstance(told.get("host"), str) or told.get("state") not in STATES:
+        return "it has an entry that is not a host"
     for name in ("reason", "message", "resource_name"):
-        if name not in look or not isinstance(look[name], (str, type(None))):
-            return f"host {one_line(look['host'])} has a {name} that is no text"
-    if not isinstance(look.get("events"), list) or not _are_texts(look.get("warnings")):
-        return f"host {one_line(look['host'])} has no lists of events and warnings"
-    complaint = _complaint(look["events"], look["resource_name"])
-    return f"host {one_line(look['host'])}: {complaint}" if complaint else None
+        if name not in told or not isinstance(told[name], (str, type(None))):
+            return f"host {one_line(told['host'])} has a {name} that is not a text"
+    if not isinstance(told.get("events"), list) or not _are_texts(told.get("warnings")):
+        return f"host {one_line(told['host'])} has no lists of events and warnings"
+    complaint = _complaint(told["events"], told["resource_name"])
+    return f"host {one_line(told['host'])}: {complaint}" if complaint else None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-def newest_looks(parts: Iterable[Part]) -> dict[str, Look]:
-    """Return for each host the look of the newest part that has it, with the time of that part."""
-    looks: dict[str, Look] = {}
+def newest_results(parts: Iterable[Part]) -> dict[str, HostResult]:
+    """Return for each host the result of the newest part that has it, with the time of that part."""
+    results: dict[str, HostResult] = {}
     for part in parts:
-        for look in part["hosts"]:
-            known = looks.get(look["host"])
+        for told in part["hosts"]:
+            known = results.get(told["host"])
             if known is None or known["asked_at"] <= part["asked_at"]:
-                looks[look["host"]] = {**look, "asked_at": part["asked_at"]}
-    return looks
+                results[told["host"]] = {**told, "asked_at": part["asked_at"]}
+    return results

@@ -17,7 +17,7 @@ from ..module_utils._document import SCHEDULED, STARTED, fold_case
 from ..module_utils._errors import escape, one_line
 from ..module_utils._summary import format_duration
 from ._fleet import merge_events
-from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, Look
+from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, HostResult
 from ._fleet_text import vm_label
 
 _HEADINGS = ("START", "TYPE", "LASTS", "SOURCE", "EVENT", "VMS")
@@ -39,17 +39,17 @@ _LONGEST_REASON, _LONGEST_OF_MANY = 2, 1
 _MANY = 10
 
 
-def fleet_lines(looks: Sequence[Look], width: int, now: datetime) -> list[str]:
+def fleet_lines(results: Sequence[HostResult], width: int, now: datetime) -> list[str]:
     """Return the table of events, the hosts that gave no answer, and the line that counts."""
-    lines = _table(merge_events(looks, now), width)
-    silent = sorted((look for look in looks if look["state"] not in (QUIET, AFFECTED)), key=lambda look: look["host"])
+    lines = _table(merge_events(results, now), width)
+    silent = sorted((told for told in results if told["state"] not in (QUIET, AFFECTED)), key=lambda told: told["host"])
     if silent:
         lines += ([""] if lines else []) + ["No answer from:"] + _silent_lines(silent, width)
     if lines:
         lines.append("")
-    numbers = Counter(look["state"] for look in looks)
+    numbers = Counter(told["state"] for told in results)
     counts = ", ".join(f"{numbers[state]} {words}" for state, words in _STATE_WORDS.items())
-    asked = len(looks)
+    asked = len(results)
     return [*lines, f"{asked} {'host' if asked == 1 else 'hosts'} asked: {counts}"]
 
 
@@ -116,18 +116,18 @@ def _first(names: Sequence[str], number: int) -> str:
     return ", ".join(names[:number]) + (f", +{left} more" if left > 0 else "")
 
 
-def _silent_lines(looks: Sequence[Look], width: int) -> list[str]:
-    names = [escape(look["host"]) for look in looks]
+def _silent_lines(results: Sequence[HostResult], width: int) -> list[str]:
+    names = [escape(told["host"]) for told in results]
     indent = max(map(len, names)) + 2 * len(_GAP)
     lines = []
-    for name, look in zip(names, looks):
+    for name, told in zip(names, results):
         # A name as long as the terminal is wide is told all the same, and so is why.
         lines += textwrap.wrap(
-            f"{_STATE_WORDS[look['state']]}: {escape(look['message'] or '')}",
+            f"{_STATE_WORDS[told['state']]}: {escape(told['message'] or '')}",
             max(width, indent + _LEAST_ROOM),
             initial_indent=f"{_GAP}{name}{_GAP}".ljust(indent),
             subsequent_indent=" " * indent,
-            max_lines=_LONGEST_OF_MANY if len(looks) > _MANY else _LONGEST_REASON,
+            max_lines=_LONGEST_OF_MANY if len(results) > _MANY else _LONGEST_REASON,
             placeholder=" …",
         )
     return lines

@@ -178,21 +178,21 @@ def markdown(text: str) -> str:
 
 def as_csv(report: Report) -> str:
     """Return a row for each VM of each event, and for each host that has none."""
-    looks = {host["host"]: host for host in report["hosts"]}
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in looks}
+    results = {host["host"]: host for host in report["hosts"]}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in results}
     without_host: list[dict[str, Any]] = []
     for event in report["events"]:
         shown = {name: event[name] for name in CSV_COLUMNS if name in event}
         shown["contradictions"] = "; ".join(map(describe_contradiction, event["contradictions"]))
         for vm in event["vms"] or [{"resource": None, "host": None}]:
-            row = {**looks.get(vm["host"] or "", {}), **shown}
+            row = {**results.get(vm["host"] or "", {}), **shown}
             row.update(host=vm["host"], resource_name=vm["resource"])
             rows.get(vm["host"] or "", without_host).append(row)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(CSV_COLUMNS)
-    for name, look in looks.items():
-        for row in rows[name] or [look]:
+    for name, told in results.items():
+        for row in rows[name] or [told]:
             writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])
     for row in without_host:
         writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])

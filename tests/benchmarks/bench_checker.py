@@ -4,8 +4,8 @@
 
 """The checker beside `curl … | jq …`: one minute of idle polling, its peak memory, and one `check --once`.
 
-DESIGN section 9, rows 2, 3 and 5. Needs curl and jq. The program is installed as the role does it, compiled, and run by the
-Python of the system, as on a VM.
+DESIGN section 9, rows 2, 3 and 5. Needs curl and jq. The program is installed as the role does it, compiled, and
+run by the Python of the system, as on a VM.
 """
 
 from __future__ import annotations

@@ -452,7 +452,10 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
         ({"event_response_outside_vms": "allow"}, "event_response_outside_vms"),
         ({"event_response_wait": "perhaps"}, "event_response_wait"),
         ({"event_response_wait_timeout": "soon"}, "event_response_wait_timeout"),
-        ({"event_response_due_within": "soon"}, "event_response_due_within: soon is no number of seconds."),
+        (
+            {"event_response_due_within": "soon"},
+            "event_response_due_within must be a whole number of seconds, not 'soon'.",
+        ),
         ({"event_response_event_types": {"a": 1}}, "event_response_event_types"),
     ],
 )

@@ -37,7 +37,7 @@ def event(number, event_type, resources, this_vm, seconds, **more):
 
 
 def said(name, *events):
-    return {"events": list(events), "resource_name": name, "document_incarnation": 1, "msg": ""}
+    return {"events": list(events), "resource_name": name, "document_received": True, "msg": ""}
 
 
 def three_events():

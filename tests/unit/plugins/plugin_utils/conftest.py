@@ -48,6 +48,7 @@ def said() -> Callable[..., dict[str, Any]]:
         return {
             "events": [make_event(name or "", **changes) for changes in events],
             "resource_name": name,
+            "document_received": True,
             "document_incarnation": 1,
             "msg": "",
             **more,

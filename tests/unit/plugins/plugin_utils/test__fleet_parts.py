@@ -79,8 +79,8 @@ HOST = {
     ("text", "complaint"),
     [
         pytest.param("{", "Part slice-1.json is not JSON", id="not JSON"),
-        pytest.param("[]", "Part slice-1.json is no part of a fleet report", id="not an object"),
-        pytest.param("{}", "Part slice-1.json is no part of a fleet report", id="something else"),
+        pytest.param("[]", "Part slice-1.json is not a part of a fleet report", id="not an object"),
+        pytest.param("{}", "Part slice-1.json is not a part of a fleet report", id="something else"),
         pytest.param(
             broken(version=0),
             'Part slice-1.json holds results of another version of the collection (format "0", this one reads 1): '
@@ -93,8 +93,8 @@ HOST = {
         pytest.param(broken(name=None), "Part slice-1.json is damaged", id="no name"),
         pytest.param(broken(hosts=[{"host": "a", "state": "quiet"}]), "host a has a reason that is no", id="halves"),
         pytest.param(broken(hosts=[{**HOST, "resource_name": 1}]), "host a has a resource_name that is", id="resource"),
-        pytest.param(broken(hosts=[{**HOST, "state": "odd"}]), "it has an entry that is no host", id="a state"),
-        pytest.param(broken(hosts=[{**HOST, "message": 1}]), "host a has a message that is no text", id="a message"),
+        pytest.param(broken(hosts=[{**HOST, "state": "odd"}]), "it has an entry that is not a host", id="a state"),
+        pytest.param(broken(hosts=[{**HOST, "message": 1}]), "host a has a message that is not a text", id="a message"),
         pytest.param(broken(hosts=[{**HOST, "warnings": [1]}]), "no lists of events and warnings", id="warnings"),
         pytest.param(
             broken(hosts=[{**HOST, "events": [{"event_id": "A-1"}]}]),

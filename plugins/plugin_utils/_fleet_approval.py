@@ -11,23 +11,23 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
-from ._response import course_key, seconds_left
+from ._fleet_progress import progress_key, seconds_left
 
 REFUSE = "refuse"
 
 
 def plan_response(
-    hosts: Mapping[str, Mapping[str, Any]], approve: bool, outside_vms: str, patience: float, now: float
+    hosts: Mapping[str, Mapping[str, Any]], approve: bool, outside_vms: str, max_wait: float, now: float
 ) -> list[dict[str, Any]]:
     """Decide what becomes of each event, once all hosts have tried to prepare.
 
-    :param hosts: what is known of each host of the play, in the order of the play: ``resource_name``, ``courses``, and
-        ``lost``, a sentence that says why the host takes no part any more, or None.
+    :param hosts: what is known of each host of the play, in the order of the play: ``resource_name``, ``progress``,
+        and ``lost``, a sentence that says why the host takes no part any more, or None.
     :param approve: whether anything may be approved.
     :param outside_vms: REFUSE keeps an event unapproved that lists a VM which is no host of the play.
-    :param patience: how many seconds an event may be waited for that is not approved.
+    :param max_wait: how many seconds an event may be waited for that is not approved.
     :returns: for each event ``event``, ``approver`` (a host, or None), ``resources_ready``, ``why`` (why it is not
-        approved, or None), ``held`` (whether something stands in the way) and ``wait`` (whether to wait for its end).
+        approved, or None), ``blocked`` (whether something stands in the way), ``wait`` (whether to wait for its end).
     """
     names: dict[str, list[str]] = {}
     for host, known in hosts.items():
@@ -35,50 +35,50 @@ def plan_response(
             names.setdefault(fold_case(known["resource_name"]), []).append(host)
     plans = []
     for key in _event_keys(hosts):
-        courses = {
-            host: course for host, known in hosts.items() for course in known["courses"] if course_key(course) == key
+        progress = {
+            host: each for host, known in hosts.items() for each in known["progress"] if progress_key(each) == key
         }
-        plans.append(_plan_event(courses, hosts, names, approve, outside_vms, patience, now))
+        plans.append(_plan_event(progress, hosts, names, approve, outside_vms, max_wait, now))
     return plans
 
 
 def _event_keys(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the events that have not ended for every host, in the order in which they were found."""
-    keys = [course_key(course) for known in hosts.values() for course in known["courses"] if course["phase"] != ENDED]
+    keys = [progress_key(each) for known in hosts.values() for each in known["progress"] if each["phase"] != ENDED]
     return list(dict.fromkeys(keys))
 
 
 def _plan_event(
-    courses: Mapping[str, Mapping[str, Any]],
+    progress: Mapping[str, Mapping[str, Any]],
     hosts: Mapping[str, Mapping[str, Any]],
     names: Mapping[str, Sequence[str]],
     approve: bool,
     outside_vms: str,
-    patience: float,
+    max_wait: float,
     now: float,
 ) -> dict[str, Any]:
     # What a host saw last may be older than what another saw.
-    latest = next((course for course in courses.values() if course["phase"] == STARTED), None)
-    event = (latest or next(course for course in courses.values() if course["phase"] == ANNOUNCED))["event"]
-    plan: dict[str, Any] = {"event": event, "approver": None, "resources_ready": [], "why": None, "held": False}
+    latest = next((each for each in progress.values() if each["phase"] == STARTED), None)
+    event = (latest or next(each for each in progress.values() if each["phase"] == ANNOUNCED))["event"]
+    plan: dict[str, Any] = {"event": event, "approver": None, "resources_ready": [], "why": None, "blocked": False}
     plan["wait"] = True
     if latest is not None:
         plan["why"] = "It started before it was approved."
         return plan
-    ready, outside, obstacles = _muster(event, courses, hosts, names)
+    ready, outside, obstacles = _check_readiness(event, progress, hosts, names)
     if outside and outside_vms == REFUSE:
         unasked = [f"{host} {known['lost']}" for host, known in hosts.items() if not known["resource_name"]]
         obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *unasked]))
     if not ready and not obstacles:
         obstacles.append("it names no VM of this play")
     if obstacles or not approve:
-        plan["held"] = approve
+        plan["blocked"] = approve
         plan["why"] = (
             f"Not approved: {'; '.join(obstacles)}." if approve else "Not approved: event_response_approve is false."
         )
         # It comes all the same when its time has come: what is prepared is better left so, if that is not far off.
         left = seconds_left(event, now)
-        plan["wait"] = left is not None and left <= patience
+        plan["wait"] = left is not None and left <= max_wait
         return plan
     # The first of the resources is the leader.
     plan["approver"] = ready[0]
@@ -86,9 +86,9 @@ def _plan_event(
     return plan
 
 
-def _muster(
+def _check_readiness(
     event: Mapping[str, Any],
-    courses: Mapping[str, Mapping[str, Any]],
+    progress: Mapping[str, Mapping[str, Any]],
     hosts: Mapping[str, Mapping[str, Any]],
     names: Mapping[str, Sequence[str]],
 ) -> tuple[list[str], list[str], list[str]]:
@@ -104,7 +104,7 @@ def _muster(
             obstacles.append(f"{' and '.join(found)} both say that they are {name}")
         else:
             (host,) = found
-            obstacle = _obstacle(host, hosts[host], courses.get(host))
+            obstacle = _obstacle(host, hosts[host], progress.get(host))
             if obstacle:
                 obstacles.append(obstacle)
             else:
@@ -112,16 +112,16 @@ def _muster(
     return ready, outside, obstacles
 
 
-def _obstacle(host: str, known: Mapping[str, Any], course: Mapping[str, Any] | None) -> str | None:
+def _obstacle(host: str, known: Mapping[str, Any], each: Mapping[str, Any] | None) -> str | None:
     """Return why a host does not let an event begin, None where it does."""
     if known["lost"]:
         return f"{host} {known['lost']}"
-    if course is None:
+    if each is None:
         return f"{host} has not seen it"
-    if course["phase"] == ENDED:
+    if each["phase"] == ENDED:
         return f"{host} does not see it any more"
-    if course["connection_lost"]:
+    if each["connection_lost"]:
         return f"{host} became unreachable"
-    if not course["prepared"]:
+    if not each["prepared"]:
         return f"{host} is not prepared"
     return None

@@ -4,8 +4,8 @@
 
 """What a fleet makes of an event together; pure. The role event_response asks, prepares, approves and waits by it.
 
-Each host keeps a list of courses, one for each event that affects it. A course is a dict with exactly the keys of
-COURSE; its events are as scheduled_events_info returns them. Times are seconds since 1970.
+Each host keeps a list with the progress of each event that affects it: dicts with exactly the keys of
+NEW_PROGRESS; its events are as scheduled_events_info returns them. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     WITHDRAWN,
 )
 
-COURSE: dict[str, Any] = {
+NEW_PROGRESS: dict[str, Any] = {
     "event": {},
     "phase": ANNOUNCED,
     "outcome": None,
@@ -41,39 +41,41 @@ COURSE: dict[str, Any] = {
 _LOST = "The connection was lost before it was prepared."
 
 
-def begin_courses(answer: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
-    """Return a course for each event of a first answer that surely affects the host."""
+def begin_progress(answer: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
+    """Return the progress of each event of a first answer that surely affects the host."""
     events = [event for event in answer["events"] if event["affects_this_vm"]]
     return [
-        {**COURSE, "event": event, "phase": STARTED if _has_started(event) else ANNOUNCED, "seen_at": now}
+        {**NEW_PROGRESS, "event": event, "phase": STARTED if _has_started(event) else ANNOUNCED, "seen_at": now}
         for event in events
     ]
 
 
-def follow_courses(courses: Iterable[Mapping[str, Any]], answer: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
+def follow_progress(
+    progress: Iterable[Mapping[str, Any]], answer: Mapping[str, Any], now: float
+) -> list[dict[str, Any]]:
     """Take in a later answer of the host, for which it was asked for all of the document.
 
     Without a document nothing is known, and nothing has ended.
     """
     listed = {fold_case(event["event_id"]): event for event in answer.get("events") or []}
-    known = answer.get("document_incarnation") is not None
-    followed = [dict(course) for course in courses]
-    for course in followed:
-        if course["phase"] == ENDED:
+    known = bool(answer.get("document_received"))
+    followed = [dict(each) for each in progress]
+    for each in followed:
+        if each["phase"] == ENDED:
             continue
-        course["connection_lost"] = course["connection_lost"] or bool(answer.get("unreachable"))
+        each["connection_lost"] = each["connection_lost"] or bool(answer.get("unreachable"))
         if not known:
             continue
-        event = listed.get(course_key(course))
+        event = listed.get(progress_key(each))
         if event is None:
-            course["outcome"] = COMPLETED if _happened(course, now) else WITHDRAWN
-            course["phase"] = ENDED
-            course["ended_after_seconds"] = round(now - course["seen_at"])
+            each["outcome"] = COMPLETED if _happened(each, now) else WITHDRAWN
+            each["phase"] = ENDED
+            each["ended_after_seconds"] = round(now - each["seen_at"])
         else:
-            course["event"] = event
-            course["phase"] = STARTED if _has_started(event) else course["phase"]
-        if course["phase"] != ANNOUNCED and course["notice_used_seconds"] is None:
-            course["notice_used_seconds"] = round(now - course["seen_at"])
+            each["event"] = event
+            each["phase"] = STARTED if _has_started(event) else each["phase"]
+        if each["phase"] != ANNOUNCED and each["notice_used_seconds"] is None:
+            each["notice_used_seconds"] = round(now - each["seen_at"])
     return followed
 
 
@@ -81,10 +83,10 @@ def _has_started(event: Mapping[str, Any]) -> bool:
     return bool(event["event_status"] == STATUS_STARTED)
 
 
-def _happened(course: Mapping[str, Any], now: float) -> bool:
+def _happened(each: Mapping[str, Any], now: float) -> bool:
     """Tell whether an event that is gone took place: whatever Azure withdraws was never started, approved or due."""
-    signs = (course["phase"] == STARTED, course["approved_by"], course["connection_lost"])
-    return any(signs) or seconds_left(course["event"], now) == 0
+    signs = (each["phase"] == STARTED, each["approved_by"], each["connection_lost"])
+    return any(signs) or seconds_left(each["event"], now) == 0
 
 
 def seconds_left(event: Mapping[str, Any], now: float) -> float | None:
@@ -94,24 +96,24 @@ def seconds_left(event: Mapping[str, Any], now: float) -> float | None:
     return max(0.0, parse_utc(str(event["not_before"])).timestamp() - now)
 
 
-def mark_course(courses: Iterable[Mapping[str, Any]], event_id: str, **changes: Any) -> list[dict[str, Any]]:
+def mark_progress(progress: Iterable[Mapping[str, Any]], event_id: str, **changes: Any) -> list[dict[str, Any]]:
     """Note something of one event; ``why``, a reason or None, is added to the reasons that were noted before.
 
-    :raises ValueError: a course has no such key.
+    :raises ValueError: there is no such key.
     """
-    unknown = sorted(set(changes) - set(COURSE))
+    unknown = sorted(set(changes) - set(NEW_PROGRESS))
     if unknown:
-        raise ValueError(f"A course has no {', '.join(unknown)}.")
-    marked = [dict(course) for course in courses]
-    for course in marked:
-        if course_key(course) == fold_case(event_id):
+        raise ValueError(f"The progress of an event has no {', '.join(unknown)}.")
+    marked = [dict(each) for each in progress]
+    for each in marked:
+        if progress_key(each) == fold_case(event_id):
             reason = changes.get("why")
-            course.update(changes, why=[*course["why"], reason] if reason else course["why"])
+            each.update(changes, why=[*each["why"], reason] if reason else each["why"])
     return marked
 
 
-def settle_courses(
-    courses: Iterable[Mapping[str, Any]],
+def settle_progress(
+    progress: Iterable[Mapping[str, Any]],
     plans: Iterable[Mapping[str, Any]],
     results: Mapping[str, Iterable[Mapping[str, Any]]],
     wait: bool,
@@ -123,32 +125,32 @@ def settle_courses(
     :param wait: whether the end of the events is waited for.
     """
     by_key = {fold_case(plan["event"]["event_id"]): plan for plan in plans}
-    settled = [dict(course) for course in courses]
-    for course in settled:
-        plan = by_key.get(course_key(course))
-        if plan is None or course["phase"] == ENDED:
+    settled = [dict(each) for each in progress]
+    for each in settled:
+        plan = by_key.get(progress_key(each))
+        if plan is None or each["phase"] == ENDED:
             continue
-        changes = {"why": plan["why"], "failed": course["failed"] or plan["held"], "stays_prepared": plan["wait"]}
+        changes = {"why": plan["why"], "failed": each["failed"] or plan["blocked"], "stays_prepared": plan["wait"]}
         if plan["approver"]:
             changes = _judge_approval(
-                plan["approver"], _approval(results.get(plan["approver"], ()), course_key(course))
+                plan["approver"], _approval(results.get(plan["approver"], ()), progress_key(each))
             )
-        if changes.get("approved_by") and course["notice_used_seconds"] is None:
-            changes["notice_used_seconds"] = round(now - course["seen_at"])
-        if not wait and course["phase"] == ANNOUNCED and not changes.get("approved_by"):
+        if changes.get("approved_by") and each["notice_used_seconds"] is None:
+            changes["notice_used_seconds"] = round(now - each["seen_at"])
+        if not wait and each["phase"] == ANNOUNCED and not changes.get("approved_by"):
             changes["stays_prepared"] = False
-        (course_now,) = mark_course([course], course["event"]["event_id"], **changes)
-        course.update(course_now)
+        (changed,) = mark_progress([each], each["event"]["event_id"], **changes)
+        each.update(changed)
     return settled
 
 
-def rejoin_courses(courses: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rejoin_progress(progress: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Take in that the connection to the host was lost before it could tell how far it was."""
-    rejoined = [dict(course) for course in courses]
-    for course in rejoined:
-        course["connection_lost"] = True
-        if course["prepared"] is None:
-            course.update(prepared=False, failed=True, why=[*course["why"], _LOST])
+    rejoined = [dict(each) for each in progress]
+    for each in rejoined:
+        each["connection_lost"] = True
+        if each["prepared"] is None:
+            each.update(prepared=False, failed=True, why=[*each["why"], _LOST])
     return rejoined
 
 
@@ -176,36 +178,36 @@ def _judge_approval(approver: str, approval: Mapping[str, Any]) -> dict[str, Any
     return {"failed": True, "why": f"Not approved: {approver}: {approval.get('msg') or 'it gave no answer'}"}
 
 
-def course_key(course: Mapping[str, Any]) -> str:
-    """Return by what the event of a course is known."""
-    return fold_case(course["event"]["event_id"])
+def progress_key(each: Mapping[str, Any]) -> str:
+    """Return the key of the event."""
+    return fold_case(each["event"]["event_id"])
 
 
-def summarize(courses: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, Any]:
+def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, Any]:
     """Return what became of each event over all hosts, for people and for the next node of a workflow."""
     events: dict[str, dict[str, Any]] = {}
-    for host, each in courses.items():
-        for course in each:
-            event = course["event"]
+    for host, followed in progress.items():
+        for each in followed:
+            event = each["event"]
             known = events.setdefault(
-                course_key(course),
+                progress_key(each),
                 {
                     "event_id": event["event_id"],
                     "event_type": event["event_type"],
-                    "phase": course["phase"],
-                    "outcome": course["outcome"],
-                    "approved_by": course["approved_by"],
+                    "phase": each["phase"],
+                    "outcome": each["outcome"],
+                    "approved_by": each["approved_by"],
                     "hosts": [],
                     "failed_hosts": [],
                     "why": [],
                 },
             )
             known["hosts"].append(host)
-            if course["failed"]:
+            if each["failed"]:
                 known["failed_hosts"].append(host)
-            known["why"] += [reason for reason in course["why"] if reason not in known["why"]]
+            known["why"] += [reason for reason in each["why"] if reason not in known["why"]]
             # One VM that has seen it happen knows more than one that has not.
-            if course["outcome"] == COMPLETED:
+            if each["outcome"] == COMPLETED:
                 known["outcome"] = COMPLETED
     found = list(events.values())
     return {

@@ -14,8 +14,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_
     NOT_ON_AZURE,
     QUIET,
     UNREACHABLE,
+    read_answer,
+    tell_failure,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_query import read_answer, tell_failure
 
 
 def event(event_id="A-1", **changes):

@@ -27,16 +27,16 @@ def make_event(
     }
 
 
-def make_course(event=None, **changes):
-    return {**response.COURSE, "event": event or make_event(), "seen_at": NOW, "prepared": True, **changes}
+def make_progress(event=None, **changes):
+    return {**response.NEW_PROGRESS, "event": event or make_event(), "seen_at": NOW, "prepared": True, **changes}
 
 
 def answer(*events, incarnation=1):
-    return {"events": list(events), "document_incarnation": incarnation}
+    return {"events": list(events), "document_received": incarnation is not None}
 
 
-def host(name, *courses, lost=None):
-    return {"resource_name": name, "courses": list(courses), "lost": lost}
+def host(name, *progress, lost=None):
+    return {"resource_name": name, "progress": list(progress), "lost": lost}
 
 
 def test_a_host_follows_what_surely_affects_it():
@@ -46,15 +46,15 @@ def test_a_host_follows_what_surely_affects_it():
         make_event("A3", affects_this_vm=None),
     )
     begun = make_event("A4", status="Started")
-    courses = response.begin_courses(answer(ours, of_others, of_nobody, begun), NOW)
-    assert [(course["event"]["event_id"], course["phase"]) for course in courses] == [
+    progress = response.begin_progress(answer(ours, of_others, of_nobody, begun), NOW)
+    assert [(each["event"]["event_id"], each["phase"]) for each in progress] == [
         ("A1", "announced"),
         ("A4", "started"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("course", "said", "after", "phase", "outcome"),
+    ("each", "said", "after", "phase", "outcome"),
     [
         ({}, answer(make_event()), 10, "announced", None),
         ({}, answer(make_event("a1")), 10, "announced", None),
@@ -74,43 +74,43 @@ def test_a_host_follows_what_surely_affects_it():
         ({"event": make_event(not_before=None)}, answer(), 9000, "ended", "withdrawn"),
     ],
 )
-def test_what_a_later_answer_tells(course, said, after, phase, outcome):
-    (followed,) = response.follow_courses([make_course(**course)], said, NOW + after)
+def test_what_a_later_answer_tells(each, said, after, phase, outcome):
+    (followed,) = response.follow_progress([make_progress(**each)], said, NOW + after)
     assert (followed["phase"], followed["outcome"]) == (phase, outcome)
-    assert followed["connection_lost"] == (course.get("connection_lost", False) or "unreachable" in said)
+    assert followed["connection_lost"] == (each.get("connection_lost", False) or "unreachable" in said)
 
 
 def test_the_seconds_are_counted_once():
-    courses = [make_course()]
-    courses = response.follow_courses(courses, answer(make_event(status="Started")), NOW + 60)
-    courses = response.follow_courses(courses, answer(), NOW + 90)
-    (course,) = response.follow_courses(courses, answer(), NOW + 200)
-    assert (course["notice_used_seconds"], course["ended_after_seconds"]) == (60, 90)
+    progress = [make_progress()]
+    progress = response.follow_progress(progress, answer(make_event(status="Started")), NOW + 60)
+    progress = response.follow_progress(progress, answer(), NOW + 90)
+    (each,) = response.follow_progress(progress, answer(), NOW + 200)
+    assert (each["notice_used_seconds"], each["ended_after_seconds"]) == (60, 90)
 
 
 def test_what_is_given_is_not_changed():
-    course = make_course()
-    before = {**course, "why": list(course["why"])}
-    response.follow_courses([course], answer(), NOW)
-    response.mark_course([course], "A1", why="It failed.", prepared=False)
-    response.rejoin_courses([make_course(prepared=None)])
-    assert course == before
+    each = make_progress()
+    before = {**each, "why": list(each["why"])}
+    response.follow_progress([each], answer(), NOW)
+    response.mark_progress([each], "A1", why="It failed.", prepared=False)
+    response.rejoin_progress([make_progress(prepared=None)])
+    assert each == before
 
 
 def test_reasons_are_kept_beside_each_other():
-    courses = [make_course(), make_course(make_event("A2"))]
-    courses = response.mark_course(courses, "a1", why="One.", failed=True)
-    courses = response.mark_course(courses, "A1", why="Two.", restored=False)
-    assert [(course["why"], course["failed"]) for course in courses] == [(["One.", "Two."], True), ([], False)]
+    progress = [make_progress(), make_progress(make_event("A2"))]
+    progress = response.mark_progress(progress, "a1", why="One.", failed=True)
+    progress = response.mark_progress(progress, "A1", why="Two.", restored=False)
+    assert [(each["why"], each["failed"]) for each in progress] == [(["One.", "Two."], True), ([], False)]
 
 
 def test_a_word_that_no_course_has_is_an_error():
     with pytest.raises(ValueError, match="no repaired"):
-        response.mark_course([make_course()], "A1", repaired=True)
+        response.mark_progress([make_progress()], "A1", repaired=True)
 
 
-READY = {"host-a": host("web-1", make_course()), "host-b": host("web-2", make_course())}
-UNPREPARED = make_course(prepared=False)
+READY = {"host-a": host("web-1", make_progress()), "host-b": host("web-2", make_progress())}
+UNPREPARED = make_progress(prepared=False)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ UNPREPARED = make_course(prepared=False)
         pytest.param(READY, "host-a", ["web-1", "web-2"], None, id="all are ready"),
         pytest.param(dict(reversed(READY.items())), "host-a", ["web-1", "web-2"], None, id="the leader approves"),
         pytest.param(
-            {"host-a": host("WEB-1", make_course()), "host-b": host("Web-2", make_course())},
+            {"host-a": host("WEB-1", make_progress()), "host-b": host("Web-2", make_progress())},
             "host-a",
             ["WEB-1", "Web-2"],
             None,
@@ -127,21 +127,21 @@ UNPREPARED = make_course(prepared=False)
         ),
         pytest.param({**READY, "host-b": host("web-2", UNPREPARED)}, None, [], "host-b is not prepared", id="S1"),
         pytest.param(
-            {**READY, "host-b": host("web-2", make_course(prepared=None))},
+            {**READY, "host-b": host("web-2", make_progress(prepared=None))},
             None,
             [],
             "host-b is not prepared",
             id="not yet",
         ),
         pytest.param(
-            {**READY, "host-b": host("web-2", make_course(), lost="failed or became unreachable")},
+            {**READY, "host-b": host("web-2", make_progress(), lost="failed or became unreachable")},
             None,
             [],
             "host-b failed or became unreachable",
             id="prepared, and then lost",
         ),
         pytest.param(
-            {**READY, "host-b": host("web-2", make_course(connection_lost=True))},
+            {**READY, "host-b": host("web-2", make_progress(connection_lost=True))},
             None,
             [],
             "host-b became unreachable",
@@ -162,14 +162,14 @@ UNPREPARED = make_course(prepared=False)
         ),
         pytest.param({**READY, "host-b": host("web-2")}, None, [], "host-b has not seen it", id="not seen"),
         pytest.param(
-            {**READY, "host-b": host("web-2", make_course(phase="ended"))},
+            {**READY, "host-b": host("web-2", make_progress(phase="ended"))},
             None,
             [],
             "host-b does not see it any more",
             id="gone for one of them",
         ),
         pytest.param(
-            {**READY, "host-b": host("web-2", make_course(make_event(status="Started"), phase="started"))},
+            {**READY, "host-b": host("web-2", make_progress(make_event(status="Started"), phase="started"))},
             None,
             [],
             "It started before it was approved.",
@@ -189,32 +189,32 @@ def test_vms_outside_may_be_ignored():
 
 
 def test_nobody_of_the_event_is_there_although_outside_vms_are_ignored():
-    hosts = {"host-a": host("web-9", make_course())}
+    hosts = {"host-a": host("web-9", make_progress())}
     (plan,) = response_plan.plan_response(hosts, True, "ignore", 0.0, NOW)
     assert (plan["approver"], plan["why"]) == (None, "Not approved: it names no VM of this play.")
 
 
 def test_nothing_is_approved_where_that_is_wanted():
     (plan,) = response_plan.plan_response(READY, False, response_plan.REFUSE, 3600.0, NOW)
-    assert (plan["approver"], plan["held"], plan["wait"]) == (None, False, True)
+    assert (plan["approver"], plan["blocked"], plan["wait"]) == (None, False, True)
 
 
 @pytest.mark.parametrize(
-    ("not_before", "patience", "wait"),
+    ("not_before", "max_wait", "wait"),
     [("2026-11-21T10:15:00Z", 900, True), ("2026-11-21T10:15:00Z", 899, False), (None, 9000, False)],
 )
-def test_an_event_held_back_is_waited_for_if_its_time_is_near(not_before, patience, wait):
-    course = make_course(make_event(not_before=not_before), prepared=False)
-    (plan,) = response_plan.plan_response({"host-a": host("web-1", course)}, True, response_plan.REFUSE, patience, NOW)
-    assert (plan["held"], plan["wait"]) == (True, wait)
+def test_an_event_held_back_is_waited_for_if_its_time_is_near(not_before, max_wait, wait):
+    each = make_progress(make_event(not_before=not_before), prepared=False)
+    (plan,) = response_plan.plan_response({"host-a": host("web-1", each)}, True, response_plan.REFUSE, max_wait, NOW)
+    assert (plan["blocked"], plan["wait"]) == (True, wait)
 
 
 def test_each_event_is_planned_once_and_those_that_are_over_are_not():
-    over = make_course(make_event("A2", ["web-1"]), phase="ended")
-    other = make_course(make_event("A3", ["web-1"]))
+    over = make_progress(make_event("A2", ["web-1"]), phase="ended")
+    other = make_progress(make_event("A3", ["web-1"]))
     hosts = {
-        "host-a": host("web-1", make_course(), over, other),
-        "host-b": host("web-2", make_course(make_event("a1"))),
+        "host-a": host("web-1", make_progress(), over, other),
+        "host-b": host("web-2", make_progress(make_event("a1"))),
     }
     plans = response_plan.plan_response(hosts, True, response_plan.REFUSE, 0.0, NOW)
     assert [plan["event"]["event_id"] for plan in plans] == ["A1", "A3"]
@@ -226,7 +226,7 @@ def plan_for(approver, **more):
         "approver": approver,
         "resources_ready": ["web-1"],
         "why": None,
-        "held": False,
+        "blocked": False,
         "wait": True,
     }
     return {**plan, **more}
@@ -245,12 +245,12 @@ def plan_for(approver, **more):
 )
 def test_what_came_of_an_approval(result, approved_by, failed, why):
     results = {"host-a": [{**result, "item": {"event": make_event("a1")}}]}
-    (course,) = response.settle_courses([make_course()], [plan_for("host-a")], results, True, NOW + 30)
-    assert (course["approved_by"], course["failed"]) == (approved_by, failed)
-    assert len(course["why"]) == len(why)
-    assert all(words in said for words, said in zip(why, course["why"]))
-    assert course["notice_used_seconds"] == (30 if approved_by else None)
-    assert course["stays_prepared"]
+    (each,) = response.settle_progress([make_progress()], [plan_for("host-a")], results, True, NOW + 30)
+    assert (each["approved_by"], each["failed"]) == (approved_by, failed)
+    assert len(each["why"]) == len(why)
+    assert all(words in said for words, said in zip(why, each["why"]))
+    assert each["notice_used_seconds"] == (30 if approved_by else None)
+    assert each["stays_prepared"]
 
 
 @pytest.mark.parametrize(
@@ -262,23 +262,23 @@ def test_what_came_of_an_approval(result, approved_by, failed, why):
     ],
 )
 def test_who_stays_prepared(plan, wait, stays):
-    (course,) = response.settle_courses([make_course()], [plan], {}, wait, NOW)
-    assert (course["stays_prepared"], course["failed"], course["why"]) == (stays, True, ["Held."])
+    (each,) = response.settle_progress([make_progress()], [plan], {}, wait, NOW)
+    assert (each["stays_prepared"], each["failed"], each["why"]) == (stays, True, ["Held."])
 
 
 def test_a_host_that_was_lost_before_it_was_prepared():
-    before, prepared = make_course(prepared=None), make_course()
-    one, other = response.rejoin_courses([before, prepared])
+    before, prepared = make_progress(prepared=None), make_progress()
+    one, other = response.rejoin_progress([before, prepared])
     assert (one["prepared"], one["failed"], one["connection_lost"]) == (False, True, True)
     assert (other["prepared"], other["failed"], other["connection_lost"]) == (True, False, True)
 
 
 def test_the_sum_of_a_fleet():
-    done = make_course(phase="ended", outcome="completed", approved_by="host-a")
-    unaware = make_course(
+    done = make_progress(phase="ended", outcome="completed", approved_by="host-a")
+    unaware = make_progress(
         make_event("a1"), phase="ended", outcome="withdrawn", approved_by="host-a", failed=True, why=["No."]
     )
-    withdrawn = make_course(make_event("A2"), phase="ended", outcome="withdrawn")
+    withdrawn = make_progress(make_event("A2"), phase="ended", outcome="withdrawn")
     found = response.summarize({"host-b": [unaware], "host-a": [done, withdrawn]})
     assert (found["approved"], found["completed"], found["withdrawn"], found["failed"]) == (1, 1, 1, 1)
     first, second = found["events"]

@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What the module scheduled_events_info returns: options and a client in, a result out."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping
+
+from ._fetch import fetch_with_options, now_utc
+from ._imds import ImdsClient
+from ._selection import NO_DOCUMENT, Selection, keys, select_events, unknown_words, words
+from ._summary import summarize
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def read_boot_id(path: str = _BOOT_ID) -> str | None:
+    """Return what Linux calls the current boot, None where the system has no such name."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip() or None
+    except OSError:
+        # Events are worth more than this: a system that hides it is one that has none.
+        return None
+
+
+def get_info(
+    params: Mapping[str, Any], client: ImdsClient, warn: Callable[[str], None], boot_id: str | None
+) -> dict[str, Any]:
+    """Return the selected events, and what else the module documents.
+
+    :param params: the module's options.
+    :param warn: is called with each warning, also where an error follows.
+    :param boot_id: names the current boot of the VM, None where it has no name.
+    :raises ImdsError: there was no usable answer.
+    :raises ValueError: an option is wrong, or the name of this VM is needed and not known.
+    """
+    if params["due_within"] is not None and params["due_within"] < 0:
+        raise ValueError(f"due_within must be 0 seconds or more, not {params['due_within']}.")
+    for warning in unknown_words(params):
+        warn(warning)
+    found = fetch_with_options(params, client, warn)
+    only_for = None
+    if params["scope"] == "this_vm":
+        only_for = found.require_name()
+    now = now_utc()
+    if found.document is None:
+        warn(NO_DOCUMENT)
+        events, message = [], NO_DOCUMENT
+    else:
+        events = select_events(found.document, _read_selection(params), now, only_for)
+        message = summarize(events, len(found.document.events), now, found.resource_name)
+    return {
+        "changed": False,
+        "events": [event.to_dict(now, found.resource_name) for event in events],
+        "document_received": found.document_received,
+        "document_incarnation": found.document.incarnation if found.document else None,
+        "resource_name": found.resource_name,
+        "boot_id": boot_id,
+        "endpoint": found.client.endpoint,
+        "api_version": found.client.api_version,
+        "msg": message,
+    }
+
+
+def _read_selection(params: Mapping[str, Any]) -> Selection:
+    wanted = {
+        name: keys(words(params[name])) for name in ("event_ids", "event_types", "event_statuses", "event_sources")
+    }
+    return Selection(due_within=params["due_within"], **wanted)
