@@ -106,13 +106,15 @@ class Checker:
         if remembered.get("boot_id") != now.boot_id:
             remembered = {}
         unclear, logged = remembered.get("unclear"), remembered.get("logged")
+        if not isinstance(logged, list) or not all(_is_list_of_numbers(each, 2) for each in logged):
+            logged = []
         return Poller(
             config.client(retries=False),
             config.poll_interval,
             config.resource_name or self._known_name(),
             remembered.get("answered") is True,
             Unclear(*unclear) if _is_list_of_numbers(unclear, 2) else None,
-            {key: at for key, at in logged} if isinstance(logged, list) and all(_is_list_of_numbers(each, 2) for each in logged) else None,
+            dict(logged),
             find,
             lambda: self._clock.now().uptime,
         )

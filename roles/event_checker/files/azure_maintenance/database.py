@@ -12,70 +12,16 @@ import time
 from typing import Callable
 from urllib.parse import quote
 
+from .tables import UnknownTablesError, is_locked, migrate, prepare, rescue
+
 _NAME = "state.db"
 _SMALLEST_PAGE = 512
-_MIGRATIONS = (
-    """
-    CREATE TABLE event (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, content TEXT NOT NULL, rule TEXT,
-        phase TEXT NOT NULL, outcome TEXT, boot_id TEXT NOT NULL, seen_at REAL NOT NULL, seen_uptime REAL NOT NULL,
-        announced_at REAL, started_at REAL, ended_at REAL,
-        approval TEXT, approved_at REAL, waiting_for TEXT NOT NULL DEFAULT '[]', note TEXT
-    );
-    CREATE UNIQUE INDEX open_event ON event (key) WHERE ended_at IS NULL;
-    CREATE TABLE response (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, event INTEGER NOT NULL REFERENCES event ON DELETE CASCADE,
-        phase TEXT NOT NULL, state TEXT NOT NULL, boot_id TEXT NOT NULL, created_at REAL NOT NULL,
-        finished_at REAL, message TEXT, UNIQUE (event, phase)
-    );
-    CREATE TABLE step (
-        response INTEGER NOT NULL REFERENCES response ON DELETE CASCADE, position INTEGER NOT NULL,
-        content TEXT NOT NULL, state TEXT NOT NULL, failures INTEGER NOT NULL DEFAULT 0,
-        interruptions INTEGER NOT NULL DEFAULT 0, started_at REAL, finished_at REAL, message TEXT,
-        PRIMARY KEY (response, position)
-    );
-    CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-    """,
-)
 # What SQLite says, in words because Python tells the code from 3.11 on only, when a file cannot be written.
 _UNWRITABLE = ("disk is full", "readonly", "read-only", "unable to open", "disk i/o error")
 
 
-class UnknownTablesError(Exception):
-    """The file was written by another version of this program, with tables that this one cannot use."""
-
-
-# Added to the tables of version 1, which go on to be readable by version 1.0 of this program
-_ADDED_COLUMNS = (("event", "listed_boot", "TEXT"), ("event", "end_order", "INTEGER"))
-_ADDED_TABLES = (
-    """
-    CREATE TABLE IF NOT EXISTS step_success (
-        response INTEGER NOT NULL REFERENCES response ON DELETE CASCADE, position INTEGER NOT NULL,
-        boot_id TEXT NOT NULL, PRIMARY KEY (response, position)
-    )
-    """,
-    "CREATE TABLE IF NOT EXISTS put_aside (name TEXT NOT NULL, content TEXT NOT NULL, at REAL NOT NULL)",
-)
-
-
-# What this program reads; a later version may have added to it.
-_NEEDED = (
-    "SELECT number, key, content, rule, phase, outcome, boot_id, seen_at, seen_uptime, announced_at, started_at,"
-    " ended_at, approval, approved_at, waiting_for, note, listed_boot, end_order FROM event LIMIT 0",
-    "SELECT number, event, phase, state, boot_id, created_at, finished_at, message FROM response LIMIT 0",
-    "SELECT response, position, content, state, failures, interruptions, started_at, finished_at, message"
-    " FROM step LIMIT 0",
-    "SELECT name, value FROM fact LIMIT 0",
-)
-
-
 def is_unwritable(error: sqlite3.Error) -> bool:
     return any(words in str(error).lower() for words in _UNWRITABLE)
-
-
-def is_locked(error: sqlite3.Error) -> bool:
-    """Tell whether another program holds the lock; the file and the disk are sound."""
-    return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
 
 
 def open_database(
@@ -88,8 +34,8 @@ def open_database(
 ) -> sqlite3.Connection:
     """Open ``state.db``, or what has to do in its place.
 
-    A damaged file is put aside, and what can be read of it is kept. Where the folder cannot be written the state goes on in the fallback folder, in
-    memory, until return_home() finds the disk mended.
+    A damaged file is put aside, and what can be read of it is kept. Where the folder cannot be written the state goes
+    on in the fallback folder, in memory, until return_home() finds the disk mended.
 
     :param warn: told in a sentence what was wrong.
     :param unwritable: the folder has been found to be so.
@@ -186,17 +132,17 @@ def open_snapshot(folder: str, fallback_folder: str, warn: Callable[[str], None]
     """
     path, fallback = os.path.join(folder, _NAME), os.path.join(fallback_folder, _NAME)
     found = fallback if os.path.exists(fallback) else path
-    copy = _prepare(sqlite3.connect(":memory:", isolation_level=None))
+    copy = prepare(sqlite3.connect(":memory:", isolation_level=None))
     if os.path.exists(found):
         try:
             _copy(found, copy)
         except sqlite3.Error as error:
             warn(f"{found} cannot be read as a whole ({error}); what follows may be incomplete.")
             copy.close()
-            copy = _prepare(sqlite3.connect(":memory:", isolation_level=None))
-            _migrate(copy)
-            _rescue(found, copy)
-    _migrate(copy)
+            copy = prepare(sqlite3.connect(":memory:", isolation_level=None))
+            migrate(copy)
+            rescue(found, copy)
+    migrate(copy)
     return copy
 
 
@@ -222,7 +168,7 @@ def _open_sound(
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     made = _connect(new)
     if rescued_from is not None:
-        count = _rescue(rescued_from, made)
+        count = rescue(rescued_from, made)
         warn(
             f"{path} cannot be used ({reason}) and was put aside as {rescued_from}. {count} records of it were kept. "
             "An event that Azure still lists and that is not among them is taken for new."
@@ -230,35 +176,6 @@ def _open_sound(
     made.close()
     os.replace(new, path)
     return _open(path, busy_timeout)
-
-
-def _rescue(path: str, target: sqlite3.Connection) -> int:
-    """Copy every record that can be read, from the first on and from the last back, and return their number."""
-    count = 0
-    try:
-        source = _prepare(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True))
-    except sqlite3.Error:
-        return 0
-    target.execute("PRAGMA foreign_keys = OFF")
-    for table in ("event", "response", "step", "fact", "step_success", "put_aside"):
-        known = {row["name"] for row in target.execute(f"PRAGMA table_info({table})")}
-        for direction in ("ASC", "DESC"):
-            try:
-                for row in source.execute(f"SELECT * FROM {table} ORDER BY rowid {direction}"):
-                    values = {key: row[key] for key in row.keys() if key in known}  # noqa: SIM118 - a Row has no items
-                    places = ", ".join("?" * len(values))
-                    done = target.execute(
-                        f"INSERT OR IGNORE INTO {table} ({', '.join(values)}) VALUES ({places})", tuple(values.values())
-                    )
-                    count += done.rowcount
-            except sqlite3.Error:
-                # From here on this direction is unreadable; the other may reach what is behind.
-                continue
-    source.close()
-    for table, column, parent in (("response", "event", "event"), ("step", "response", "response")):
-        target.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT number FROM {parent})")
-    target.execute("PRAGMA foreign_keys = ON")
-    return count
 
 
 def _open(path: str, busy_timeout: float) -> sqlite3.Connection:
@@ -280,15 +197,8 @@ def _has_sound_header(path: str) -> bool:
         return file.read(20)[18:] in (b"\1\1", b"\2\2")
 
 
-def _prepare(connection: sqlite3.Connection) -> sqlite3.Connection:
-    connection.row_factory = sqlite3.Row
-    # One byte that is not UTF-8 must not cost the whole table.
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")
-    return connection
-
-
 def _connect(path: str, busy_timeout: float = 30.0) -> sqlite3.Connection:
-    connection = _prepare(sqlite3.connect(path, timeout=busy_timeout, isolation_level=None))
+    connection = prepare(sqlite3.connect(path, timeout=busy_timeout, isolation_level=None))
     try:
         connection.execute("PRAGMA journal_mode = WAL")
         # With less, a power cut could take back that a step was begun.
@@ -300,56 +210,11 @@ def _connect(path: str, busy_timeout: float = 30.0) -> sqlite3.Connection:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
-        _migrate(connection)
+        migrate(connection)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring the tables up to this version, and find out whether the file can be written.
-
-    :raises UnknownTablesError: a later version has made tables that this one cannot use.
-    """
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        # Another program holds the lock for now. What is there can be read; what is written later, waits then.
-        if is_locked(error) and not _missing(connection):
-            return
-        raise
-    try:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        for script in _MIGRATIONS[version:]:
-            for statement in script.split(";"):
-                connection.execute(statement)
-        for table, column, kind in _missing(connection):
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
-        for statement in _ADDED_TABLES:
-            connection.execute(statement)
-        # Writes even when nothing has changed, or a full disk would show only in the middle of an event.
-        connection.execute(f"PRAGMA user_version = {max(version, len(_MIGRATIONS))}")
-        for statement in _NEEDED:
-            try:
-                connection.execute(statement)
-            except sqlite3.OperationalError as error:
-                raise UnknownTablesError(f"it has version {version}: {error}") from error
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _missing(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """Return the added columns that are not there; those of a table that is not there among them."""
-    known = {
-        (table, row["name"])
-        for table in {table for table, _column, _kind in _ADDED_COLUMNS}
-        for row in connection.execute(f"PRAGMA table_info({table})")
-    }
-    return [each for each in _ADDED_COLUMNS if each[:2] not in known]
 
 
 def put_aside(path: str) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import EMPTY, FAILED, Answer
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import EMPTY, Answer
+
+from .records import is_time
 
 _LONGEST_MESSAGE = 1000
 
@@ -29,16 +31,18 @@ class Polls(NamedTuple):
     @classmethod
     def read(cls, fact: Mapping[str, Any]) -> Polls:
         """Return what to_dict() wrote; what cannot be read is taken for not known."""
-        count, errors = fact.get("count"), fact.get("errors")
-        at, error = fact.get("last_answer_at"), fact.get("last_error")
-        known = isinstance(error, dict) and all(isinstance(error.get(key), str) for key in ("reason", "message"))
+        count, errors, at, error = (fact.get(key) for key in cls._fields)
+        if (
+            not isinstance(error, dict)
+            or not all(isinstance(error.get(key), str) for key in ("reason", "message"))
+            or not is_time(error.get("at"))
+        ):
+            error = None
         return cls(
             count if isinstance(count, int) and count >= 0 else 0,
-            {key: number for key, number in errors.items() if isinstance(number, int)}
-            if isinstance(errors, dict)
-            else {},
-            float(at) if isinstance(at, (int, float)) and 0 <= at < 253370764800 else None,
-            error if known and isinstance(error.get("at"), (int, float)) else None,
+            {key: each for key, each in errors.items() if isinstance(each, int)} if isinstance(errors, dict) else {},
+            float(at) if is_time(at) and at is not None else None,
+            error,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,11 +52,13 @@ class Polls(NamedTuple):
         """Return how the polling goes after one more answer, and whether more than numbers and times have changed."""
         polls = self._replace(count=self.count + 1)
         if answer.heard:
-            return polls._replace(last_answer_at=now, last_error=None), self.last_error is not None or self.last_answer_at is None
+            return polls._replace(
+                last_answer_at=now, last_error=None
+            ), self.last_error is not None or self.last_answer_at is None
         if answer.kind == EMPTY:
             reason, message = "empty", "The answer is an empty body, which is no document."
         else:
-            assert answer.kind == FAILED and answer.error is not None
+            assert answer.error is not None, answer.kind
             reason, message = answer.error.reason, str(answer.error)[:_LONGEST_MESSAGE]
         polls = polls._replace(errors={**self.errors, reason: self.errors.get(reason, 0) + 1})
         if self.last_error is not None and self.last_error["reason"] == reason:

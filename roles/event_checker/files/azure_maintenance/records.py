@@ -343,8 +343,12 @@ def read_step(row: Sequence[Any], succeeded_boot: Any) -> StepRecord:
 
 
 def _number(value: Any) -> float | None:
-    # Beyond the year 9999 no date can be told.
-    return float(value) if isinstance(value, (int, float)) and 0 <= value < 253370764800 else None
+    return float(value) if is_time(value) else None
+
+
+def is_time(value: Any) -> bool:
+    """Tell whether a value is a number of seconds since 1970 before the year 9999, beyond which no date can be told."""
+    return isinstance(value, (int, float)) and 0 <= value < 253370764800
 
 
 def _text(value: Any) -> str | None:
@@ -357,4 +361,3 @@ def _names(value: Any) -> tuple[str, ...]:
     except (TypeError, ValueError, RecursionError):
         return ()
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
-

@@ -159,7 +159,9 @@ class Publisher:
         records = needing_attention(store)
         self._events_open = any(record.ended_at is None for record in records)
         found = report(store, now, records)
-        self._write(os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n")
+        self._write(
+            os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n"
+        )
         if self._metrics_dir is not None:
             counts = store.count_responses()
             self._write(os.path.join(self._metrics_dir, _METRICS_FILE), metrics_text(found, counts))

@@ -17,7 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_name
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_document, fetch_name
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
@@ -110,13 +110,14 @@ class Responder:
             say(f"{title} begins.")
             return self._run_steps(task)
         except _Stop as stop:
-            if stop.state == records.SKIPPED:
-                self._write(task, lambda: self._finish(task, records.SKIPPED, str(stop)))
-                say(f"{title}: {stop} The steps that are left are skipped.")
-            else:
-                self._write(task, lambda: self._store.begin_response(number, stop.state, self._clock.now()))
-                say(f"{title} waits {stop}.")
-            return True
+            state, why = stop.state, str(stop)
+        if state == records.SKIPPED:
+            self._write(task, lambda: self._finish(task, records.SKIPPED, why))
+            say(f"{title}: {why} The steps that are left are skipped.")
+        else:
+            self._write(task, lambda: self._store.begin_response(number, state, self._clock.now()))
+            say(f"{title} waits {why}.")
+        return True
 
     def _run_steps(self, task: _Task) -> bool:
         number = task.response.number
@@ -134,8 +135,7 @@ class Responder:
                 self._write(task, lambda: self._store.renew_all_steps(number))
                 continue
             if message is not None:
-                failure = f"Step {step.position} ({name}): {message}"
-                self._write(task, lambda: self._finish(task, records.FAILED, failure))
+                self._fail(task, f"Step {step.position} ({name}): {message}")
                 say(f"{task.title} failed. To try again: azure-maintenance retry {number}", ERROR)
                 return False
 
@@ -196,6 +196,9 @@ class Responder:
 
     def _finish(self, task: _Task, state: str, message: str | None) -> None:
         self._store.finish_response(task.response.number, state, message, self._clock.now())
+
+    def _fail(self, task: _Task, message: str) -> None:
+        self._write(task, lambda: self._finish(task, records.FAILED, message))
 
     def _write(self, task: _Task, write: Callable[[], Result]) -> Result:
         """Write something down, even if the disk has become unwritable or the check has moved the store meanwhile."""
@@ -281,18 +284,23 @@ class Responder:
         client = self._config.client(retries=False, timeout=min(task.rule.timeout, self._config.timeout))
         deadline = client.deadline()
         search = find_endpoint_addresses if self._config.discover_endpoint else None
+        sent: list[str] = []
+
+        def note_sending(event_ids: list[str]) -> None:
+            sent.extend(event_ids)
+            self._note_approval(task, records.SENDING)
+
         try:
             # The name is asked for anew: what is approved in it cannot be taken back.
             name = self._config.resource_name
             if name is None:
                 client, name = fetch_name(client, deadline, search)
+            client, document = fetch_document(client, deadline, search)
             request = approvals.ApprovalRequest(name, (record.event.event_id,))
-            done = approve(
-                client, request, deadline, before_post=lambda _ids: self._note_approval(task, records.SENDING)
-            )
+            done = approve(client, document, request, deadline, note_sending)
         except ImdsError as error:
-            if error.refused:
-                # Azure has not taken it, so it is no evidence that the event took place.
+            if error.refused and len(sent) == 1 and record.approval is None:
+                # Azure has not taken the only one, so that it is not evidence that the event took place.
                 self._note_approval(task, None)
             raise StepError(str(error)) from error
         approval = done.plan.approvals[0]
@@ -300,7 +308,7 @@ class Responder:
             self._note_approval(task, records.APPROVED)
             return "Azure may start the event now."
         if approval.result == approvals.NOT_FOUND:
-            if not done.document_received:
+            if done.document is None:
                 raise StepError("The answer was an empty body, which is no document.")
             return "The event is gone; there is nothing to approve."
         if approval.result != approvals.REFUSED:

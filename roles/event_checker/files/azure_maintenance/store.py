@@ -26,7 +26,6 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from .config import Rule
 from .records import (
     APPROVED,
-    DUE,
     FAILED,
     PENDING,
     PLANNED,
@@ -342,7 +341,9 @@ class Store:
             if record.damaged:
                 self._put_aside("event", row, now)
                 self._rewrite(record)
-                lines.append(f"The record of event {record.event.event_id:.100} was damaged: part of it is unknown now.")
+                lines.append(
+                    f"The record of event {record.event.event_id:.100} was damaged: part of it is unknown now."
+                )
         for row in self._db.execute(f"SELECT {_RESPONSE_COLUMNS} FROM response ORDER BY number").fetchall():
             try:
                 response = read_response(tuple(row))
@@ -362,13 +363,18 @@ class Store:
             if not self.fact(str(row["name"])):
                 self._put_aside("fact", row, now)
                 self._db.execute("DELETE FROM fact WHERE name = ?", (row["name"],))
-        self._db.execute("DELETE FROM put_aside WHERE rowid NOT IN (SELECT rowid FROM put_aside ORDER BY rowid DESC LIMIT 100)")
+        newest = "SELECT rowid FROM put_aside ORDER BY rowid DESC LIMIT 100"
+        self._db.execute(f"DELETE FROM put_aside WHERE rowid NOT IN ({newest})")
         self.needs_repair = False
         return lines
 
     def _put_aside(self, table: str, row: sqlite3.Row, now: Moment) -> None:
-        text = json.dumps({key: value if isinstance(value, (int, float, str, type(None))) else repr(value)
-                           for key, value in zip(row.keys(), tuple(row))})
+        text = json.dumps(
+            {
+                key: value if isinstance(value, (int, float, str, type(None))) else repr(value)
+                for key, value in zip(row.keys(), tuple(row))
+            }
+        )
         self._db.execute("INSERT INTO put_aside (name, content, at) VALUES (?, ?, ?)", (table, text, now.at))
 
     def _rewrite(self, record: EventRecord) -> None:
