@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple
 
 from ._document import SCHEDULED, STARTED, Document, Event, Incarnation, fold_case
 from ._errors import one_line
@@ -27,8 +27,8 @@ class ApprovalRequest(NamedTuple):
     :ivar event_ids: ids as the caller wrote them; empty asks for every event that matches the rest and
         lists a VM the caller speaks for.
     :ivar resource_name: the name of this VM.
-    :ivar resources_ready: further VMs that the caller vouches for.
-    :ivar document_incarnation: refuse unless the document still has this one; None does not look.
+    :ivar resources_ready: further VMs that are prepared.
+    :ivar document_incarnation: refuse unless the document still has this one; None does not check.
     :ivar force: approve whatever VMs the event lists.
     """
 
@@ -41,7 +41,7 @@ class ApprovalRequest(NamedTuple):
     force: bool = False
 
     @property
-    def vouched_for(self) -> frozenset[str]:
+    def ready(self) -> frozenset[str]:
         return keys((self.resource_name, *self.resources_ready))
 
 
@@ -88,48 +88,57 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
 
     :param document: None where Azure answered without a document.
     """
-    events: Sequence[Event] = document.events if document is not None else ()
+    events, warnings = _select(document, request, now)
     incarnation = document.incarnation if document is not None else None
-    listed = keys(request.event_ids)
-    selection = Selection(event_types=request.event_types, event_sources=request.event_sources)
-    approvals: list[Approval] = []
-    warnings: list[str] = []
-    for event in events:
-        if listed and event.key not in listed:
-            continue
-        if not selection.matches(event, now):
-            if listed:
-                warnings.append(f"{_title(event)} is listed but has another type or source, and is left alone.")
-            continue
-        if listed or _concerns(event, request.vouched_for):
-            approvals.append(_decide(event, incarnation, request))
-    absent = {fold_case(event_id): event_id for event_id in request.event_ids}
-    for event in events:
-        absent.pop(event.key, None)
-    approvals.extend(Approval(event_id, NOT_FOUND) for event_id in absent.values())
+    approvals = [_decide(event, incarnation, request) for event in events]
+    known = {event.key for event in document.events} if document is not None else set()
+    absent = [name for key, name in {fold_case(name): name for name in request.event_ids}.items() if key not in known]
+    approvals.extend(Approval(event_id, NOT_FOUND) for event_id in absent)
     if document is None:
         warnings.append(NO_DOCUMENT)
     else:
         warnings.extend(
             f"Event {one_line(event_id)} is not in the document: it has ended, was withdrawn, or was never there."
-            for event_id in absent.values()
+            for event_id in absent
         )
-    if any(approval.result == REFUSED for approval in approvals):
-        approvals = [_hold_back(approval) for approval in approvals]
-    return ApprovalPlan(tuple(approvals), tuple(warnings))
+    return ApprovalPlan(_hold_back(approvals), tuple(warnings))
 
 
-def _hold_back(approval: Approval) -> Approval:
-    """Refuse what could be approved alone: one refused event means that nothing at all is sent."""
-    if approval.result != APPROVED:
-        return approval
-    why = f"Event {one_line(approval.event_id)} is not approved: another event of this task is refused."
-    return approval._replace(result=REFUSED, why=why)
+def _select(document: Document | None, request: ApprovalRequest, now: datetime) -> tuple[list[Event], list[str]]:
+    """Return the events to decide on, and a sentence for each listed one that is left alone."""
+    listed = keys(request.event_ids)
+    selection = Selection(event_types=request.event_types, event_sources=request.event_sources)
+    selected: list[Event] = []
+    warnings: list[str] = []
+    for event in document.events if document is not None else ():
+        if listed and event.key not in listed:
+            continue
+        if selection.matches(event, now):
+            if listed or _concerns(event, request.ready):
+                selected.append(event)
+        elif listed:
+            warnings.append(f"{_title(event)} is listed but has another type or source, and is left alone.")
+    return selected, warnings
 
 
-def _concerns(event: Event, vouched_for: frozenset[str]) -> bool:
+def _hold_back(approvals: list[Approval]) -> tuple[Approval, ...]:
+    """Refuse everything where one event is refused: then nothing at all is sent."""
+    if not any(approval.result == REFUSED for approval in approvals):
+        return tuple(approvals)
+    return tuple(
+        approval._replace(
+            result=REFUSED,
+            why=f"Event {one_line(approval.event_id)} is not approved: another event of this task is refused.",
+        )
+        if approval.result == APPROVED
+        else approval
+        for approval in approvals
+    )
+
+
+def _concerns(event: Event, ready: frozenset[str]) -> bool:
     """Tell whether the caller speaks for a VM of the event; one that names no VM is decided on, and refused."""
-    return not event.resources or any(fold_case(name) in vouched_for for name in event.resources)
+    return not event.resources or any(fold_case(name) in ready for name in event.resources)
 
 
 def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequest) -> Approval:
@@ -139,13 +148,13 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
     if expected is not None and (incarnation is None or expected != str(incarnation)):
         return _refuse(
             event,
-            f"the document has changed since (DocumentIncarnation is {incarnation}, not {expected}); look again",
+            f"the document has changed since (DocumentIncarnation is {incarnation}, not {expected}); ask again",
         )
     if not request.force:
         if not event.resources:
-            return _refuse(event, "it names no VM, so nobody can vouch for it; force approves it all the same")
-        vouched_for = request.vouched_for
-        waiting_for = tuple(name for name in event.resources if fold_case(name) not in vouched_for)
+            return _refuse(event, "it lists no VM, so readiness cannot be confirmed; set force to approve anyway")
+        ready = request.ready
+        waiting_for = tuple(name for name in event.resources if fold_case(name) not in ready)
         if waiting_for:
             return _refuse(
                 event,
@@ -153,7 +162,7 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
                 waiting_for,
             )
         if event.event_status != SCHEDULED:
-            return _refuse(event, f"its status is neither {SCHEDULED} nor {STARTED}; force approves it all the same")
+            return _refuse(event, f"its status is neither {SCHEDULED} nor {STARTED}; set force to approve anyway")
     return Approval(event.event_id, APPROVED, event.event_status)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timezone
-from typing import Any, Callable, NamedTuple, Union
+from typing import Any, Callable, Mapping, NamedTuple, Union
 
 from ._errors import MalformedError, NotImdsError, excerpt, one_line
 
@@ -102,6 +102,21 @@ class Event(NamedTuple):
             return None
         listed = fold_case(resource_name) in map(fold_case, self.resources)
         return listed if listed or self.names_its_vms else None
+
+    def fields(self) -> dict[str, Any]:
+        """Return what Azure said of the event, as JSON takes it; from_dict() reads it."""
+        return {**self._asdict(), "resources": list(self.resources), "not_before": format_utc(self.not_before)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Event:
+        """Return the event of which to_dict() or fields() made this.
+
+        :raises KeyError, ValueError: they did not.
+        """
+        moment = content["not_before"]
+        known = {name: content[name] for name in cls._fields if name != "names_its_vms"}
+        known.update(resources=tuple(content["resources"]), not_before=None if moment is None else parse_utc(moment))
+        return cls(**known, names_its_vms=content.get("names_its_vms", bool(known["resources"])))
 
     def to_dict(self, now: datetime, resource_name: str | None) -> dict[str, Any]:
         """Return the event as users see it, every key always present.

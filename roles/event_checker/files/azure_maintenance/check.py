@@ -22,11 +22,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
 )
 
 from .config import Config
-from .database import is_locked, is_unwritable
+from .database import is_unwritable
 from .polls import Polls
+from .repair import repair
 from .report import Publisher
 from .store import RETENTION, Store
 from .system import ERROR, Clock, Folders, is_running, say, warn
+from .tables import is_locked
 from .tracker import due_responses, record_answer
 
 # A unit that was started needs a moment to take its lock.
@@ -113,7 +115,7 @@ class Checker:
             config.poll_interval,
             config.resource_name or self._known_name(),
             remembered.get("answered") is True,
-            Unclear(*unclear) if _is_list_of_numbers(unclear, 2) else None,
+            Unclear(unclear[0], unclear[1]) if unclear is not None and _is_list_of_numbers(unclear, 2) else None,
             dict(logged),
             find,
             lambda: self._clock.now().uptime,
@@ -260,7 +262,7 @@ class Checker:
 
     def _repair(self) -> None:
         with self._store.transaction():
-            lines = self._store.repair(self._clock.now())
+            lines = repair(self._store, self._clock.now())
         for line in lines:
             warn(line)
 

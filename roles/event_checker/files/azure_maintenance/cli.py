@@ -21,11 +21,12 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 
 from . import __version__
 from .config import Config, ConfigError, read_config
-from .database import is_locked, open_database, open_snapshot, return_home
+from .database import open_database, open_snapshot, return_home
 from .records import DUE, Moment
 from .records import FAILED as FAILED_RESPONSE
 from .store import Store
 from .system import ERROR, Clock, Folders, is_any_running, is_running, lock, response_lock, say, start_unit, warn
+from .tables import is_locked
 
 FINE, FAILED, UNUSABLE = 0, 1, 2
 

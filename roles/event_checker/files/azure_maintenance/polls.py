@@ -13,17 +13,20 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
 from .records import is_time
 
 _LONGEST_MESSAGE = 1000
+# As version 1.0 wrote them
+_KEYS = ("count", "errors", "last_answer_at", "last_error")
 
 
 class Polls(NamedTuple):
     """Times are in seconds since 1970, None where it never happened.
 
+    :ivar number: how many polls there were.
     :ivar errors: how many polls failed, by reason.
     :ivar last_answer_at: when a document came last. An empty body and an error page are none.
     :ivar last_error: why the last poll told nothing: ``reason``, ``message`` and ``at``; None where it did.
     """
 
-    count: int = 0
+    number: int = 0
     errors: Mapping[str, int] = {}
     last_answer_at: float | None = None
     last_error: Mapping[str, Any] | None = None
@@ -31,7 +34,7 @@ class Polls(NamedTuple):
     @classmethod
     def read(cls, fact: Mapping[str, Any]) -> Polls:
         """Return what to_dict() wrote; what cannot be read is taken for not known."""
-        count, errors, at, error = (fact.get(key) for key in cls._fields)
+        number, errors, at, error = (fact.get(key) for key in _KEYS)
         if (
             not isinstance(error, dict)
             or not all(isinstance(error.get(key), str) for key in ("reason", "message"))
@@ -39,18 +42,18 @@ class Polls(NamedTuple):
         ):
             error = None
         return cls(
-            count if isinstance(count, int) and count >= 0 else 0,
+            number if isinstance(number, int) and number >= 0 else 0,
             {key: each for key, each in errors.items() if isinstance(each, int)} if isinstance(errors, dict) else {},
             float(at) if is_time(at) and at is not None else None,
             error,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return dict(self._asdict())
+        return dict(zip(_KEYS, self))
 
     def after(self, answer: Answer, now: float) -> tuple[Polls, bool]:
         """Return how the polling goes after one more answer, and whether more than numbers and times have changed."""
-        polls = self._replace(count=self.count + 1)
+        polls = self._replace(number=self.number + 1)
         if answer.heard:
             return polls._replace(
                 last_answer_at=now, last_error=None

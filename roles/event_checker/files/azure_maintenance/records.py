@@ -15,7 +15,7 @@ import json
 from datetime import datetime, timezone
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc, parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
@@ -152,15 +152,15 @@ class DamagedRecord(Exception):
 
 def encode_event(event: Event) -> str:
     """Return an event as JSON, its texts cut where they are too long to be kept."""
-    content = event._asdict()
+    content = event.fields()
     # Version 1.0 refuses a key that it does not know. It reads an empty list as "may concern this VM", as it should.
     if not content.pop("names_its_vms"):
-        content["resources"] = ()
-    content["resources"] = list(content["resources"][:_MOST_NAMES])
+        content["resources"] = []
+    content["resources"] = content["resources"][:_MOST_NAMES]
     for key, value in content.items():
         if isinstance(value, str) and key != "event_id":
             content[key] = value[:_LONGEST_TEXT]
-    return json.dumps({**content, "not_before": format_utc(event.not_before)})
+    return json.dumps(content)
 
 
 def decode_event(text: Any, key: str) -> tuple[Event, bool]:

@@ -39,7 +39,7 @@ def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[st
         "resource_name": name,
         "last_answer_at": _iso(polls.last_answer_at),
         "last_error": None if error is None else {**error, "at": _iso(error["at"])},
-        "polls": polls.count,
+        "polls": polls.number,
         "poll_errors": dict(polls.errors),
         "events": [_event(store, record, now, name) for record in records],
     }

@@ -188,11 +188,11 @@ class Responder:
             for response in responses:
                 if response.number == number:
                     return response, record, course, [other for other in courses if other is not course]
-        response = self._store.response(number)
-        record_now = response and self._store.event(response.event)
-        if response is None or record_now is None:
+        finished = self._store.response(number)
+        record_now = finished and self._store.event(finished.event)
+        if finished is None or record_now is None:
             raise _Stop(records.SKIPPED, "It is not known any more.")
-        return response, record_now, Course(record_now.number, record_now.phase, False, ()), []
+        return finished, record_now, Course(record_now.number, record_now.phase, False, ()), []
 
     def _finish(self, task: _Task, state: str, message: str | None) -> None:
         self._store.finish_response(task.response.number, state, message, self._clock.now())

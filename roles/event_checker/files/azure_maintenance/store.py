@@ -48,7 +48,7 @@ from .records import (
 RETENTION = 30 * 86400.0
 # However often Azure announces and withdraws events, the file stays small.
 _MOST_ENDED = 1000
-_RESPONSE_COLUMNS = "number, event, phase, state, boot_id, created_at, finished_at, message"
+RESPONSE_COLUMNS = "number, event, phase, state, boot_id, created_at, finished_at, message"
 _STEPS = (
     "SELECT step.response, step.position, step.content, step.state, step.failures, step.interruptions,"
     " step.started_at, step.finished_at, step.message, step_success.boot_id FROM step LEFT JOIN step_success"
@@ -62,7 +62,7 @@ class Store:
     """The tables. Every method that writes is to be called within a transaction()."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
+        self.connection = self._db = connection
         # Set when a record could not be read
         self.needs_repair = False
 
@@ -200,7 +200,7 @@ class Store:
         return next(iter(self._responses("number = ?", number)), None)
 
     def _responses(self, condition: str, *values: Any) -> list[ResponseRecord]:
-        rows = self._db.execute(f"SELECT {_RESPONSE_COLUMNS} FROM response WHERE {condition} ORDER BY number", values)
+        rows = self._db.execute(f"SELECT {RESPONSE_COLUMNS} FROM response WHERE {condition} ORDER BY number", values)
         return self._readable(rows, read_response)
 
     def count_responses(self) -> list[tuple[str, str, int]]:
@@ -323,77 +323,3 @@ class Store:
 
     def set_fact(self, name: str, value: dict[str, Any]) -> None:
         self._db.execute("REPLACE INTO fact (name, value) VALUES (?, ?)", (name, json.dumps(value)))
-
-    # Repair
-
-    def repair(self, now: Moment) -> list[str]:
-        """Write anew what could be read of damaged records, put aside those of which nothing could be, and return a
-        line for each. The text of both is kept in the table put_aside."""
-        lines = []
-        for row in self._db.execute("SELECT * FROM event ORDER BY number").fetchall():
-            try:
-                record = read_event(row)
-            except DamagedRecord as damage:
-                self._put_aside("event", row, now)
-                self._db.execute("DELETE FROM event WHERE number = ?", (row["number"],))
-                lines.append(f"The record of event number {row['number']} cannot be read ({damage}) and was put aside.")
-                continue
-            if record.damaged:
-                self._put_aside("event", row, now)
-                self._rewrite(record)
-                lines.append(
-                    f"The record of event {record.event.event_id:.100} was damaged: part of it is unknown now."
-                )
-        for row in self._db.execute(f"SELECT {_RESPONSE_COLUMNS} FROM response ORDER BY number").fetchall():
-            try:
-                response = read_response(tuple(row))
-            except DamagedRecord as damage:
-                self._put_aside("response", row, now)
-                self._db.execute("DELETE FROM response WHERE number = ?", (row["number"],))
-                lines.append(f"The record of response {row['number']} cannot be read ({damage}) and was put aside.")
-                continue
-            if response.state != row["state"]:
-                self._put_aside("response", row, now)
-                self._db.execute(
-                    "UPDATE response SET state = ?, message = ? WHERE number = ?",
-                    (response.state, response.message, response.number),
-                )
-                lines.append(f"The record of response {response.number} was damaged: it is taken for {response.state}.")
-        for row in self._db.execute("SELECT * FROM fact").fetchall():
-            if not self.fact(str(row["name"])):
-                self._put_aside("fact", row, now)
-                self._db.execute("DELETE FROM fact WHERE name = ?", (row["name"],))
-        newest = "SELECT rowid FROM put_aside ORDER BY rowid DESC LIMIT 100"
-        self._db.execute(f"DELETE FROM put_aside WHERE rowid NOT IN ({newest})")
-        self.needs_repair = False
-        return lines
-
-    def _put_aside(self, table: str, row: sqlite3.Row, now: Moment) -> None:
-        text = json.dumps(
-            {
-                key: value if isinstance(value, (int, float, str, type(None))) else repr(value)
-                for key, value in zip(row.keys(), tuple(row))
-            }
-        )
-        self._db.execute("INSERT INTO put_aside (name, content, at) VALUES (?, ?, ?)", (table, text, now.at))
-
-    def _rewrite(self, record: EventRecord) -> None:
-        self._db.execute(
-            "UPDATE event SET content = ?, rule = ?, phase = ?, boot_id = ?, seen_at = ?, seen_uptime = ?, announced_at = ?,"
-            " started_at = ?, ended_at = ?, approval = ?, approved_at = ?, note = ? WHERE number = ?",
-            (
-                encode_event(record.event),
-                None if record.rule is None else encode_rule(record.rule),
-                record.phase,
-                record.seen.boot_id,
-                record.seen.at,
-                record.seen.uptime,
-                record.announced_at,
-                record.started_at,
-                record.ended_at,
-                record.approval,
-                record.approved_at,
-                record.note or "its record was damaged, and part of it is unknown",
-                record.number,
-            ),
-        )

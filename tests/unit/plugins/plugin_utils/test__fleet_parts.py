@@ -111,7 +111,7 @@ def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(text: str, compla
 
 
 def test_a_part_in_memory_is_checked_too() -> None:
-    with pytest.raises(AnsibleFilterError, match="Part 2 is no part"):
+    with pytest.raises(AnsibleFilterError, match="Part 2 is not a part"):
         fleet_report.fleet_report([part_of({}), {}])
 
 

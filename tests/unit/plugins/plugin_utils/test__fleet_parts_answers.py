@@ -56,7 +56,13 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
         pytest.param(OFF_AZURE, False, NOT_ON_AZURE, "Nothing answers.", id="failed_when takes it for no failure"),
         pytest.param({"reason": "timeout", "msg": "Too slow."}, True, FAILED, "Too slow.", id="another reason"),
         pytest.param({"msg": "No option colour."}, True, FAILED, "No option colour.", id="a mistake in the options"),
-        pytest.param(answered(msg=NO_DOCUMENT), False, FAILED, NO_DOCUMENT, id="an empty answer is not quiet"),
+        pytest.param(
+            answered(msg=NO_DOCUMENT, document_received=False),
+            False,
+            FAILED,
+            NO_DOCUMENT,
+            id="an empty answer is not quiet",
+        ),
         pytest.param(answered(event(), msg="Bad query."), True, FAILED, "Bad query.", id="answered, then failed"),
         pytest.param({"censored": "hidden: no_log"}, False, FAILED, "hidden: no_log", id="no_log"),
         pytest.param(

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _response as response
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _response_plan as response_plan
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_approval as response_plan
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_progress as response
 
 NOW = 1795255200.0  # 2026-11-21T10:00:00Z
 
