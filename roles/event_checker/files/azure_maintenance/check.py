@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import UNCLEAR_ENDS_AFTER
@@ -43,8 +42,6 @@ class Checker:
     :param open_store: opens the store; told that the disk cannot be written, its stand-in in memory; told that the
         file is damaged, what can be rescued of it.
     :param start_unit: starts the unit of a response; returns why that failed, or None.
-    :param monotonic: seconds on a clock that nobody can set.
-    :param sleep: waits so many seconds on that clock.
     """
 
     def __init__(
@@ -54,16 +51,12 @@ class Checker:
         clock: Clock,
         open_store: Callable[..., Store],
         start_unit: StartUnit,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._config = config
         self._folders = folders
         self._clock = clock
         self._open_store = open_store
         self._start_unit = start_unit
-        self._monotonic = monotonic
-        self._sleep = sleep
         self._store = open_store()
         self._publisher = Publisher(config.metrics_dir, folders)
         self._polls = Polls.read(self._store.fact("polls"))
@@ -74,26 +67,26 @@ class Checker:
 
     def run(self, once: bool) -> bool:
         """Poll until the next check is due, and tell whether the last poll was answered."""
-        begun = self._monotonic()
+        begun = self._clock.now().uptime
         interval = self._config.poll_interval
         end = begun + self._config.timer_interval
         self._guarded(self._tidy)
         next_request = begun
         last = False
         while not last:
-            tick = self._monotonic()
+            tick = self._clock.now().uptime
             if tick >= next_request:
                 self._poll()
                 next_request = tick + self._poller.pause
             self._guarded(self._start_due)
             # While Azure has asked for quiet, what is due is still started; the next check then begins on time.
             last = once or next_request > end - interval / 2
-            if last and not once and next_request - interval > self._monotonic() + interval:
+            if last and not once and next_request - interval > self._clock.now().uptime + interval:
                 last = False
             self._guarded(self._tell_all if last else self._tell)
             if not once:
                 following = next_request - interval if last else min(next_request, tick + interval)
-                self._sleep(max(0.0, following - self._monotonic()))
+                self._clock.sleep(max(0.0, following - self._clock.now().uptime))
         self._store.close()
         return self._poller.failures == 0
 
@@ -272,11 +265,11 @@ class Checker:
 
         for response in due_responses(self._store, self._clock.now(), running):
             last = self._started.get(response.number)
-            if last is not None and self._monotonic() - last < _RESTART_AFTER:
+            if last is not None and self._clock.now().uptime - last < _RESTART_AFTER:
                 continue
             if running(response.number):
                 continue
-            self._started[response.number] = self._monotonic()
+            self._started[response.number] = self._clock.now().uptime
             failure = self._start_unit(response.number)
             if failure:
                 self._say_once(failure)

@@ -10,7 +10,6 @@ Whether it may run is decided by the life cycle, in the very transaction that no
 from __future__ import annotations
 
 import sqlite3
-import time
 from typing import Callable, NamedTuple, TypeVar
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approval_plan as approvals
@@ -74,7 +73,6 @@ class Responder:
     """Runs responses; the caller holds the lock of the response.
 
     :param open_store: opens the store anew; told that the disk cannot be written, its stand-in in memory.
-    :param sleep: waits so many seconds.
     """
 
     def __init__(
@@ -83,14 +81,12 @@ class Responder:
         config: Config,
         folders: Folders,
         clock: Clock,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._open_store = open_store
         self._store = open_store()
         self._config = config
         self._folders = folders
         self._clock = clock
-        self._sleep = sleep
 
     def close(self) -> None:
         self._store.close()
@@ -262,7 +258,7 @@ class Responder:
         prolong_start(task.rule.retry_delay + _SLACK)
         left = float(task.rule.retry_delay)
         while left > 0:
-            self._sleep(min(left, 1.0))
+            self._clock.sleep(min(left, 1.0))
             left -= 1.0
             self._reopen(task)
             record = self._store.event(task.response.event)

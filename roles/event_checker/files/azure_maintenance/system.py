@@ -14,6 +14,8 @@ import sys
 import time
 from typing import Iterator, NamedTuple
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._boot import read_boot_id
+
 from .records import Moment
 
 # Priorities of the journal
@@ -45,28 +47,20 @@ def warn(message: str) -> None:
     say(message, WARNING)
 
 
-def read_boot_id() -> str:
-    """Return what differs from boot to boot.
-
-    The start of process 1 tells apart the boots of a container, which all have the boot id of their host.
-    """
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        boot_id = file.read().strip()
-    with open("/proc/1/stat", encoding="utf-8", errors="replace") as file:
-        # The name of the program, in parentheses, may hold spaces.
-        started = file.read().rpartition(")")[2].split()[19]
-    return f"{boot_id}/{started}"
-
-
 class Clock:
-    """Tells the moment."""
+    """Tells the moment, and waits."""
 
     def __init__(self) -> None:
-        self._boot_id = read_boot_id()
+        # Without a boot id every start of this program counts as a boot: what is doubtful is prepared again.
+        self._boot_id = read_boot_id() or f"unknown-{os.getpid()}-{time.time_ns()}"
 
     def now(self) -> Moment:
         # This clock goes on while the VM is frozen, and nobody can set it.
         return Moment(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self._boot_id)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
+        time.sleep(seconds)
 
 
 @contextlib.contextmanager
