@@ -9,15 +9,18 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, NamedTuple
 
 from ._approval_plan import ApprovalPlan, ApprovalRequest, plan_approval
 from ._document import Document
-from ._errors import HttpStatusError, ImdsError, failure_data, one_line
+from ._errors import ImdsError, failure_data, one_line
 from ._fetch import POLL_INTERVAL, FetchResult, fetch_with_options, now_utc, read_document
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
 from ._selection import keys, unknown_words, words
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
 
 
 def run_approval(
@@ -41,12 +44,16 @@ def run_approval(
         warn(warning)
     found = fetch_with_options(params, client, warn)
     request = _read_request(params, found.require_name())
-    plan = plan_approval(found.document, request, now_utc())
-    if not check_mode:
-        plan = approve(found, plan, request)
-    for warning in plan.warnings:
+    if check_mode:
+        done = Approved(plan_approval(found.document, request, now_utc()), found.document)
+    else:
+        done = approve(found.client, found.document, request, found.deadline)
+    for warning in done.plan.warnings:
         warn(warning)
-    result = _describe(plan)
+    if done.unanswered:
+        warn("An approval was sent before, and whether Azure took it is not known: no answer came.")
+    result = _describe(done.plan, done.unanswered)
+    plan = done.plan
     if plan.refusals:
         return {**result, "failed": True}
     if params["wait_for"] != "nothing" and not check_mode:
@@ -66,13 +73,13 @@ def _read_request(params: Mapping[str, Any], resource_name: str) -> ApprovalRequ
     )
 
 
-def _describe(plan: ApprovalPlan) -> dict[str, Any]:
+def _describe(plan: ApprovalPlan, unanswered: bool = False) -> dict[str, Any]:
     """Return the plan as users see it."""
     before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
     approved = plan.ids_to_approve
     done = "; ".join(f"{approval.result} {one_line(approval.event_id)}" for approval in plan.approvals)
     return {
-        "changed": bool(approved),
+        "changed": bool(approved) or unanswered,
         "approvals": [approval.to_dict() for approval in plan.approvals],
         "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},
         "msg": " ".join(refusal.why for refusal in plan.refusals) or done or "no such event",
@@ -113,34 +120,66 @@ def _tell_what_is_missing(params: Mapping[str, Any], approved: bool, failure: Wa
     return " ".join(parts)
 
 
-def approve(found: FetchResult, plan: ApprovalPlan, request: ApprovalRequest) -> ApprovalPlan:
-    """POST what the plan approves, and return the plan as it was carried out.
+class Approved(NamedTuple):
+    """What became of an approval.
 
-    Azure answers 400 for an id that it no longer lists. An event that vanished since then must not cost the
-    others their approval, so the rest is decided on and sent again.
-
-    :raises ImdsError: Azure did not take the approval.
+    :ivar plan: the plan as it was carried out.
+    :ivar document: the document that it was judged by, None for an empty body.
+    :ivar unanswered: an approval was sent, and whether Azure took it is not known.
     """
-    document = found.document
+
+    plan: ApprovalPlan
+    document: Document | None
+    unanswered: bool = False
+
+
+def approve(
+    client: ImdsClient,
+    document: Document | None,
+    request: ApprovalRequest,
+    deadline: Deadline,
+    before_post: Callable[[list[str]], None] | None = None,
+) -> Approved:
+    """POST what the request approves of the document, and return what became of it.
+
+    Before each further try the document is read anew, and judged anew (P1): while a try failed, the event may have
+    got another VM. Azure answers 400 for an id that it no longer lists; an event that has vanished must not cost the
+    others their approval.
+
+    :param document: read just now, after the name in the request was known.
+    :param before_post: is called with the ids before each POST.
+    :raises ImdsError: Azure did not take the approval, or gave no answer.
+    """
+    plan = plan_approval(document, request, now_utc())
+    unanswered = False
+    pause = _FIRST_PAUSE
     while plan.ids_to_approve:
+        sent = plan.ids_to_approve
+        if before_post is not None:
+            before_post(sent)
         try:
-            found.client.approve(plan.ids_to_approve, _incarnation_to_send(found, document, request), found.deadline)
-            return plan
-        except HttpStatusError as error:
-            if error.http_status != 400:
+            client.approve(sent, _incarnation_to_send(client, document, request), deadline)
+            return Approved(plan, document)
+        except ImdsError as error:
+            unanswered = unanswered or not error.refused
+            wait = max(pause, error.retry_after or 0.0)
+            if not (error.may_pass or error.http_status == 400) or wait >= deadline.remaining():
                 raise
-            document = read_document(found.client, found.deadline)
-            request = request._replace(event_ids=tuple(approval.event_id for approval in plan.approvals))
-            again = plan_approval(document, request, now_utc())
-            if document is None or again.ids_to_approve == plan.ids_to_approve:
-                raise
-            plan = again._replace(warnings=tuple(dict.fromkeys(plan.warnings + again.warnings)))
-    return plan
+            failure = error
+        time.sleep(wait)
+        pause = min(pause * 2, _LONGEST_PAUSE)
+        document = read_document(client, deadline)
+        request = request._replace(event_ids=tuple(approval.event_id for approval in plan.approvals))
+        again = plan_approval(document, request, now_utc())
+        if failure.http_status == 400 and (document is None or again.ids_to_approve == sent):
+            raise failure
+        plan = again._replace(warnings=tuple(dict.fromkeys(plan.warnings + again.warnings)))
+    return Approved(plan, document, unanswered)
 
 
-def _incarnation_to_send(found: FetchResult, document: Document | None, request: ApprovalRequest) -> str | None:
+def _incarnation_to_send(client: ImdsClient, document: Document | None, request: ApprovalRequest) -> str | None:
     """Return what the pages of 2017 ask to be sent along, as a string; later pages dropped it."""
-    asked_for = request.document_incarnation is not None or found.client.api_version.startswith("2017-")
+    asked_for = request.document_incarnation is not None or client.api_version.startswith("2017-")
     if not asked_for or document is None or document.incarnation is None:
         return None
     return str(document.incarnation)

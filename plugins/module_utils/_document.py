@@ -39,6 +39,10 @@ _RFC1123 = (
 )
 _ISO8601 = r"([1-9]\d{3}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:[Zz]|([+-]\d{2}):?([0-5]\d))?"
 
+_MOST_WARNINGS = 10
+# Azure's ids are GUIDs of 36 characters.
+_LONGEST_ID = 256
+
 Warn = Callable[[str], None]
 Incarnation = Union[int, str]
 
@@ -53,6 +57,9 @@ class Event(NamedTuple):
 
     Fields that Azure left out, or filled with what cannot be read, are None (``resources``: empty).
     ``not_before`` is in UTC; ``duration_seconds`` is None where Azure says -1, unknown.
+
+    :ivar names_its_vms: every entry of Resources could be read, and there was one. Otherwise the event may affect
+        any VM.
     """
 
     event_id: str
@@ -65,6 +72,7 @@ class Event(NamedTuple):
     description: str | None
     event_source: str | None
     duration_seconds: int | None
+    names_its_vms: bool = True
 
     @property
     def key(self) -> str:
@@ -89,10 +97,11 @@ class Event(NamedTuple):
         return max(0, int((self.not_before - now).total_seconds()))
 
     def affects(self, resource_name: str | None) -> bool | None:
-        """Tell whether Resources lists the VM; None where the VM's name is unknown or the event names no VM."""
+        """Tell whether Resources lists the VM; None where the VM's name, or a name in Resources, is not known."""
         if resource_name is None or not self.resources:
             return None
-        return fold_case(resource_name) in map(fold_case, self.resources)
+        listed = fold_case(resource_name) in map(fold_case, self.resources)
+        return listed if listed or self.names_its_vms else None
 
     def fields(self) -> dict[str, Any]:
         """Return what Azure said of the event, as JSON takes it; from_dict() reads it."""
@@ -105,9 +114,9 @@ class Event(NamedTuple):
         :raises KeyError, ValueError: they did not.
         """
         moment = content["not_before"]
-        known = {name: content[name] for name in cls._fields}
+        known = {name: content[name] for name in cls._fields if name != "names_its_vms"}
         known.update(resources=tuple(content["resources"]), not_before=None if moment is None else parse_utc(moment))
-        return cls(**known)
+        return cls(**known, names_its_vms=content.get("names_its_vms", bool(known["resources"])))
 
     def to_dict(self, now: datetime, resource_name: str | None) -> dict[str, Any]:
         """Return the event as users see it, every key always present.
@@ -141,12 +150,14 @@ class Document(NamedTuple):
     """One answer of ``/metadata/scheduledevents``.
 
     :ivar incarnation: DocumentIncarnation as Azure sent it; it may go back, so compare for equality only.
-    :ivar warnings: a sentence for everything in the answer that could not be read.
+    :ivar warnings: a sentence for everything in the answer that could not be read, ten at most.
+    :ivar is_clear: every entry of Events could be read, so that an event which is not listed is gone.
     """
 
     incarnation: Incarnation | None
     events: tuple[Event, ...]
     warnings: tuple[str, ...]
+    is_clear: bool = True
 
     def find(self, event_id: str) -> Event | None:
         wanted = fold_case(event_id)
@@ -155,7 +166,11 @@ class Document(NamedTuple):
 
 def format_utc(moment: datetime | None) -> str | None:
     """Return ``2026-11-21T10:00:00Z``, or None for None."""
-    return None if moment is None else moment.astimezone(timezone.utc).strftime(_UTC)
+    if moment is None:
+        return None
+    # strftime writes a year before 1000 with three digits, which strptime refuses.
+    moment = moment.astimezone(timezone.utc)
+    return f"{moment.year:04}{moment.strftime(_UTC[2:])}"
 
 
 def parse_utc(text: str) -> datetime:
@@ -213,33 +228,53 @@ def parse_document(content: dict[str, Any], api_version: str) -> Document:
     :param content: what decode_document returned.
     :param api_version: the version that was asked for; 2017-03-01 puts an underscore before VM names.
     """
-    warnings: list[str] = []
+    warnings = _Warnings()
     incarnation = content.get("DocumentIncarnation")
     if isinstance(incarnation, bool) or not isinstance(incarnation, (int, str, type(None))):
-        warnings.append(f"DocumentIncarnation is neither a number nor a string: {_show(incarnation)}.")
+        warnings.add(f"DocumentIncarnation is neither a number nor a string: {_show(incarnation)}.")
         incarnation = None
     events: dict[str, Event] = {}
+    is_clear = True
     for number, raw in enumerate(content["Events"], start=1):
-        event = _parse_event(raw, f"Event {number} of the document", api_version, warnings.append)
+        event = _parse_event(raw, f"Event {number} of the document", api_version, warnings.add)
         if event is None:
+            is_clear = False
             continue
         twin = events.get(event.key)
         if twin is not None:
-            warnings.append(f"The document lists event {one_line(event.event_id)} twice; the two are taken for one.")
+            warnings.add(f"The document lists event {one_line(event.event_id)} twice; the two are taken for one.")
             event = _merge(twin, event)
         events[event.key] = event
-    return Document(incarnation, tuple(events.values()), tuple(warnings))
+    return Document(incarnation, tuple(events.values()), warnings.sentences(), is_clear)
+
+
+class _Warnings:
+    """The first warnings, and how many more there were: an answer may give reason for half a million."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._more = 0
+
+    def add(self, sentence: str) -> None:
+        if len(self._first) < _MOST_WARNINGS:
+            self._first.append(sentence)
+        else:
+            self._more += 1
+
+    def sentences(self) -> tuple[str, ...]:
+        return (*self._first, *([f"And {self._more} more warnings of this document."] if self._more else []))
 
 
 def _merge(first: Event, second: Event) -> Event:
     """Return one event for two entries with one id: no VM is lost, and started means started."""
     base = second if second.has_started and not first.has_started else first
     if not (first.resources and second.resources):
-        # Which VMs it affects is not known then, and so readiness cannot be confirmed.
-        return base._replace(resources=())
+        # Which VMs it affects is not known then, so that readiness cannot be confirmed.
+        return base._replace(resources=(), names_its_vms=False)
     known = {fold_case(name) for name in first.resources}
     added = tuple(name for name in second.resources if fold_case(name) not in known)
-    return base._replace(resources=first.resources + added)
+    known_all = first.names_its_vms and second.names_its_vms
+    return base._replace(resources=first.resources + added, names_its_vms=known_all)
 
 
 def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | None:
@@ -249,6 +284,9 @@ def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | 
     event_id = raw.get("EventId")
     if not isinstance(event_id, str) or not event_id.strip():
         warn(f"{place} has no EventId and is left out: {_show(raw)}.")
+        return None
+    if len(event_id) > _LONGEST_ID:
+        warn(f"{place} has an EventId of {len(event_id)} characters, which is none, and is left out.")
         return None
     place = f"Event {one_line(event_id)}"
 
@@ -266,34 +304,38 @@ def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | 
         return _AZURE_SPELLING.get(fold_case(value), value) if value else value
 
     not_before_raw = text("NotBefore")
+    resources, names_its_vms = _parse_resources(raw.get("Resources"), place, api_version, warn)
     return Event(
         event_id=event_id,
         event_type=keyword("EventType", required=True),
         event_status=keyword("EventStatus", required=True),
         resource_type=keyword("ResourceType"),
-        resources=_parse_resources(raw.get("Resources"), place, api_version, warn),
+        resources=resources,
         not_before=_parse_not_before(not_before_raw, place, warn),
         not_before_raw=not_before_raw,
         description=text("Description"),
         event_source=keyword("EventSource"),
         duration_seconds=_parse_duration(raw.get("DurationInSeconds"), place, warn),
+        names_its_vms=names_its_vms,
     )
 
 
-def _parse_resources(value: Any, place: str, api_version: str, warn: Warn) -> tuple[str, ...]:
+def _parse_resources(value: Any, place: str, api_version: str, warn: Warn) -> tuple[tuple[str, ...], bool]:
+    """Return the names of the VMs, and whether all of them could be read."""
     if not isinstance(value, list) or not value:
-        warn(f"{place} names no VM: Resources is {_show(value)}. It may concern this VM; nobody can approve it.")
-        return ()
+        warn(f"{place} lists no VM: Resources is {_show(value)}. It may affect this VM; readiness cannot be confirmed.")
+        return (), False
     names = []
+    readable = True
     for name in value:
-        if not isinstance(name, str) or not name:
-            warn(f"{place}: Resources holds something that is no VM name: {_show(name)}.")
-            # Kept, because an event that also concerns an unknown VM must not pass the guard.
-            name = _show(name)
+        if not isinstance(name, str) or not name.strip():
+            warn(f"{place}: Resources holds something that is not a VM name: {_show(name)}.")
+            # Kept, because an event that also affects an unknown VM must not pass the guard.
+            name, readable = _show(name), False
         if api_version == "2017-03-01" and name.startswith("_"):
             name = name[1:]
         names.append(name)
-    return tuple(names)
+    return tuple(names), readable
 
 
 def _parse_not_before(value: str | None, place: str, warn: Warn) -> datetime | None:

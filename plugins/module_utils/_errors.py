@@ -31,6 +31,17 @@ class ImdsError(Exception):
         self.http_status = http_status
         self.retry_after: float | None = None
 
+    @property
+    def refused(self) -> bool:
+        """Whether IMDS has said that it did not do what was asked; otherwise it may have."""
+        return self.http_status is not None and 400 <= self.http_status < 500
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether asking again may help: 410 and 429 ask for it in Microsoft's table of answers, 5xx are faults."""
+        status = self.http_status
+        return status is None or status in (410, 429) or status >= 500
+
 
 class UnreachableError(ImdsError):
     """Nothing takes connections at the endpoint."""

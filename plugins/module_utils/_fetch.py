@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 
 from ._document import Document, decode_document, parse_document
-from ._errors import ImdsError, UnreachableError
+from ._errors import ImdsError, NotImdsError, UnreachableError
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
 
@@ -23,6 +23,7 @@ NO_RESOURCE_NAME = (
     "The metadata service returned no name for this VM. Set resource_name to the name that Azure uses in Resources."
 )
 
+Answer = TypeVar("Answer")
 FindAddresses = Callable[[], "tuple[list[tuple[str, str]], list[str]]"]
 
 
@@ -66,23 +67,55 @@ def now_utc() -> datetime:
 
 
 def fetch(client: ImdsClient, resource_name: str | None, find_addresses: FindAddresses | None = None) -> FetchResult:
-    """Ask for the document and, unless it is given, for the name of this VM.
+    """Ask for the name of this VM, unless it is given, and then for the document.
+
+    In this order, so that nothing is approved in a document that was read before the name was known (P1).
 
     :param find_addresses: where to look for another endpoint when the client's does not answer; None does not search.
     :raises ImdsError: there was no usable answer.
     """
     deadline = client.deadline()
     warnings: list[str] = []
-    try:
-        document = read_document(client, deadline)
-    except UnreachableError as error:
-        if find_addresses is None:
-            raise
-        client, document = _ask_elsewhere(client, deadline, find_addresses, error, warnings)
+    name = resource_name
+    if name is None:
+        client, name = _ask(client, lambda at: at.get_resource_name(deadline), find_addresses, warnings)
+    client, document = _ask(client, lambda at: read_document(at, deadline), find_addresses, warnings)
     if document is not None:
         warnings.extend(document.warnings)
-    name = resource_name or client.get_resource_name(deadline)
     return FetchResult(client, document, name, deadline, tuple(warnings))
+
+
+def fetch_name(
+    client: ImdsClient, deadline: Deadline, find_addresses: FindAddresses | None = None
+) -> tuple[ImdsClient, str]:
+    """Return the name of this VM, and the client that got it.
+
+    :raises ImdsError: there was no usable answer, or it holds no name.
+    """
+    found, name = _ask(client, lambda at: at.get_resource_name(deadline), find_addresses, [])
+    if name is None:
+        raise NotImdsError(NO_RESOURCE_NAME, 404)
+    return found, name
+
+
+def fetch_document(
+    client: ImdsClient, deadline: Deadline, find_addresses: FindAddresses | None = None
+) -> tuple[ImdsClient, Document | None]:
+    """Return the document, None for an empty body, and the client that got it.
+
+    :raises ImdsError: there was no usable answer.
+    """
+    return _ask(client, lambda at: read_document(at, deadline), find_addresses, [])
+
+
+def fetch_body(
+    client: ImdsClient, deadline: Deadline, find_addresses: FindAddresses | None = None
+) -> tuple[ImdsClient, bytes]:
+    """Return the body of the document as it came, and the client that got it.
+
+    :raises ImdsError: there was no answer with status 200.
+    """
+    return _ask(client, lambda at: at.get_document(deadline), find_addresses, [])
 
 
 def fetch_with_options(params: Mapping[str, Any], client: ImdsClient, warn: Callable[[str], None]) -> FetchResult:
@@ -100,26 +133,31 @@ def fetch_with_options(params: Mapping[str, Any], client: ImdsClient, warn: Call
     return found
 
 
-def _ask_elsewhere(
+def _ask(
     client: ImdsClient,
-    deadline: Deadline,
-    find_addresses: FindAddresses,
-    error: UnreachableError,
+    question: Callable[[ImdsClient], Answer],
+    find_addresses: FindAddresses | None,
     warnings: list[str],
-) -> tuple[ImdsClient, Document | None]:
-    """Ask the endpoints that DHCP option 245 named, in turn, until one answers."""
+) -> tuple[ImdsClient, Answer]:
+    """Ask the client and, where nothing answers there, those that DHCP option 245 named, one after the other."""
+    try:
+        return client, question(client)
+    except UnreachableError as error:
+        if find_addresses is None:
+            raise
+        unreachable = error
     addresses, notes = find_addresses()
     warnings.extend(notes)
-    failures = [str(error), *notes]
+    failures = [str(unreachable), *notes]
     for address, source in addresses:
         other = client.at(f"http://{address}")
         try:
-            return other, read_document(other, deadline)
+            return other, question(other)
         except ImdsError as failure:
             failures.append(f"From {source}: {failure}")
     if not addresses:
         failures.append("No DHCP lease of this machine names another endpoint (option 245).")
-    raise UnreachableError(" ".join(failures), error.http_status) from error
+    raise UnreachableError(" ".join(failures), unreachable.http_status) from unreachable
 
 
 def read_document(client: ImdsClient, deadline: Deadline) -> Document | None:

@@ -38,6 +38,8 @@ DEFAULT_TIMEOUT = 150.0
 
 # scheduledevents and instance have version lists of their own.
 _INSTANCE_API_VERSION = "2021-02-01"
+_LONGEST_NAME = 128
+_NOT_IN_A_NAME = r"""[\s~!@#$%^&*()=+\[\]{}\\|;:'",<>/?]"""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 # The clock of the operating system takes no infinity and no 10^10 seconds.
@@ -86,9 +88,9 @@ class ImdsClient:
         """Return a client like this one for another endpoint, which it asks over sockets."""
         return ImdsClient(endpoint, self.api_version, self._connect_timeout, self.timeout, self._retries)
 
-    def deadline(self) -> Deadline:
-        """Return a deadline that gives several operations the client's timeout together."""
-        return Deadline(self.timeout)
+    def deadline(self, seconds: float | None = None) -> Deadline:
+        """Return a deadline that gives several operations so many seconds together, by default the client's timeout."""
+        return Deadline(self.timeout if seconds is None else seconds)
 
     def get_document(self, deadline: Deadline | None = None) -> bytes:
         """Return the body of ``/metadata/scheduledevents``.
@@ -102,7 +104,7 @@ class ImdsClient:
     ) -> None:
         """POST a StartRequest for the events: Azure may start them now, for all their VMs.
 
-        It is repeated after faults like a GET: Azure answers 200 however often an event is approved.
+        It is sent once. Before it is sent again the document must be read anew, because its VMs may have changed.
 
         :param event_ids: ids as Azure spelled them.
         :param document_incarnation: sent along if given; the pages of 2017 ask for it, as a string.
@@ -111,7 +113,7 @@ class ImdsClient:
         content: dict[str, Any] = {"StartRequests": [{"EventId": event_id} for event_id in event_ids]}
         if document_incarnation is not None:
             content = {"DocumentIncarnation": document_incarnation, **content}
-        self._request("POST", self._events_path(), json.dumps(content).encode(), deadline)
+        self._request("POST", self._events_path(), json.dumps(content).encode(), deadline, retries=False)
 
     def get_resource_name(self, deadline: Deadline | None = None) -> str | None:
         """Return the name by which Resources calls this VM, None where IMDS has none (classic VMs).
@@ -126,14 +128,20 @@ class ImdsClient:
                 return None
             raise
         name = body.decode("utf-8", errors="replace").strip()
-        if len(name) > 256 or "<" in name or not name.isprintable():
-            raise NotImdsError(f"{self.endpoint} gave no VM name: {excerpt(name)}. Set resource_name.", http_status=200)
+        if name and not is_vm_name(name):
+            raise NotImdsError(
+                f"{self.endpoint} was asked for the name of this VM and answered with {excerpt(name)}, which is not a "
+                "VM name. Check for a proxy or portal between this VM and the endpoint, or set resource_name.",
+                http_status=200,
+            )
         return name or None
 
     def _events_path(self) -> str:
         return f"/metadata/scheduledevents?api-version={quote(self.api_version, safe='')}"
 
-    def _request(self, method: str, path: str, body: bytes | None, deadline: Deadline | None) -> bytes:
+    def _request(
+        self, method: str, path: str, body: bytes | None, deadline: Deadline | None, retries: bool = True
+    ) -> bytes:
         """Ask until there is an answer with status 200, an error that asking again cannot mend, or no time left."""
         deadline = deadline or self.deadline()
         pause = _FIRST_PAUSE
@@ -146,14 +154,14 @@ class ImdsClient:
                     return answer.body
                 error = self._refusal(answer)
                 error.retry_after = least = _parse_retry_after(answer.headers.get("retry-after"))
-                again = answer.status in (410, 429) or answer.status >= 500
+                again = error.may_pass
             except (NoAnswerError, UnreachableError) as failure:
                 if error is None and isinstance(failure, UnreachableError):
                     raise
                 # What an earlier try was told says more than a connection that failed, or had no time, later on.
                 error, again = error or failure, True
             wait = max(pause, least or 0.0)
-            if not again or not self._retries or wait >= deadline.remaining():
+            if not again or not (retries and self._retries) or wait >= deadline.remaining():
                 raise error
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -194,6 +202,15 @@ class ImdsClient:
         if status == 410 or status >= 500:
             return "The metadata service is out of order for the moment. Ask again in a minute."
         return "Check endpoint and api_version."
+
+
+def is_vm_name(text: str) -> bool:
+    """Tell whether Azure could name a VM so.
+
+    The characters that it refuses are those of Microsoft's page "Naming rules and restrictions for Azure resources";
+    an error page or a JSON object has some of them.
+    """
+    return len(text) <= _LONGEST_NAME and text.isprintable() and not re.search(_NOT_IN_A_NAME, text)
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

@@ -15,18 +15,6 @@ from ._imds import ImdsClient
 from ._selection import NO_DOCUMENT, Selection, keys, select_events, unknown_words, words
 from ._summary import summarize
 
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
-
-
-def read_boot_id(path: str = _BOOT_ID) -> str | None:
-    """Return what Linux calls the current boot, None where the system has no such name."""
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip() or None
-    except OSError:
-        # Events are worth more than this: a system that hides it is one that has none.
-        return None
-
 
 def get_info(
     params: Mapping[str, Any], client: ImdsClient, warn: Callable[[str], None], boot_id: str | None

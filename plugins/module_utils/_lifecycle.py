@@ -4,7 +4,10 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What has become of the events since they were last seen: announced, started, ended.
+"""The life cycle of an event on one VM: what an answer of Azure makes of it, and what may be done about it next.
+
+This is the only place that decides it; the checker, the event source and the fleet's runbook ask here. Pure: no clock,
+no input and no output. P1 to P6 are the properties of the design that a function keeps.
 
 Facts about Azure are from Microsoft's page "Scheduled Events for Linux VMs"
 (azure-compute-docs, linux/scheduled-events.md).
@@ -12,23 +15,28 @@ Facts about Azure are from Microsoft's page "Scheduled Events for Linux VMs"
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple
+from typing import Iterable, NamedTuple, Sequence
 
+from ._document import STARTED as STATUS_STARTED
 from ._document import Document, Event
 
 ANNOUNCED = "announced"
 STARTED = "started"
 ENDED = "ended"
+PHASES = (ANNOUNCED, STARTED, ENDED)
 
 COMPLETED = "completed"
 WITHDRAWN = "withdrawn"
+
+# Seconds. Empty and unreadable answers are normal for a moment; for so long they are all that Azure will say.
+UNCLEAR_ENDS_AFTER = 300.0
 
 
 class Known(NamedTuple):
     """What is known of an event that has not ended.
 
     :ivar event: the event as it was last seen.
-    :ivar approved: Azure took an approval of it.
+    :ivar approved: Azure took an approval of it, or may have taken one whose answer was lost.
     :ivar rebooted: this VM has booted since the event was first seen.
     :ivar fell_due: the time from which Azure may start it has come.
     """
@@ -38,36 +46,231 @@ class Known(NamedTuple):
     rebooted: bool = False
     fell_due: bool = False
 
+    @property
+    def took_place(self) -> bool:
+        """Whether there is evidence that Azure started it. A lost connection is no evidence."""
+        return self.event.has_started or self.approved or self.rebooted or self.fell_due
+
 
 class Transition(NamedTuple):
-    """An event has reached a phase; ``outcome`` is that of an ended one."""
+    """An event has reached a phase; ``outcome`` is that of an ended one, else None."""
 
     event: Event
     phase: str
     outcome: str | None = None
 
 
-def find_transitions(known: Iterable[Known], document: Document) -> list[Transition]:
-    """Tell two documents apart by the id and status of each event, those that ended first.
+class Following(NamedTuple):
+    """What one answer makes of the events of this VM.
 
-    An event that is first seen Started was never announced. One that has been seen Started stays so, because
-    Azure goes one way only. The document says nothing of what became of an event that is gone.
+    :ivar transitions: those that ended first.
+    :ivar listed: every event of this VM that the answer lists, by key, as it is known now.
+    :ivar missing: events that the answer does not list, and that have not ended, because the answer is unclear.
+    """
 
-    :param known: the events that had not ended when the document before this one was read.
+    transitions: tuple[Transition, ...]
+    listed: dict[str, Event]
+    missing: tuple[Event, ...]
+
+
+def follow(
+    known: Iterable[Known], document: Document | None, resource_name: str, unclear_seconds: float = 0.0
+) -> Following:
+    """Compare what is known with an answer of Azure.
+
+    Only a document ends an event, and only one in which every entry can be read (P4): the entry that cannot be
+    read may be the missing one. An event that is first seen Started was never announced. One that has been seen
+    Started stays so: the documents of the VMs of an event may reach a reader out of order.
+
+    :param document: None for an empty body.
+    :param resource_name: the name of this VM.
+    :param unclear_seconds: for how long every answer was empty, or held an entry that could not be read.
     """
     before = {each.event.key: each for each in known}
-    listed = {event.key for event in document.events}
-    transitions = [Transition(each.event, ENDED, _outcome(each)) for key, each in before.items() if key not in listed]
-    for event in document.events:
+    listed = {}
+    for event in document.events if document is not None else ():
         earlier = before.get(event.key)
+        if event.affects(resource_name) is False and (earlier is None or earlier.event.affects(resource_name)):
+            # It concerns other VMs, or has left this one.
+            continue
+        listed[event.key] = _as_known(event, earlier.event if earlier else None)
+    clear = document is not None and document.is_clear
+    transitions: list[Transition] = []
+    missing: list[Event] = []
+    for key, each in before.items():
+        if key in listed:
+            continue
+        if clear or (each.took_place and unclear_seconds >= UNCLEAR_ENDS_AFTER):
+            transitions.append(Transition(each.event, ENDED, outcome(each)))
+        else:
+            missing.append(each.event)
+    for key, event in listed.items():
+        earlier = before.get(key)
         if event.has_started:
             if earlier is None or not earlier.event.has_started:
                 transitions.append(Transition(event, STARTED))
         elif earlier is None:
             transitions.append(Transition(event, ANNOUNCED))
-    return transitions
+    return Following(tuple(transitions), listed, tuple(missing))
 
 
-def _outcome(known: Known) -> str:
-    happened = known.event.has_started or known.rebooted or known.approved or known.fell_due
-    return COMPLETED if happened else WITHDRAWN
+def _as_known(event: Event, earlier: Event | None) -> Event:
+    """Return the event as a new document has it, but for what would be a step back."""
+    if earlier is None:
+        return event
+    if earlier.has_started:
+        event = event._replace(event_status=STATUS_STARTED)
+    if not event.names_its_vms and earlier.names_its_vms:
+        event = event._replace(resources=earlier.resources, names_its_vms=True)
+    return event
+
+
+def is_of_another_vm(event: Event, resource_name: str, listed_in_this_boot: bool) -> bool:
+    """Tell whether a known event came here with a copy of another VM's disk: nothing was prepared on this VM."""
+    return not listed_in_this_boot and event.affects(resource_name) is False
+
+
+def outcome(known: Known) -> str:
+    """Return the outcome of an event that has ended: what Azure withdraws was never started, approved or due."""
+    return COMPLETED if known.took_place else WITHDRAWN
+
+
+def same_boot(boot_id: str | None, other: str | None) -> bool:
+    """Tell whether two boot ids may be of one boot of a VM; None stands for a system that has none."""
+    return boot_id is None or other is None or boot_id == other
+
+
+class Response(NamedTuple):
+    """A run of what a rule asks for in one phase of an event.
+
+    :ivar number: grows with each response that is made.
+    :ivar finished: it has succeeded, failed or been skipped.
+    :ivar due: its time has come, which for a preparation may be some time after the event was first seen.
+    :ivar begun: a step of it was begun at some time.
+    :ivar running: a process runs it now.
+    """
+
+    number: int
+    phase: str
+    finished: bool = False
+    due: bool = True
+    begun: bool = False
+    running: bool = False
+
+
+class Course(NamedTuple):
+    """An event with all its responses.
+
+    :ivar number: grows with each event that is first seen.
+    :ivar listed: a document of this boot has listed it.
+    :ivar end_order: grows with each event that ends; None while it is open.
+    """
+
+    number: int
+    phase: str
+    listed: bool
+    responses: tuple[Response, ...]
+    end_order: int | None = None
+
+    @property
+    def prepared(self) -> bool:
+        """Whether something was done on this VM that only on_ended takes back."""
+        return any(each.begun for each in self.responses if each.phase != ENDED)
+
+
+def is_overtaken(response: Response, course: Course) -> bool:
+    """Tell whether the event has gone on, so that what is left of its preparation has no use any more."""
+    if response.phase != ANNOUNCED or response.finished:
+        return False
+    return course.phase == ENDED or (course.phase == STARTED and not response.begun)
+
+
+def why_not_now(response: Response, course: Course, others: Sequence[Course]) -> str | None:
+    """Return why a response must not run now, as the end of a sentence "it waits …"; None where it may run.
+
+    - A preparation waits until a document of this boot has listed its event (P5).
+    - on_ended waits while another event is open that was prepared for; then all run in the order of their ends (P3).
+      A preparation waits for an on_ended that is running, which would undo it, and goes before one that is not.
+      So an on_ended that is running must ask again before each of its steps.
+    - Responses to one event run one after the other, in the order of the phases (P6).
+
+    :param others: the courses of the other events of this VM.
+    """
+    for each in course.responses:
+        if each.number == response.number:
+            continue
+        if each.running or (not each.finished and _order(each) < _order(response)):
+            return f"for response {each.number} to the same event"
+    if response.phase == ANNOUNCED:
+        return _why_not_prepare(course, others)
+    if response.phase == ENDED:
+        return _why_not_restore(course, others)
+    return None
+
+
+def _why_not_prepare(course: Course, others: Sequence[Course]) -> str | None:
+    if not course.listed:
+        return "for a document that lists the event: after a boot the event may be over"
+    restoring = [each for other in others for each in other.responses if each.phase == ENDED and each.running]
+    if restoring:
+        return f"for response {restoring[0].number}, which puts the VM back into service at this moment"
+    return None
+
+
+def _why_not_restore(course: Course, others: Sequence[Course]) -> str | None:
+    for other in others:
+        preparations = [each for each in other.responses if each.phase == ANNOUNCED]
+        if other.phase != ENDED:
+            if other.prepared:
+                return f"for the end of event number {other.number}, for which this VM is prepared"
+            if other.listed and any(each.due and not each.finished for each in preparations):
+                return f"for the end of event number {other.number}, for which this VM is about to be prepared"
+        if any(each.running for each in preparations):
+            return f"until the preparation for event number {other.number} has stopped"
+        restores = [each for each in other.responses if each.phase == ENDED]
+        if any(each.running or (not each.finished and _end_rank(other) < _end_rank(course)) for each in restores):
+            return f"for on_ended of event number {other.number}"
+    return None
+
+
+def _order(response: Response) -> tuple[int, int]:
+    return PHASES.index(response.phase), response.number
+
+
+def _end_rank(course: Course) -> tuple[float, int]:
+    return (float("inf") if course.end_order is None else course.end_order, course.number)
+
+
+class StepResult(NamedTuple):
+    """How far a step of a preparation is.
+
+    :ivar approves: the step approves the event.
+    :ivar boot_id: the boot in which it succeeded, None where it has not.
+    """
+
+    approves: bool
+    boot_id: str | None
+
+
+def must_prepare_again(steps: Sequence[StepResult], boot_id: str, approved: bool) -> bool:
+    """Tell whether a preparation must run again as a whole, because a boot came before its approval (P2).
+
+    Only what was prepared in this boot may be approved. An event that was approved already is not prepared again,
+    and a preparation that approves nothing goes on where it stopped.
+    """
+    if approved:
+        return False
+    for position, step in enumerate(steps):
+        if step.approves and step.boot_id is None:
+            return any(each.boot_id is not None and each.boot_id != boot_id for each in steps[:position])
+    return False
+
+
+def may_approve(steps: Sequence[StepResult], boot_id: str) -> bool:
+    """Tell whether all steps before the approval succeeded in this boot (P2)."""
+    for step in steps:
+        if step.approves:
+            return True
+        if step.boot_id != boot_id:
+            return False
+    return False

@@ -276,7 +276,8 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._info import get_info, read_boot_id
+from ..module_utils._boot import read_boot_id
+from ..module_utils._info import get_info
 from ..module_utils._module import end_module, info_argument_spec, make_client
 
 

@@ -3,3 +3,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """The checker on a VM: notices what becomes of Azure's scheduled events, and answers them by rules."""
+
+__version__ = "1.1.0"

@@ -17,11 +17,16 @@ import sys
 from contextlib import closing
 from typing import Any, Callable, Sequence
 
-from . import store as states
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ENDED, why_not_now
+
+from . import __version__
 from .config import Config, ConfigError, read_config
-from .database import open_database, return_home
+from .database import open_database, open_snapshot, return_home
+from .records import DUE, Moment
+from .records import FAILED as FAILED_RESPONSE
 from .store import Store
-from .system import ERROR, Clock, Folders, is_any_running, lock, response_lock, say, start_unit, warn
+from .system import ERROR, Clock, Folders, is_any_running, is_running, lock, response_lock, say, start_unit, warn
+from .tables import is_locked
 
 FINE, FAILED, UNUSABLE = 0, 1, 2
 
@@ -42,7 +47,8 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
         say(str(error), ERROR)
         return UNUSABLE
     except sqlite3.Error as error:
-        say(f"The state in {folders.state} cannot be used ({error}). Is the disk full?", ERROR)
+        advice = "Another program holds its lock." if is_locked(error) else "Is the disk full?"
+        say(f"The state in {folders.state} cannot be used ({error}). {advice}", ERROR)
     except OSError as error:
         say(f"{error.filename or 'The system'}: {error.strerror or error}.", ERROR)
     except (_StoppedError, KeyboardInterrupt):
@@ -67,8 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="azure-maintenance",
         description="Notices what becomes of Azure's scheduled events on this VM, and answers them by rules.",
-        epilog="Exit status: 0 fine, 1 failed, 2 bad configuration or usage.",
+        epilog="Exit status: 0 fine, 1 failed, 2 bad configuration or usage. Of status: 0 fine, 1 a response failed or "
+        "something waits for a person, 2 bad usage, 3 no document was heard of lately.",
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--config", metavar="FILE", help="read the configuration from here, - for standard input")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="azure-maintenance")
     check = commands.add_parser("check", help="poll until the next check is due, and start what is due")
@@ -95,16 +103,24 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _open_store(folders: Folders, unwritable: bool = False, may_return: bool = False) -> Store:
-    """Open the state, while nobody moves it from one place to the other.
+def _open_store(
+    folders: Folders,
+    unwritable: bool = False,
+    damaged: bool = False,
+    may_return: bool = False,
+    busy_timeout: float = 30.0,
+) -> Store:
+    """Open the store, while nobody moves it from one place to the other.
 
     :param unwritable: go on in memory; the disk was found to be unwritable.
+    :param damaged: put the file aside and keep what can be read of it.
     :param may_return: move back to the disk where that is possible again.
+    :param busy_timeout: seconds to wait for the lock of another program.
     """
     with lock(folders.run, "state", wait=True):
-        if may_return and not is_any_running(folders):
+        if may_return and not unwritable and not is_any_running(folders):
             return_home(folders.state, folders.run, warn)
-        return Store(open_database(folders.state, folders.run, warn, unwritable))
+        return Store(open_database(folders.state, folders.run, warn, unwritable, damaged, busy_timeout))
 
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
@@ -115,9 +131,9 @@ def _check(options: argparse.Namespace, folders: Folders) -> int:
         if not free:
             say("Another check is running; it sees what there is to see.")
             return FINE
-        checker = Checker(
-            config, folders, Clock(), lambda unwritable: _open_store(folders, unwritable, not unwritable), start_unit
-        )
+        # A lock that somebody else holds must not keep it from polling.
+        open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=2.0)
+        checker = Checker(config, folders, Clock(), open_store, start_unit)
         return FINE if checker.run(options.once) else FAILED
 
 
@@ -125,54 +141,66 @@ def _respond(options: argparse.Namespace, folders: Folders) -> int:
     config = read_config(folders.config)
     from .respond import Responder
 
-    with lock(folders.run, response_lock(options.number)) as free:
+    # Whoever tests whether the response runs, holds the lock for an instant.
+    with lock(folders.run, response_lock(options.number), patience=2.0) as free:
         if not free:
             say(f"Response {options.number} is running already.")
             return FINE
-        with closing(_open_store(folders)) as store:
-            response = _find_response(store, options.number)
-            if response.state not in (states.DUE, states.RUNNING):
-                say(f"Response {options.number} is {response.state}; there is nothing to run.")
-                return FINE
-            responder = Responder(
-                store, config, folders, Clock(), open_store=lambda unwritable: _open_store(folders, unwritable)
-            )
-            with closing(responder):
-                return FINE if responder.run(response) else FAILED
-
-
-def _find_response(store: Store, number: int) -> states.ResponseRecord:
-    response = store.response(number)
-    if response is None:
-        raise ConfigError(f"There is no response {number}. azure-maintenance history lists them.")
-    return response
+        with closing(Responder(functools.partial(_open_store, folders), config, folders, Clock())) as responder:
+            return FINE if responder.run(options.number) else FAILED
 
 
 def _retry(options: argparse.Namespace, folders: Folders) -> int:
+    number, now = options.number, Clock().now()
     with closing(_open_store(folders)) as store:
-        response = _find_response(store, options.number)
-        if response.state != states.FAILED:
-            raise ConfigError(
-                f"Response {options.number} is {response.state}; only one that failed can be tried again."
-            )
         with store.transaction():
-            store.renew_failed_steps(options.number)
-            store.begin_response(options.number, states.DUE, Clock().now())
-    failure = start_unit(options.number)
+            _make_due_again(store, number, now)
+        found = store.courses(now.boot_id, lambda other: is_running(folders, other))
+    courses = {course.number: course for _record, course, _responses in found}
+    why = None
+    for course in courses.values():
+        for response in course.responses:
+            if response.number == number:
+                others = [other for other in courses.values() if other is not course]
+                why = why_not_now(response, course, others)
+    if why is not None:
+        say(f"Response {number} is due, and the checker starts it when it may run. Until then it waits {why}.")
+        return FINE
+    failure = start_unit(number)
     if failure:
         say(f"{failure} The next check tries it again.", ERROR)
         return FAILED
-    say(f"Response {options.number} runs again. To watch it: journalctl -fu azure-maintenance-respond@{options.number}")
+    say(f"Response {number} runs again. To watch it: journalctl -fu azure-maintenance-respond@{number}")
     return FINE
 
 
+def _make_due_again(store: Store, number: int, now: Moment) -> None:
+    """Make a failed response due.
+
+    :raises ConfigError: it did not fail, or its event has gone on.
+    """
+    response = store.response(number)
+    if response is None:
+        raise ConfigError(f"There is no response {number}. azure-maintenance history lists them.")
+    if response.state != FAILED_RESPONSE:
+        raise ConfigError(f"Response {number} is {response.state}; only one that failed can be tried again.")
+    event = store.event(response.event)
+    if event is not None and event.phase == ENDED and response.phase != ENDED:
+        raise ConfigError(
+            f"The event of response {number} has ended, so on_{response.phase} has no use any more; "
+            "only on_ended can be tried again."
+        )
+    store.renew_failed_steps(number)
+    store.begin_response(number, DUE, now)
+
+
 def _status(options: argparse.Namespace, folders: Folders) -> int:
-    from .report import needing_attention, report
+    from .report import exit_status, needing_attention, report
     from .status import history_text, status_text
 
     whole = options.command == "history"
     now = Clock().now()
-    with closing(_open_store(folders)) as store:
+    with closing(Store(open_snapshot(folders.state, folders.run, warn))) as store:
         found = report(store, now, store.all_events() if whole else needing_attention(store))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The terminal may know fewer characters than Azure.
@@ -182,7 +210,7 @@ def _status(options: argparse.Namespace, folders: Folders) -> int:
         sys.stdout.write("\n")
     else:
         sys.stdout.write((history_text if whole else status_text)(found, now.wall))
-    return FINE
+    return FINE if whole else exit_status(found, now)
 
 
 def _validate(options: argparse.Namespace, folders: Folders) -> int:

@@ -12,64 +12,46 @@ import time
 from typing import Callable
 from urllib.parse import quote
 
+from .tables import UnknownTablesError, is_locked, migrate, prepare, rescue
+
 _NAME = "state.db"
 _SMALLEST_PAGE = 512
-_MIGRATIONS = (
-    """
-    CREATE TABLE event (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, content TEXT NOT NULL, rule TEXT,
-        phase TEXT NOT NULL, outcome TEXT, boot_id TEXT NOT NULL, seen_at REAL NOT NULL, seen_uptime REAL NOT NULL,
-        announced_at REAL, started_at REAL, ended_at REAL,
-        approval TEXT, approved_at REAL, waiting_for TEXT NOT NULL DEFAULT '[]', note TEXT
-    );
-    CREATE UNIQUE INDEX open_event ON event (key) WHERE ended_at IS NULL;
-    CREATE TABLE response (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, event INTEGER NOT NULL REFERENCES event ON DELETE CASCADE,
-        phase TEXT NOT NULL, state TEXT NOT NULL, boot_id TEXT NOT NULL, created_at REAL NOT NULL,
-        finished_at REAL, message TEXT, UNIQUE (event, phase)
-    );
-    CREATE TABLE step (
-        response INTEGER NOT NULL REFERENCES response ON DELETE CASCADE, position INTEGER NOT NULL,
-        content TEXT NOT NULL, state TEXT NOT NULL, failures INTEGER NOT NULL DEFAULT 0,
-        interruptions INTEGER NOT NULL DEFAULT 0, started_at REAL, finished_at REAL, message TEXT,
-        PRIMARY KEY (response, position)
-    );
-    CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-    """,
-)
 # What SQLite says, in words because Python tells the code from 3.11 on only, when a file cannot be written.
 _UNWRITABLE = ("disk is full", "readonly", "read-only", "unable to open", "disk i/o error")
 
 
-class NewerStateError(Exception):
-    """The file was written by a later version of this program."""
-
-
-def cannot_be_written(error: sqlite3.Error) -> bool:
+def is_unwritable(error: sqlite3.Error) -> bool:
     return any(words in str(error).lower() for words in _UNWRITABLE)
 
 
 def open_database(
-    folder: str, fallback_folder: str, warn: Callable[[str], None], unwritable: bool = False
+    folder: str,
+    fallback_folder: str,
+    warn: Callable[[str], None],
+    unwritable: bool = False,
+    damaged: bool = False,
+    busy_timeout: float = 30.0,
 ) -> sqlite3.Connection:
     """Open ``state.db``, or what has to do in its place.
 
-    A damaged file is put aside. Where the folder cannot be written the state goes on in the fallback folder, in
-    memory, until return_home() finds the disk mended.
+    A damaged file is put aside, and what can be read of it is kept. Where the folder cannot be written the state goes
+    on in the fallback folder, in memory, until return_home() finds the disk mended.
 
     :param warn: told in a sentence what was wrong.
     :param unwritable: the folder has been found to be so.
+    :param damaged: the file has been found to be so, though it can be opened.
+    :param busy_timeout: seconds to wait for the lock of another program.
     :raises sqlite3.Error: not even the fallback folder can be written.
     """
     path, fallback = os.path.join(folder, _NAME), os.path.join(fallback_folder, _NAME)
     if os.path.exists(fallback):
-        return _open_sound(fallback, warn)
+        return _open_sound(fallback, warn, busy_timeout, damaged)
     reason: Exception | str = "a write failed"
     if not unwritable:
         try:
-            return _open_sound(path, warn)
+            return _open_sound(path, warn, busy_timeout, damaged)
         except (sqlite3.OperationalError, OSError) as error:
-            if isinstance(error, sqlite3.Error) and not cannot_be_written(error):
+            if isinstance(error, sqlite3.Error) and not is_unwritable(error):
                 raise
             reason = error
     warn(
@@ -109,60 +91,103 @@ def _copy_readable(path: str, target: str, warn: Callable[[str], None]) -> None:
         return
     # Complete before it has its name, like a state that is made.
     new = f"{target}.new"
-    # Without a writable folder SQLite cannot share a file that has a write-ahead log, unless told that nobody writes.
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
-        _unlink(new)
-        copy = sqlite3.connect(new)
-        try:
-            source = sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True)
-            try:
-                source.backup(copy)
-            finally:
-                source.close()
-            copy.close()
-            os.replace(new, target)
-            return
-        except sqlite3.Error as error:
-            reason = error
-        finally:
-            copy.close()
+    _unlink(new)
+    copy = sqlite3.connect(new)
+    try:
+        _copy(path, copy)
+        copy.close()
+        os.replace(new, target)
+        return
+    except sqlite3.Error as error:
+        reason = error
+    finally:
+        copy.close()
     _unlink(new)
     warn(f"{path} cannot be read either ({reason}): what was known of events before now is not known.")
 
 
-def _open_sound(path: str, warn: Callable[[str], None]) -> sqlite3.Connection:
+def _copy(path: str, target: sqlite3.Connection) -> None:
+    """Copy a file that may be read only.
+
+    :raises sqlite3.Error: it cannot be read.
+    """
+    # Without a writable folder SQLite cannot share a file that has a write-ahead log, unless told that nobody writes.
+    for mode in ("mode=ro", "mode=ro&immutable=1"):
+        try:
+            source = sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True)
+            try:
+                source.backup(target)
+                return
+            finally:
+                source.close()
+        except sqlite3.Error as error:
+            reason = error
+    raise reason
+
+
+def open_snapshot(folder: str, fallback_folder: str, warn: Callable[[str], None]) -> sqlite3.Connection:
+    """Return a copy in memory of what is known now, for those who only read: nobody's lock stands in their way.
+
+    :raises sqlite3.Error: the file cannot be read.
+    """
+    path, fallback = os.path.join(folder, _NAME), os.path.join(fallback_folder, _NAME)
+    found = fallback if os.path.exists(fallback) else path
+    copy = prepare(sqlite3.connect(":memory:", isolation_level=None))
+    if os.path.exists(found):
+        try:
+            _copy(found, copy)
+        except sqlite3.Error as error:
+            warn(f"{found} cannot be read as a whole ({error}); what follows may be incomplete.")
+            copy.close()
+            copy = prepare(sqlite3.connect(":memory:", isolation_level=None))
+            migrate(copy)
+            rescue(found, copy)
+    migrate(copy)
+    return copy
+
+
+def _open_sound(
+    path: str, warn: Callable[[str], None], busy_timeout: float = 30.0, damaged: bool = False
+) -> sqlite3.Connection:
     """Open a file, after putting a damaged one aside and making a missing one."""
+    rescued_from = None
     if os.path.exists(path):
         try:
-            return _open(path)
-        except (sqlite3.DatabaseError, NewerStateError) as error:
+            if damaged:
+                raise sqlite3.DatabaseError("part of it is damaged")
+            return _open(path, busy_timeout)
+        except (sqlite3.DatabaseError, UnknownTablesError) as error:
             # All else that stands in the way of opening comes of what is in the file.
-            if isinstance(error, sqlite3.OperationalError) and (cannot_be_written(error) or "locked" in str(error)):
+            if isinstance(error, sqlite3.DatabaseError) and (is_unwritable(error) or is_locked(error)):
                 raise
-            aside = put_aside(path)
-            warn(
-                f"{path} cannot be used ({error}) and was put aside as {aside}. What was known of events is lost: "
-                "those that Azure still lists are taken for new, and their responses run again."
-            )
+            rescued_from = put_aside(path)
+            reason = error
     # Complete before it has its name, so that an empty file by that name always tells of damage.
     new = f"{path}.new"
     _unlink(new)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    _connect(new).close()
+    made = _connect(new)
+    if rescued_from is not None:
+        count = rescue(rescued_from, made)
+        warn(
+            f"{path} cannot be used ({reason}) and was put aside as {rescued_from}. {count} records of it were kept. "
+            "An event that Azure still lists and that is not among them is taken for new."
+        )
+    made.close()
     os.replace(new, path)
-    return _open(path)
+    return _open(path, busy_timeout)
 
 
-def _open(path: str) -> sqlite3.Connection:
+def _open(path: str, busy_timeout: float) -> sqlite3.Connection:
     if os.path.getsize(path) < _SMALLEST_PAGE:
         # SQLite takes so short a file for an empty one, and would begin it anew.
         raise sqlite3.DatabaseError("file is cut short")
     try:
-        return _connect(path)
+        return _connect(path, busy_timeout)
     except sqlite3.OperationalError as error:
         # With other numbers in its header SQLite takes a sound file for a read-only one, and the disk would be blamed.
         # Nobody reads the file without SQLite before that: closing it would give up the locks of this process.
-        if cannot_be_written(error) and not _has_sound_header(path):
+        if is_unwritable(error) and not _has_sound_header(path):
             raise sqlite3.DatabaseError("file is damaged") from error
         raise
 
@@ -172,10 +197,9 @@ def _has_sound_header(path: str) -> bool:
         return file.read(20)[18:] in (b"\1\1", b"\2\2")
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+def _connect(path: str, busy_timeout: float = 30.0) -> sqlite3.Connection:
+    connection = prepare(sqlite3.connect(path, timeout=busy_timeout, isolation_level=None))
     try:
-        connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")
         # With less, a power cut could take back that a step was begun.
         connection.execute("PRAGMA synchronous = FULL")
@@ -186,30 +210,11 @@ def _connect(path: str) -> sqlite3.Connection:
         verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)
-        _migrate(connection)
+        migrate(connection)
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring the tables up to this version, and find out whether the file can be written."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(_MIGRATIONS):
-            raise NewerStateError(f"it has version {version}, and this program knows {len(_MIGRATIONS)}")
-        for script in _MIGRATIONS[version:]:
-            for statement in script.split(";"):
-                connection.execute(statement)
-        # Writes even when nothing has changed, or a full disk would show only in the middle of an event.
-        connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def put_aside(path: str) -> str:

@@ -10,33 +10,37 @@ import json
 import os
 import time
 from datetime import datetime, timezone
-from typing import Any, Iterable
+from typing import Any, Iterable, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc, parse_utc
 
 from .config import describe_step
 from .metrics import metrics_text
-from .store import FAILED, SUCCEEDED, UNFINISHED, EventRecord, Moment, Store
+from .polls import Polls
+from .records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment
+from .store import Store
 from .system import Folders, warn, write_file
 
 _FACTS_FILE = "azure_maintenance.fact"
 _METRICS_FILE = "azure_maintenance.prom"
 # While an event is open the seconds until its start change, though nothing is written down.
 _REFRESH = 10.0
+# Seconds. A check writes down at its end, a minute apart, when it heard the metadata service last.
+HEARD_LATELY = 300.0
 
 
 def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[str, Any]:
     """Return all that is known of these events, and of the polling, as JSON takes it."""
-    facts = store.facts()
-    polls = facts.get("polls", {})
-    error = polls.get("last_error")
-    name = facts.get("resource_name", {}).get("name")
+    polls = Polls.read(store.fact("polls"))
+    error = polls.last_error
+    name = store.fact("resource_name").get("name")
+    name = name if isinstance(name, str) else None
     return {
         "resource_name": name,
-        "last_answer_at": _iso(polls.get("last_answer_at")),
-        "last_error": error and {**error, "at": _iso(error["at"])},
-        "polls": polls.get("count", 0),
-        "poll_errors": polls.get("errors", {}),
+        "last_answer_at": _iso(polls.last_answer_at),
+        "last_error": None if error is None else {**error, "at": _iso(error["at"])},
+        "polls": polls.number,
+        "poll_errors": dict(polls.errors),
         "events": [_event(store, record, now, name) for record in records],
     }
 
@@ -95,6 +99,46 @@ def _iso(at: float | None) -> str | None:
     return None if at is None else format_utc(datetime.fromtimestamp(at, timezone.utc))
 
 
+def public(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a report that everybody on the VM may read: no command line, and nothing that a step said."""
+    events = [
+        {
+            **event,
+            "responses": [
+                {
+                    **response,
+                    "message": None,
+                    "steps": [
+                        {**step, "step": step["step"].split(" ")[0], "message": None} for step in response["steps"]
+                    ],
+                }
+                for response in event["responses"]
+            ],
+        }
+        for event in found["events"]
+    ]
+    return {**found, "events": events}
+
+
+def exit_status(found: Mapping[str, Any], now: Moment) -> int:
+    """Return what monitoring goes by: 0 fine, 1 a response failed or something waits for a person, 3 nothing heard."""
+    if not was_heard(found, now.wall):
+        return 3
+    for event in found["events"]:
+        open_event = event["ended_at"] is None
+        if any(response["state"] == FAILED for response in event["responses"]):
+            return 1
+        if open_event and (event["approval"] == WAITING or (event["note"] and not event["rule"])):
+            return 1
+    return 0
+
+
+def was_heard(found: Mapping[str, Any], now: datetime) -> bool:
+    """Tell whether a document came lately; without one nothing is known of events."""
+    heard = found["last_answer_at"]
+    return bool(heard) and (now - parse_utc(heard)).total_seconds() <= HEARD_LATELY
+
+
 class Publisher:
     """Writes the facts for ansible_local and the metrics, when there is something new to write."""
 
@@ -115,7 +159,9 @@ class Publisher:
         records = needing_attention(store)
         self._events_open = any(record.ended_at is None for record in records)
         found = report(store, now, records)
-        self._write(os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(found, indent=1, sort_keys=True) + "\n")
+        self._write(
+            os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n"
+        )
         if self._metrics_dir is not None:
             counts = store.count_responses()
             self._write(os.path.join(self._metrics_dir, _METRICS_FILE), metrics_text(found, counts))

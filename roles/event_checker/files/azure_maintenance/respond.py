@@ -2,200 +2,323 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run one response, step by step: each is written down before it runs and after."""
+"""Run one response, step by step: each is written down before it runs and after.
+
+Whether it may run is decided by the life cycle, in the very transaction that notes that it does.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-import time
-from typing import Callable
+from typing import Callable, NamedTuple, TypeVar
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import (
-    APPROVED,
-    NOT_FOUND,
-    REFUSED,
-    ApprovalRequest,
-    plan_approval,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approval_plan as approvals
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import NoResourceNameError, fetch
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import NO_DOCUMENT
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_document, fetch_name
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    Course,
+    StepResult,
+    is_overtaken,
+    may_approve,
+    must_prepare_again,
+    why_not_now,
+)
 
-from . import store as states
+from . import records
 from .config import Config, Rule, describe_step
-from .database import cannot_be_written
+from .database import is_unwritable
+from .records import EventRecord, ResponseRecord, StepRecord
 from .rules import APPROVE_STEP
 from .steps import StepContext, StepError, run_step
-from .store import EventRecord, ResponseRecord, StepRecord, Store
-from .system import ERROR, Clock, Folders, prolong_start, say
+from .store import Store
+from .system import ERROR, Clock, Folders, is_running, prolong_start, say
+from .tracker import OVERTAKEN
 
 # A step that takes the VM down with it would otherwise be run at every boot for ever.
 _MOST_INTERRUPTIONS = 3
 # What the program itself needs around a step before systemd may take it for hung
 _SLACK = 60.0
 
+Result = TypeVar("Result")
 
-class _OvertakenError(Exception):
-    """The event ended before the preparation for it did."""
+
+class _Stop(Exception):
+    """The response must not go on now.
+
+    :ivar state: the state in which it is left.
+    """
+
+    def __init__(self, state: str, message: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class _PrepareAgain(Exception):
+    """What was prepared before the last boot must be prepared again before the event is approved."""
+
+
+class _Task(NamedTuple):
+    """What the run of a response needs to know of it."""
+
+    response: ResponseRecord
+    title: str
+    rule: Rule
 
 
 class Responder:
     """Runs responses; the caller holds the lock of the response.
 
-    :param sleep: waits between two tries.
-    :param open_store: opens the state anew, or its stand-in where it is told that the disk cannot be written.
+    :param open_store: opens the store anew; told that the disk cannot be written, its stand-in in memory.
     """
 
     def __init__(
         self,
-        store: Store,
+        open_store: Callable[..., Store],
         config: Config,
         folders: Folders,
         clock: Clock,
-        sleep: Callable[[float], None] = time.sleep,
-        open_store: Callable[[bool], Store] | None = None,
     ) -> None:
-        self._store = store
+        self._open_store = open_store
+        self._store = open_store()
         self._config = config
         self._folders = folders
         self._clock = clock
-        self._sleep = sleep
-        self._open_store = open_store
 
     def close(self) -> None:
-        """Close the state, which may be another than that of the caller by now."""
         self._store.close()
 
-    def run(self, response: ResponseRecord) -> bool:
-        """Run what is left of a response, and tell whether it succeeded."""
-        record = self._store.event(response.event)
-        title = f"Response {response.number} ({response.phase}, {_title(record)})"
-        self._write(response, lambda store: store.begin_response(response.number, states.RUNNING, self._clock.now()))
-        say(f"{title} begins.")
-        for step in self._store.steps(response.number):
-            if step.state == states.SUCCEEDED:
-                continue
-            name = describe_step(step.content)
-            try:
-                message = self._run_step(response, step, f"{title}, step {step.position}: {name}")
-            except _OvertakenError:
-                self._finish(response, states.SKIPPED, "The event ended before the preparation did.")
-                say(f"{title}: the event has ended; the steps that are left are skipped.")
+    def run(self, number: int) -> bool:
+        """Run what is left of a response, and tell whether nothing of it failed."""
+        response = self._store.response(number)
+        record = response and self._store.event(response.event)
+        if response is None or record is None:
+            say(f"Response {number} is not known any more; there is nothing to run.")
+            return True
+        title = f"Response {number} ({response.phase}, {_title(record)})"
+        task = _Task(response, title, record.rule or Rule("unknown"))
+        try:
+            if not self._write(task, lambda: self._begin(task)):
                 return True
-            if message is not None:
-                self._finish(response, states.FAILED, f"Step {step.position} ({name}): {message}")
-                say(f"{title} failed. To try again: azure-maintenance retry {response.number}", ERROR)
-                return False
-        self._finish(response, states.SUCCEEDED, None)
-        say(f"{title} succeeded.")
+            say(f"{title} begins.")
+            return self._run_steps(task)
+        except _Stop as stop:
+            state, why = stop.state, str(stop)
+        if state == records.SKIPPED:
+            self._write(task, lambda: self._finish(task, records.SKIPPED, why))
+            say(f"{title}: {why} The steps that are left are skipped.")
+        else:
+            self._write(task, lambda: self._store.begin_response(number, state, self._clock.now()))
+            say(f"{title} waits {why}.")
         return True
 
-    def _finish(self, response: ResponseRecord, state: str, message: str | None) -> None:
-        self._write(response, lambda where: where.finish_response(response.number, state, message, self._clock.now()))
+    def _run_steps(self, task: _Task) -> bool:
+        number = task.response.number
+        while True:
+            step = next((each for each in self._store.steps(number) if each.state != records.SUCCEEDED), None)
+            if step is None:
+                self._write(task, lambda: self._finish(task, records.SUCCEEDED, None))
+                say(f"{task.title} succeeded.")
+                return True
+            name = describe_step(step.content)
+            try:
+                message = self._run_step(task, step, f"{task.title}, step {step.position}: {name}")
+            except _PrepareAgain:
+                say(f"{task.title}: a boot came between the preparation and the approval. It begins again.")
+                self._write(task, lambda: self._store.renew_all_steps(number))
+                continue
+            if message is not None:
+                self._fail(task, f"Step {step.position} ({name}): {message}")
+                say(f"{task.title} failed. To try again: azure-maintenance retry {number}", ERROR)
+                return False
 
-    def _finish_step(self, response: ResponseRecord, step: StepRecord, state: str, message: str) -> None:
-        self._write(response, lambda where: where.finish_step(step, state, message, self._clock.now()))
+    # What is decided within one transaction
 
-    def _write(self, response: ResponseRecord, write: Callable[[Store], None]) -> None:
-        """Write something down, even if the disk has become unwritable meanwhile."""
-        self._follow(response)
+    def _begin(self, task: _Task) -> bool:
+        """Note that the response runs, if it may."""
+        response, record, course, others = self._situation(task)
+        if response.finished:
+            say(f"{task.title} is {response.state}; there is nothing to run.")
+            return False
+        self._check_may_run(task, course, others)
+        steps = self._store.steps(response.number)
+        if must_prepare_again(_results(steps), self._clock.now().boot_id, record.approval == records.APPROVED):
+            say(f"{task.title}: the VM booted between the preparation and the approval. It begins again.")
+            self._store.renew_all_steps(response.number)
+        self._store.begin_response(response.number, records.RUNNING, self._clock.now())
+        return True
+
+    def _begin_step(self, task: _Task, step: StepRecord) -> None:
+        """Note that a step runs, if it may."""
+        response, record, course, others = self._situation(task)
+        if response.phase == ENDED:
+            # Between two steps of it another event may have become urgent.
+            self._check_may_run(task, course, others)
+        elif response.phase == ANNOUNCED and record.phase == ENDED:
+            raise _Stop(records.SKIPPED, OVERTAKEN)
+        steps = _results(self._store.steps(response.number))
+        if step.content == APPROVE_STEP and not may_approve(steps, self._clock.now().boot_id):
+            raise _PrepareAgain
+        self._store.begin_step(step, self._clock.now())
+
+    def _check_may_run(self, task: _Task, course: Course, others: list[Course]) -> None:
+        seen = next(each for each in course.responses if each.number == task.response.number)
+        if is_overtaken(seen, course):
+            raise _Stop(records.SKIPPED, OVERTAKEN)
+        why = why_not_now(seen, course, others)
+        if why is not None:
+            raise _Stop(records.DUE, why)
+
+    def _situation(self, task: _Task) -> tuple[ResponseRecord, EventRecord, Course, list[Course]]:
+        number = task.response.number
+
+        def runs(other: int) -> bool:
+            return other != number and is_running(self._folders, other)
+
+        found = self._store.courses(self._clock.now().boot_id, runs)
+        courses = [course for _record, course, _responses in found]
+        for record, course, responses in found:
+            for response in responses:
+                if response.number == number:
+                    return response, record, course, [other for other in courses if other is not course]
+        finished = self._store.response(number)
+        record_now = finished and self._store.event(finished.event)
+        if finished is None or record_now is None:
+            raise _Stop(records.SKIPPED, "It is not known any more.")
+        return finished, record_now, Course(record_now.number, record_now.phase, False, ()), []
+
+    def _finish(self, task: _Task, state: str, message: str | None) -> None:
+        self._store.finish_response(task.response.number, state, message, self._clock.now())
+
+    def _fail(self, task: _Task, message: str) -> None:
+        self._write(task, lambda: self._finish(task, records.FAILED, message))
+
+    def _write(self, task: _Task, write: Callable[[], Result]) -> Result:
+        """Write something down, even if the disk has become unwritable or the check has moved the store meanwhile."""
+        self._reopen(task)
         try:
             with self._store.transaction():
-                write(self._store)
+                return write()
         except sqlite3.DatabaseError as error:
             say(f"The state failed: {error}.", ERROR)
-            self._follow(response, cannot_be_written(error))
+            self._reopen(task, is_unwritable(error))
             with self._store.transaction():
-                write(self._store)
+                return write()
 
-    def _follow(self, response: ResponseRecord, unwritable: bool = False) -> None:
-        """Open the state anew: the check may have moved it while a step ran."""
-        if self._open_store is None:
-            return
-        store = self._open_store(unwritable)
-        found = store.response(response.number)
+    def _reopen(self, task: _Task, unwritable: bool = False) -> None:
+        """Open the store anew: the check may have moved it while a step ran."""
+        store = self._open_store(unwritable=unwritable)
+        found = store.response(task.response.number)
         # After damage the number may be that of another response.
-        if found and (found.phase, found.created_at) == (response.phase, response.created_at):
+        if found and (found.phase, found.created_at) == (task.response.phase, task.response.created_at):
             store, self._store = self._store, store
         store.close()
 
-    def _run_step(self, response: ResponseRecord, step: StepRecord, title: str) -> str | None:
-        """Run a step until it succeeds or has no tries left, and return why it failed, None where it did not.
+    # Steps
 
-        :raises _OvertakenError: it would prepare for an event that has ended.
-        """
-        rule = self._store.event(response.event).rule or Rule("")
-        failures = step.failures
-        if step.state == states.RUNNING:
-            self._write(response, lambda store: store.interrupt_step(step))
+    def _run_step(self, task: _Task, step: StepRecord, title: str) -> str | None:
+        """Run a step until it succeeds or has no tries left, and return why it failed, None where it did not."""
+        failures, rule = step.failures, task.rule
+        if step.state == records.FAILED and failures > rule.retries:
+            # It was killed between the last try and the end of the response.
+            return step.message or "It failed."
+        if step.state == records.RUNNING:
+            self._write(task, lambda: self._store.interrupt_step(step))
             if step.interruptions + 1 >= _MOST_INTERRUPTIONS:
                 message = f"It was interrupted {_MOST_INTERRUPTIONS} times and is not run again."
-                self._finish_step(response, step, states.FAILED, message)
+                self._finish_step(task, step, records.FAILED, message)
                 return message
             say(f"{title} was interrupted and runs again.")
         while True:
-            self._follow(response)
-            if response.phase == ANNOUNCED and self._store.event(response.event).phase == ENDED:
-                raise _OvertakenError
-            self._write(response, lambda store: store.begin_step(step, self._clock.now()))
+            self._write(task, lambda: self._begin_step(task, step))
             prolong_start(rule.timeout + _SLACK)
             try:
-                message = self._try_step(step, response, rule)
+                message = self._try_step(task, step)
             except StepError as error:
                 failures += 1
-                self._finish_step(response, step, states.FAILED, str(error))
+                self._finish_step(task, step, records.FAILED, str(error))
                 last = error.permanent or failures > rule.retries
                 say(f"{title}: {error}{'' if last else f' It is tried again in {rule.retry_delay:g} s.'}", ERROR)
                 if last:
                     return str(error)
-                prolong_start(rule.retry_delay + _SLACK)
-                self._sleep(rule.retry_delay)
+                self._pause(task)
                 continue
-            self._finish_step(response, step, states.SUCCEEDED, message)
+            self._finish_step(task, step, records.SUCCEEDED, message)
             say(f"{title}: {message}")
             return None
 
-    def _try_step(self, step: StepRecord, response: ResponseRecord, rule: Rule) -> str:
-        record = self._store.event(response.event)
-        if step.content == APPROVE_STEP:
-            return self._approve(response, record, rule.timeout)
-        name = self._config.resource_name or self._store.facts().get("resource_name", {}).get("name", "")
-        context = StepContext(record.event, response.phase, record.outcome, name)
-        return run_step(step.content, context, self._config, self._folders, self._clock.now(), rule.timeout)
+    def _finish_step(self, task: _Task, step: StepRecord, state: str, message: str) -> None:
+        self._write(task, lambda: self._store.finish_step(step, state, message, self._clock.now()))
 
-    def _approve(self, response: ResponseRecord, record: EventRecord, timeout: float) -> str:
+    def _pause(self, task: _Task) -> None:
+        """Wait before the next try, unless the event ends meanwhile and this is its preparation."""
+        prolong_start(task.rule.retry_delay + _SLACK)
+        left = float(task.rule.retry_delay)
+        while left > 0:
+            self._clock.sleep(min(left, 1.0))
+            left -= 1.0
+            self._reopen(task)
+            record = self._store.event(task.response.event)
+            if task.response.phase == ANNOUNCED and record is not None and record.phase == ENDED:
+                raise _Stop(records.SKIPPED, OVERTAKEN)
+
+    def _try_step(self, task: _Task, step: StepRecord) -> str:
+        record = self._store.event(task.response.event)
+        if record is None:
+            raise StepError("Its event is not known any more.", permanent=True)
+        if step.content == APPROVE_STEP:
+            return self._approve(task, record)
+        name = self._config.resource_name or self._store.fact("resource_name").get("name")
+        context = StepContext(record.event, task.response.phase, record.outcome, name if isinstance(name, str) else "")
+        return run_step(step.content, context, self._config, self._folders, self._clock.now(), task.rule.timeout)
+
+    def _approve(self, task: _Task, record: EventRecord) -> str:
         """Let Azure start the event, unless it lists a VM for which this one cannot speak."""
-        client = self._config.client(retries=True, timeout=min(timeout, self._config.timeout))
+        client = self._config.client(retries=False, timeout=min(task.rule.timeout, self._config.timeout))
+        deadline = client.deadline()
+        search = find_endpoint_addresses if self._config.discover_endpoint else None
+        sent: list[str] = []
+
+        def note_sending(event_ids: list[str]) -> None:
+            sent.extend(event_ids)
+            self._note_approval(task, records.SENDING)
+
         try:
-            # The name is asked for anew: an approval cannot be taken back.
-            search = find_endpoint_addresses if self._config.discover_endpoint else None
-            found = fetch(client, self._config.resource_name, search)
-            name = found.require_name()
-            if not found.document_received:
-                raise StepError(NO_DOCUMENT)
-            request = ApprovalRequest(name, (record.event.event_id,))
-            plan = approve(found, plan_approval(found.document, request, self._clock.now().wall), request)
-        except NoResourceNameError as error:
-            raise StepError(str(error), permanent=True) from error
+            # The name is asked for anew: what is approved in it cannot be taken back.
+            name = self._config.resource_name
+            if name is None:
+                client, name = fetch_name(client, deadline, search)
+            client, document = fetch_document(client, deadline, search)
+            request = approvals.ApprovalRequest(name, (record.event.event_id,))
+            done = approve(client, document, request, deadline, note_sending)
         except ImdsError as error:
+            if error.refused and len(sent) == 1 and record.approval is None:
+                # Azure has not taken the only one, so that it is not evidence that the event took place.
+                self._note_approval(task, None)
             raise StepError(str(error)) from error
-        approval = plan.approvals[0]
-        if approval.result == APPROVED:
-            self._note_approval(response, states.APPROVED, ())
+        approval = done.plan.approvals[0]
+        if approval.result == approvals.APPROVED:
+            self._note_approval(task, records.APPROVED)
             return "Azure may start the event now."
-        if approval.result == NOT_FOUND:
+        if approval.result == approvals.NOT_FOUND:
+            if done.document is None:
+                raise StepError("The answer was an empty body, which is no document.")
             return "The event is gone; there is nothing to approve."
-        if approval.result != REFUSED:
+        if approval.result != approvals.REFUSED:
             return "The event has started already."
-        self._note_approval(response, states.WAITING, approval.waiting_for)
+        self._note_approval(task, records.WAITING, approval.waiting_for)
         return f"Left to a runbook for the fleet. {approval.why}"
 
-    def _note_approval(self, response: ResponseRecord, approval: str, waiting_for: tuple[str, ...]) -> None:
-        now = self._clock.now()
-        self._write(response, lambda store: store.set_approval(response.event, approval, waiting_for, now))
+    def _note_approval(self, task: _Task, approval: str | None, waiting_for: tuple[str, ...] = ()) -> None:
+        event, now = task.response.event, self._clock.now()
+        self._write(task, lambda: self._store.set_approval(event, approval, waiting_for, now))
+
+
+def _results(steps: list[StepRecord]) -> list[StepResult]:
+    return [StepResult(step.content == APPROVE_STEP, step.succeeded_boot) for step in steps]
 
 
 def _title(record: EventRecord) -> str:

@@ -26,7 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 
 from . import notify
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
-from .store import Moment
+from .records import Moment
 from .system import Folders
 
 # For a program that was told to end

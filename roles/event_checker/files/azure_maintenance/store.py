@@ -2,121 +2,69 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the checker remembers: events, the responses to them, and the steps of these."""
+"""What the checker remembers: the tables of events, the responses to them, their steps, and facts by name.
+
+A record that cannot be read costs no other: reading leaves it out, and repair() puts it aside.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from contextlib import contextmanager
-from datetime import datetime, timezone
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, TypeVar
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
-    Event,
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    STARTED,
+    Course,
+    Response,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
-from .config import Rule, parse_rule
-
-# States of a response; a step is pending in place of planned and due.
-PLANNED = "planned"
-DUE = "due"
-PENDING = "pending"
-RUNNING = "running"
-SUCCEEDED = "succeeded"
-FAILED = "failed"
-SKIPPED = "skipped"
-UNFINISHED = (PLANNED, DUE, RUNNING)
-
-APPROVED = "approved"
-WAITING = "waiting"
+from .config import Rule
+from .records import (
+    APPROVED,
+    FAILED,
+    PENDING,
+    PLANNED,
+    RUNNING,
+    SKIPPED,
+    SUCCEEDED,
+    UNFINISHED,
+    DamagedRecord,
+    EventRecord,
+    Moment,
+    ResponseRecord,
+    StepRecord,
+    encode_event,
+    encode_rule,
+    read_event,
+    read_response,
+    read_step,
+)
 
 RETENTION = 30 * 86400.0
+# However often Azure announces and withdraws events, the file stays small.
+_MOST_ENDED = 1000
+RESPONSE_COLUMNS = "number, event, phase, state, boot_id, created_at, finished_at, message"
+_STEPS = (
+    "SELECT step.response, step.position, step.content, step.state, step.failures, step.interruptions,"
+    " step.started_at, step.finished_at, step.message, step_success.boot_id FROM step LEFT JOIN step_success"
+    " ON step_success.response = step.response AND step_success.position = step.position"
+)
 
-
-class Moment(NamedTuple):
-    """One moment on two clocks: the wall clock, which may be set, and the seconds since this boot began.
-
-    :ivar at: seconds since 1970.
-    :ivar uptime: seconds; comparable only where ``boot_id`` is the same.
-    """
-
-    at: float
-    uptime: float
-    boot_id: str
-
-    @property
-    def wall(self) -> datetime:
-        return datetime.fromtimestamp(self.at, timezone.utc)
-
-
-class EventRecord(NamedTuple):
-    """An event with what was decided and done; times are in seconds since 1970, None where it did not happen.
-
-    :ivar seen: when it was first seen.
-    :ivar approval: None, APPROVED, or WAITING for the VMs in ``waiting_for``.
-    :ivar note: why no rule was asked, or what else a person should know.
-    """
-
-    number: int
-    event: Event
-    rule: Rule | None
-    phase: str
-    outcome: str | None
-    seen: Moment
-    announced_at: float | None
-    started_at: float | None
-    ended_at: float | None
-    approval: str | None
-    approved_at: float | None
-    waiting_for: tuple[str, ...]
-    note: str | None
-
-    def nows(self, now: Moment) -> list[datetime]:
-        """Return the time by the wall clock and, in the same boot, as it would be had nobody set that clock."""
-        nows = [now.wall]
-        if now.boot_id == self.seen.boot_id:
-            undisturbed = self.seen.at + now.uptime - self.seen.uptime
-            nows.append(datetime.fromtimestamp(undisturbed, timezone.utc))
-        return nows
-
-
-class ResponseRecord(NamedTuple):
-    """One run of what a rule asks for in one phase of one event.
-
-    :ivar boot_id: the boot in which it was last begun.
-    """
-
-    number: int
-    event: int
-    phase: str
-    state: str
-    boot_id: str
-    created_at: float
-    finished_at: float | None
-    message: str | None
-
-
-class StepRecord(NamedTuple):
-    """One step of a response: ``failures`` and ``interruptions`` count the tries that ended so."""
-
-    response: int
-    position: int
-    content: dict[str, Any]
-    state: str
-    failures: int
-    interruptions: int
-    started_at: float | None
-    finished_at: float | None
-    message: str | None
+Record = TypeVar("Record")
 
 
 class Store:
     """The tables. Every method that writes is to be called within a transaction()."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
+        self.connection = self._db = connection
+        # Set when a record could not be read
+        self.needs_repair = False
 
     @property
     def version(self) -> tuple[int, int]:
@@ -137,27 +85,48 @@ class Store:
                 self._db.execute("ROLLBACK")
             raise
 
-    def open_events(self) -> list[EventRecord]:
-        """Return the events that have not ended, in the order in which they were first seen."""
-        rows = self._db.execute("SELECT * FROM event WHERE ended_at IS NULL ORDER BY number")
-        return [_event_record(row) for row in rows]
+    # Events
+
+    def pending_events(self) -> list[EventRecord]:
+        """Return the events that have not ended, and those with a response that is not finished."""
+        return self._events(
+            "ended_at IS NULL OR number IN (SELECT event FROM response WHERE state NOT IN (?, ?, ?))",
+            SUCCEEDED,
+            FAILED,
+            SKIPPED,
+        )
 
     def all_events(self) -> list[EventRecord]:
-        return [_event_record(row) for row in self._db.execute("SELECT * FROM event ORDER BY number")]
+        return self._events("1")
 
-    def event(self, number: int) -> EventRecord:
-        return _event_record(self._db.execute("SELECT * FROM event WHERE number = ?", (number,)).fetchone())
+    def event(self, number: int) -> EventRecord | None:
+        return next(iter(self._events("number = ?", number)), None)
+
+    def _events(self, condition: str, *values: Any) -> list[EventRecord]:
+        rows = self._db.execute(f"SELECT * FROM event WHERE {condition} ORDER BY number", values)
+        return self._readable(rows, read_event)
+
+    def _readable(self, rows: Iterable[Any], read: Callable[[Any], Record]) -> list[Record]:
+        found = []
+        for row in rows:
+            try:
+                record = read(row)
+            except DamagedRecord:
+                self.needs_repair = True
+                continue
+            self.needs_repair = self.needs_repair or getattr(record, "damaged", False)
+            found.append(record)
+        return found
 
     def add_event(self, event: Event, rule: Rule | None, phase: str, now: Moment, note: str | None) -> int:
         """Add an event that is first seen in this phase, and return its number."""
         cursor = self._db.execute(
             "INSERT INTO event (key, content, rule, phase, boot_id, seen_at, seen_uptime, announced_at, started_at,"
-            " note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " note, listed_boot) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 event.key,
-                _event_text(event),
-                # What made it match is of no use any more.
-                None if rule is None else json.dumps({**rule._asdict(), "match": {}}),
+                encode_event(event),
+                None if rule is None else encode_rule(rule),
                 phase,
                 now.boot_id,
                 now.at,
@@ -165,37 +134,50 @@ class Store:
                 now.at if phase == ANNOUNCED else None,
                 now.at if phase == STARTED else None,
                 note,
+                now.boot_id,
             ),
         )
         assert cursor.lastrowid is not None
         return cursor.lastrowid
 
-    def update_event(self, number: int, event: Event) -> None:
-        """Keep what the newest document says of an event."""
-        self._db.execute("UPDATE event SET content = ? WHERE number = ?", (_event_text(event), number))
-
-    def start_event(self, number: int, event: Event, now: Moment) -> None:
-        self.update_event(number, event)
-        self._db.execute("UPDATE event SET phase = ?, started_at = ? WHERE number = ?", (STARTED, now.at, number))
-
-    def end_event(self, number: int, outcome: str, now: Moment) -> None:
+    def update_event(self, number: int, event: Event, listed_boot: str | None) -> None:
+        """Keep what the newest document says of an event, and in which boot it came."""
         self._db.execute(
-            "UPDATE event SET phase = ?, outcome = ?, ended_at = ? WHERE number = ?", (ENDED, outcome, now.at, number)
+            "UPDATE event SET content = ?, listed_boot = ? WHERE number = ?", (encode_event(event), listed_boot, number)
         )
 
-    def set_approval(self, number: int, approval: str, waiting_for: tuple[str, ...], now: Moment) -> None:
+    def set_rule(self, number: int, rule: Rule | None, note: str | None) -> None:
+        self._db.execute(
+            "UPDATE event SET rule = ?, note = ? WHERE number = ?",
+            (None if rule is None else encode_rule(rule), note, number),
+        )
+
+    def start_event(self, number: int, now: Moment) -> None:
+        self._db.execute("UPDATE event SET phase = ?, started_at = ? WHERE number = ?", (STARTED, now.at, number))
+
+    def end_event(self, number: int, outcome: str, now: Moment, note: str | None = None) -> None:
+        self._db.execute(
+            "UPDATE event SET phase = ?, outcome = ?, ended_at = ?, note = COALESCE(?, note),"
+            " end_order = (SELECT COALESCE(MAX(end_order), 0) + 1 FROM event) WHERE number = ?",
+            (ENDED, outcome, now.at, note, number),
+        )
+
+    def set_approval(self, number: int, approval: str | None, waiting_for: tuple[str, ...], now: Moment) -> None:
         self._db.execute(
             "UPDATE event SET approval = ?, approved_at = ?, waiting_for = ? WHERE number = ?",
             (approval, now.at if approval == APPROVED else None, json.dumps(waiting_for), number),
         )
 
     def forget_ended_before(self, at: float) -> None:
-        """Remove events that ended before a moment, unless a response to them is unfinished."""
+        """Remove events that ended before a moment, or long enough ago, unless a response to them is unfinished."""
         self._db.execute(
-            "DELETE FROM event WHERE ended_at < ?"
+            "DELETE FROM event WHERE ended_at IS NOT NULL AND (ended_at < ? OR number NOT IN"
+            " (SELECT number FROM event WHERE ended_at IS NOT NULL ORDER BY number DESC LIMIT ?))"
             " AND number NOT IN (SELECT event FROM response WHERE state IN (?, ?, ?))",
-            (at, *UNFINISHED),
+            (at, _MOST_ENDED, *UNFINISHED),
         )
+
+    # Responses
 
     def add_response(self, event: int, phase: str, steps: list[dict[str, Any]], now: Moment) -> None:
         cursor = self._db.execute(
@@ -209,21 +191,56 @@ class Store:
 
     def unfinished_responses(self) -> list[ResponseRecord]:
         """Return the responses that are planned, due or running, in the order in which they were made."""
-        rows = self._db.execute("SELECT * FROM response WHERE state IN (?, ?, ?) ORDER BY number", UNFINISHED)
-        return [ResponseRecord(*row) for row in rows]
+        return self._responses("state NOT IN (?, ?, ?)", SUCCEEDED, FAILED, SKIPPED)
 
     def responses_to(self, event: int) -> list[ResponseRecord]:
-        rows = self._db.execute("SELECT * FROM response WHERE event = ? ORDER BY number", (event,))
-        return [ResponseRecord(*row) for row in rows]
+        return self._responses("event = ?", event)
 
     def response(self, number: int) -> ResponseRecord | None:
-        row = self._db.execute("SELECT * FROM response WHERE number = ?", (number,)).fetchone()
-        return None if row is None else ResponseRecord(*row)
+        return next(iter(self._responses("number = ?", number)), None)
+
+    def _responses(self, condition: str, *values: Any) -> list[ResponseRecord]:
+        rows = self._db.execute(f"SELECT {RESPONSE_COLUMNS} FROM response WHERE {condition} ORDER BY number", values)
+        return self._readable(rows, read_response)
 
     def count_responses(self) -> list[tuple[str, str, int]]:
         """Return phase and state of the responses with the number of each such."""
-        rows = self._db.execute("SELECT phase, state, COUNT(*) FROM response GROUP BY phase, state ORDER BY 1, 2")
-        return [tuple(row) for row in rows]
+        counts: dict[tuple[str, str], int] = {}
+        for response in self._responses("1"):
+            key = (response.phase, response.state)
+            counts[key] = counts.get(key, 0) + 1
+        return [(phase, state, count) for (phase, state), count in sorted(counts.items())]
+
+    def courses(
+        self, boot_id: str, is_running: Callable[[int], bool]
+    ) -> list[tuple[EventRecord, Course, list[ResponseRecord]]]:
+        """Return all that may still happen, as the life cycle wants it: events that are open or have unfinished work.
+
+        :param is_running: tells whether a process runs the response of this number now.
+        """
+        begun = {row[0] for row in self._db.execute("SELECT response FROM step WHERE started_at IS NOT NULL")}
+        found = []
+        for record in self.pending_events():
+            responses = self.responses_to(record.number)
+            course = Course(
+                record.number,
+                record.phase,
+                record.listed_boot == boot_id,
+                tuple(
+                    Response(
+                        each.number,
+                        each.phase,
+                        finished=each.finished,
+                        due=each.state != PLANNED,
+                        begun=each.number in begun,
+                        running=each.state == RUNNING and is_running(each.number),
+                    )
+                    for each in responses
+                ),
+                record.end_order,
+            )
+            found.append((record, course, responses))
+        return found
 
     def begin_response(self, number: int, state: str, now: Moment) -> None:
         """Note that a response is due, or runs."""
@@ -243,9 +260,11 @@ class Store:
                 "UPDATE step SET state = ? WHERE response = ? AND state IN (?, ?)", (SKIPPED, number, PENDING, RUNNING)
             )
 
+    # Steps
+
     def steps(self, response: int) -> list[StepRecord]:
-        rows = self._db.execute("SELECT * FROM step WHERE response = ? ORDER BY position", (response,))
-        return [StepRecord(*row)._replace(content=json.loads(row["content"])) for row in rows]
+        rows = self._db.execute(f"{_STEPS} WHERE step.response = ? ORDER BY step.position", (response,))
+        return [read_step(tuple(row)[:9], row[9]) for row in rows]
 
     def begin_step(self, step: StepRecord, now: Moment) -> None:
         self._db.execute(
@@ -259,6 +278,11 @@ class Store:
             " WHERE response = ? AND position = ?",
             (state, now.at, message, state == FAILED, step.response, step.position),
         )
+        if state == SUCCEEDED:
+            self._db.execute(
+                "REPLACE INTO step_success (response, position, boot_id) VALUES (?, ?, ?)",
+                (step.response, step.position, now.boot_id),
+            )
 
     def interrupt_step(self, step: StepRecord) -> None:
         """Count that a try of a step was begun, and never came to an end."""
@@ -269,39 +293,33 @@ class Store:
 
     def renew_failed_steps(self, response: int) -> None:
         """Give the steps that failed all their tries anew."""
+        self._renew_steps(response, FAILED, RUNNING)
+
+    def renew_all_steps(self, response: int) -> None:
+        """Let a response begin with its first step again."""
+        self._db.execute("DELETE FROM step_success WHERE response = ?", (response,))
+        self._renew_steps(response, SUCCEEDED, FAILED, RUNNING, SKIPPED)
+
+    def _renew_steps(self, response: int, *states: str) -> None:
         self._db.execute(
-            "UPDATE step SET state = ?, failures = 0, interruptions = 0 WHERE response = ? AND state IN (?, ?)",
-            (PENDING, response, FAILED, RUNNING),
+            "UPDATE step SET state = ?, failures = 0, interruptions = 0, finished_at = NULL, message = NULL"
+            f" WHERE response = ? AND state IN ({', '.join('?' * len(states))})",
+            (PENDING, response, *states),
         )
 
-    def facts(self) -> dict[str, Any]:
-        """Return what is remembered by name besides events."""
-        return {row["name"]: json.loads(row["value"]) for row in self._db.execute("SELECT * FROM fact")}
+    # Facts
 
-    def set_facts(self, facts: dict[str, Any]) -> None:
-        self._db.executemany(
-            "REPLACE INTO fact (name, value) VALUES (?, ?)",
-            [(name, json.dumps(value)) for name, value in facts.items()],
-        )
+    def fact(self, name: str) -> dict[str, Any]:
+        """Return what is remembered by this name, an empty mapping where that is nothing, or cannot be read."""
+        row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
+        try:
+            value = {} if row is None else json.loads(row["value"])
+        except (TypeError, ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            self.needs_repair = True
+            return {}
+        return value
 
-
-def _event_text(event: Event) -> str:
-    return json.dumps(event.fields())
-
-
-def _event_record(row: sqlite3.Row) -> EventRecord:
-    return EventRecord(
-        number=row["number"],
-        event=Event.from_dict(json.loads(row["content"])),
-        rule=None if row["rule"] is None else parse_rule(json.loads(row["rule"]), "a rule in the state"),
-        phase=row["phase"],
-        outcome=row["outcome"],
-        seen=Moment(row["seen_at"], row["seen_uptime"], row["boot_id"]),
-        announced_at=row["announced_at"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        approval=row["approval"],
-        approved_at=row["approved_at"],
-        waiting_for=tuple(json.loads(row["waiting_for"])),
-        note=row["note"],
-    )
+    def set_fact(self, name: str, value: dict[str, Any]) -> None:
+        self._db.execute("REPLACE INTO fact (name, value) VALUES (?, ?)", (name, json.dumps(value)))

@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import socket
 import sys
 import time
-from contextlib import contextmanager
 from typing import Iterator, NamedTuple
 
-from .store import Moment
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._boot import read_boot_id
+
+from .records import Moment
 
 # Priorities of the journal
 ERROR = 3
@@ -45,24 +47,12 @@ def warn(message: str) -> None:
     say(message, WARNING)
 
 
-def read_boot_id() -> str:
-    """Return what differs from boot to boot.
-
-    The start of process 1 tells apart the boots of a container, which all have the boot id of their host.
-    """
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        boot_id = file.read().strip()
-    with open("/proc/1/stat", encoding="utf-8", errors="replace") as file:
-        # The name of the program, in parentheses, may hold spaces.
-        started = file.read().rpartition(")")[2].split()[19]
-    return f"{boot_id}/{started}"
-
-
 class Clock:
     """Tells the moment, and waits."""
 
     def __init__(self) -> None:
-        self._boot_id = read_boot_id()
+        # Without a boot id every start of this program counts as a boot: what is doubtful is prepared again.
+        self._boot_id = read_boot_id() or f"unknown-{os.getpid()}-{time.time_ns()}"
 
     def now(self) -> Moment:
         # This clock goes on while the VM is frozen, and nobody can set it.
@@ -73,21 +63,28 @@ class Clock:
         time.sleep(seconds)
 
 
-@contextmanager
-def lock(folder: str, name: str, wait: bool = False) -> Iterator[bool]:
+@contextlib.contextmanager
+def lock(folder: str, name: str, wait: bool = False, patience: float = 0.0) -> Iterator[bool]:
     """Hold a lock that ends with the process at the latest; yield False where another process holds it.
 
     :param wait: wait until the other process is done.
+    :param patience: seconds for which to try, where the other may hold it for an instant only.
     """
     os.makedirs(folder, mode=0o700, exist_ok=True)
     descriptor = os.open(os.path.join(folder, f"{name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    end = time.monotonic() + patience
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                free = True
+                break
+            except BlockingIOError:
+                free = False
+                if time.monotonic() >= end:
+                    break
+                time.sleep(0.02)
+        yield free
     finally:
         os.close(descriptor)
 
@@ -146,10 +143,21 @@ def prolong_start(seconds: float) -> None:
 
 
 def write_file(path: str, text: str, mode: int) -> None:
-    """Replace a file in one step, so that nobody ever reads half of it."""
-    new = f"{path}.new"
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(descriptor, mode)
-        file.write(text)
-    os.replace(new, path)
+    """Replace a file in one step, so that nobody ever reads half of it.
+
+    The folder may belong to somebody else: the new file has a name that cannot be guessed and did not exist before,
+    so that no link and no FIFO is opened (P11).
+    """
+    new = f"{path}.{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(new, flags, 0o600)
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(descriptor, mode)
+        os.replace(new, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise

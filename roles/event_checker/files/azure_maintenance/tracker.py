@@ -2,57 +2,88 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write down what a document tells, and decide which responses are due. Nothing here waits or talks to anything."""
+"""Record what an answer tells, and find the responses that are due. Nothing here waits or talks to anything.
+
+What may follow what is decided by the life cycle; here it is written down.
+"""
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Callable, Iterable, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
-    STARTED as STATUS_STARTED,
-)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
+    ENDED,
     STARTED,
+    WITHDRAWN,
+    Following,
     Known,
     Transition,
-    find_transitions,
+    follow,
+    is_of_another_vm,
+    is_overtaken,
+    why_not_now,
 )
 
 from .config import Rule
+from .records import APPROVED, DUE, PLANNED, SENDING, SKIPPED, EventRecord, Moment, ResponseRecord
 from .rules import RuleError, find_rule, steps_for
-from .store import APPROVED, DUE, PLANNED, SKIPPED, EventRecord, Moment, ResponseRecord, Store
+from .store import Store
+
+# A VM has one or two events. Whatever Azure lists beyond this number is said, but not followed.
+MOST_OPEN = 100
+_MOST_LINES = 10
+_NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is done"
+OVERTAKEN = "The event went on before its preparation had ended."
+_COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing is done"
 
 
-def record_document(
-    store: Store, rules: Iterable[Rule], document: Document, now: Moment, resource_name: str
-) -> list[str]:
-    """Write down what became of this VM's events, with the responses that the rules ask for, all or nothing.
-
-    :returns: a line for the log for each event that reached a phase.
+class Recorded(NamedTuple):
+    """:ivar lines: what is worth a line in the log.
+    :ivar missing: open events that an unclear answer does not list.
     """
-    ours = [event for event in document.events if event.affects(resource_name) is not False]
-    records = {record.event.key: record for record in store.open_events()}
-    transitions = find_transitions(
-        [_known(record, now) for record in records.values()], document._replace(events=tuple(ours))
-    )
+
+    lines: list[str]
+    missing: tuple[Event, ...]
+
+
+def record_answer(
+    store: Store,
+    rules: Iterable[Rule],
+    document: Document | None,
+    now: Moment,
+    resource_name: str,
+    unclear_seconds: float = 0.0,
+) -> Recorded:
+    """Record what became of this VM's events, with the responses that the rules ask for, all or nothing.
+
+    :param document: None for an empty body.
+    :param unclear_seconds: for how long no answer was clear.
+    """
+    pending = store.pending_events()
+    foreign = [each for each in pending if is_of_another_vm(each.event, resource_name, each.listed_boot == now.boot_id)]
+    records = {record.event.key: record for record in pending if record.ended_at is None and record not in foreign}
+    known = [_known(record, now) for record in records.values()]
+    following = follow(known, document, resource_name, unclear_seconds)
+    following, left_out = _bounded(following, records)
     changed = [
-        event
-        for event in ours
-        if event.key in records and _as_seen(event, records[event.key]) != records[event.key].event
+        (records[key], event)
+        for key, event in following.listed.items()
+        if key in records and (event != records[key].event or records[key].listed_boot != now.boot_id)
     ]
-    if not transitions and not changed:
-        return []
+    if not (following.transitions or changed or foreign):
+        return Recorded(left_out, following.missing)
     with store.transaction():
-        for event in changed:
-            record = records[event.key]
-            store.update_event(record.number, _as_seen(event, record))
-        return [
-            _record(store, rules, transition, records.get(transition.event.key), now, resource_name)
-            for transition in transitions
-        ]
+        lines = [_disown(store, record, now) for record in foreign]
+        for record, event in changed:
+            store.update_event(record.number, event, now.boot_id)
+            lines += _decide_late(store, rules, record, event, now, resource_name)
+        for transition in following.transitions:
+            record_now = records.get(transition.event.key)
+            lines.append(_record(store, rules, transition, record_now, now, resource_name))
+    return Recorded(_first(lines) + left_out, following.missing)
 
 
 def _known(record: EventRecord, now: Moment) -> Known:
@@ -60,15 +91,32 @@ def _known(record: EventRecord, now: Moment) -> Known:
     undisturbed = record.nows(now)[-1]
     return Known(
         record.event,
-        approved=record.approval == APPROVED,
+        approved=record.approval in (APPROVED, SENDING),
         rebooted=record.seen.boot_id != now.boot_id,
         fell_due=record.event.seconds_until_start(undisturbed) == 0,
     )
 
 
-def _as_seen(event: Event, record: EventRecord) -> Event:
-    """Return the event as the newest document has it, but for a status that would go back."""
-    return event._replace(event_status=STATUS_STARTED) if record.event.has_started else event
+def _bounded(following: Following, records: dict[str, EventRecord]) -> tuple[Following, list[str]]:
+    """Leave out new events beyond the number that is followed; those that surely concern this VM come first."""
+    new = [each for each in following.transitions if each.phase != ENDED and each.event.key not in records]
+    room = MOST_OPEN - len(records)
+    if len(new) <= room:
+        return following, []
+    new.sort(key=lambda each: not each.event.names_its_vms)
+    beyond = {each.event.key for each in new[max(0, room) :]}
+    kept = tuple(each for each in following.transitions if each.event.key not in beyond)
+    line = f"More than {MOST_OPEN} events are open; {len(beyond)} more are not followed, and nothing is done for them."
+    return following._replace(transitions=kept), [line]
+
+
+def _first(lines: list[str]) -> list[str]:
+    more = [f"And {len(lines) - _MOST_LINES} more events."] if len(lines) > _MOST_LINES else []
+    return lines[:_MOST_LINES] + more
+
+
+def _title(event: Event) -> str:
+    return f"{one_line(event.event_type or 'Event of unknown type')} {one_line(event.event_id)}"
 
 
 def _record(
@@ -80,7 +128,7 @@ def _record(
     resource_name: str,
 ) -> str:
     event, phase = transition.event, transition.phase
-    line = f"{one_line(event.event_type or 'Event of unknown type')} {one_line(event.event_id)} {phase}"
+    line = f"{_title(event)} {phase}"
     if record is None:
         rule, note = _decide(rules, event, now, resource_name)
         number = store.add_event(event, rule, phase, now, note)
@@ -88,23 +136,50 @@ def _record(
     else:
         rule, number = record.rule, record.number
         if phase == STARTED:
-            store.start_event(number, event, now)
+            store.start_event(number, now)
         elif transition.outcome is not None:
             store.end_event(number, transition.outcome, now)
             line += f", {transition.outcome}"
         for response in store.responses_to(number):
             if response.phase == ANNOUNCED and response.state == PLANNED:
                 store.finish_response(response.number, SKIPPED, f"The event {phase} before this was due.", now)
+    _plan(store, number, rule, phase, now)
+    return f"{line}."
+
+
+def _plan(store: Store, number: int, rule: Rule | None, phase: str, now: Moment) -> None:
     steps = steps_for(rule, phase) if rule else []
     if steps:
         store.add_response(number, phase, steps, now)
-    return f"{line}."
+
+
+def _disown(store: Store, record: EventRecord, now: Moment) -> str:
+    """Close an event of the VM of whose disk this one has a copy: nothing was prepared here."""
+    if record.ended_at is None:
+        store.end_event(record.number, WITHDRAWN, now, _COPIED)
+    for response in store.responses_to(record.number):
+        if not response.finished:
+            store.finish_response(response.number, SKIPPED, "The event belongs to another VM.", now)
+    return f"{_title(record.event)}: {_COPIED}."
+
+
+def _decide_late(
+    store: Store, rules: Iterable[Rule], record: EventRecord, event: Event, now: Moment, resource_name: str
+) -> list[str]:
+    """Find the rule for an event that listed no VM when it was first seen, and does now."""
+    if record.event.names_its_vms or not event.names_its_vms or record.rule is not None:
+        return []
+    rule, note = _decide(rules, event, now, resource_name)
+    store.set_rule(record.number, rule, note)
+    # A transition to the next phase in this same document plans that phase itself.
+    _plan(store, record.number, rule, record.phase, now)
+    return [f"{_title(event)} lists this VM now{f' (rule {one_line(rule.name)})' if rule else f': {note}'}."]
 
 
 def _decide(rules: Iterable[Rule], event: Event, now: Moment, resource_name: str) -> tuple[Rule | None, str | None]:
     """Return the rule for an event, and a sentence where there is something to say of the choice."""
-    if not event.resources:
-        return None, "it names no VM, so whether it concerns this one is unknown; nothing is done"
+    if not event.names_its_vms:
+        return None, _NO_VM
     try:
         rule = find_rule(rules, event, now.wall, resource_name)
     except RuleError as error:
@@ -112,38 +187,42 @@ def _decide(rules: Iterable[Rule], event: Event, now: Moment, resource_name: str
     return rule, None if rule else "no rule matches; nothing is done"
 
 
-def due_responses(store: Store, now: Moment) -> list[ResponseRecord]:
-    """Return the responses that should run now, after writing down which of them have become due.
+def due_responses(store: Store, now: Moment, is_running: Callable[[int], bool]) -> list[ResponseRecord]:
+    """Return the responses that may run now and do not, after writing down which of them have become due.
 
-    The responses to one event run one after the other, so that nothing is restored while it is being prepared.
+    :param is_running: tells whether a process runs the response of this number now.
     """
-    due = []
-    busy: set[int] = set()
-    for response in store.unfinished_responses():
-        if response.event in busy:
-            continue
-        busy.add(response.event)
-        if response.state == PLANNED:
-            if not _is_due(response, store.event(response.event), now):
-                continue
-            with store.transaction():
-                store.begin_response(response.number, DUE, now)
-            response = response._replace(state=DUE, boot_id=now.boot_id)
-        due.append(response)
-    return due
+    if not store.unfinished_responses():
+        return []
+    found = store.courses(now.boot_id, is_running)
+    changes: dict[int, str] = {}
+    for record, course, responses in found:
+        for response, seen in zip(responses, course.responses):
+            if is_overtaken(seen, course) and not seen.running:
+                changes[response.number] = SKIPPED
+            elif response.state == PLANNED and _is_due(response, record, now):
+                changes[response.number] = DUE
+    if changes:
+        with store.transaction():
+            for number, state in changes.items():
+                if state == DUE:
+                    store.begin_response(number, DUE, now)
+                else:
+                    store.finish_response(number, SKIPPED, OVERTAKEN, now)
+        found = store.courses(now.boot_id, is_running)
+    courses = [course for _record, course, _responses in found]
+    return [
+        response
+        for _record, course, responses in found
+        for response, seen in zip(responses, course.responses)
+        if seen.due and not seen.finished and not seen.running
+        if why_not_now(seen, course, [other for other in courses if other is not course]) is None
+    ]
 
 
 def _is_due(response: ResponseRecord, record: EventRecord, now: Moment) -> bool:
     if response.phase != ANNOUNCED or record.rule is None or record.rule.lead_time is None:
         return True
     # Whichever clock says so: too early does less harm than too late. An unknown start is never near.
-    left = [record.event.seconds_until_start(each) for each in record.nows(now)]
-    return any(seconds is not None and seconds <= record.rule.lead_time for seconds in left)
-
-
-def may_resume(response: ResponseRecord, now: Moment, answered: bool) -> bool:
-    """Tell whether a response may run before Azure has been heard.
-
-    After a boot, an event that was to be prepared for may be over, and only Azure can tell.
-    """
-    return answered or response.phase != ANNOUNCED or response.boot_id == now.boot_id
+    left = record.seconds_until_start(now)
+    return left is not None and left <= record.rule.lead_time

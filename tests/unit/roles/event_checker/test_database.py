@@ -21,11 +21,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     open_database,
     return_home,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import SUCCEEDED
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
-    SUCCEEDED,
-    Store,
-)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
     record_document,

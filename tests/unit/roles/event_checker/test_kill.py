@@ -23,12 +23,12 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import (
     FAILED,
     SUCCEEDED,
     UNFINISHED,
-    Store,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import report as reports
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import store as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.metrics import (
     metrics_text,
 )

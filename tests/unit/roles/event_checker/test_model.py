@@ -23,16 +23,16 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import (
     DUE,
     FAILED,
     PLANNED,
     RUNNING,
     SKIPPED,
     SUCCEEDED,
-    Store,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     Folders,
     lock,

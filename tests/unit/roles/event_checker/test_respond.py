@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import store as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (

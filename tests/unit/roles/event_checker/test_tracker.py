@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import store as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
     may_resume,
