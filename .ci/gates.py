@@ -19,10 +19,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import costs
-<<<<<<< HEAD
-=======
 import measured
->>>>>>> b5f53c66420382d9d83abda38875f98c8a82c8db
 from costs import Result
 from needs import GATES, Gate, environment, gates_of, make_venvs, why_no_lab, why_no_python
 from tree import COLLECTIONS, make_tree
@@ -110,12 +107,8 @@ def main() -> int:
     target = "-".join(sys.argv[1:]) if len(sys.argv) == 2 else "gates"
     costs.forget(target)
     programs = make_venvs(gates)
-<<<<<<< HEAD
-    make_tree(COLLECTIONS)
-=======
     tree = make_tree(COLLECTIONS)
     measured.forget()
->>>>>>> b5f53c66420382d9d83abda38875f98c8a82c8db
 
     results: list[Result] = []
     left_out: list[str] = []
@@ -143,12 +136,9 @@ def main() -> int:
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(work, range(AT_ONCE)))
-<<<<<<< HEAD
-=======
     some = next((gate for gate in ready if gate.measured), None)
     if some:
         measured.show(programs[some.venvs[0]], tree)
->>>>>>> b5f53c66420382d9d83abda38875f98c8a82c8db
     results.sort(key=lambda result: list(GATES).index(result.name))
     costs.keep(target, results, left_out)
     return costs.show(results, left_out)

@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import lab
-<<<<<<< HEAD
-=======
 import measured
->>>>>>> b5f53c66420382d9d83abda38875f98c8a82c8db
 import tomllib
 from venvs import ROOT, VENVS, clean_environment, find_python, make_venv, pip_settings
 
@@ -38,10 +35,7 @@ class Gate(NamedTuple):
     python: str = ""
     packages: tuple[str, ...] = ()
     lab: str = ""
-<<<<<<< HEAD
-=======
     measured: bool = False
->>>>>>> b5f53c66420382d9d83abda38875f98c8a82c8db
     lane: str = ""
 
     @property
@@ -131,11 +125,8 @@ def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
         env["LAB_DEBIAN"] = gate.lab
     env["ANSIBLE_COLLECTIONS_PATH"] = str(gate.collections)
     env["CONTAINERS_CONF"] = str(lab.CONTAINERS_CONF)
-<<<<<<< HEAD
-=======
     if gate.measured:
         env.update(measured.variables())
->>>>>>> b5f53c66420382d9d83abda38875f98c8a82c8db
     # Where nothing listens: a forgotten endpoint must not reach 169.254.169.254, a real service on some networks.
     env["AZURE_IMDS_ENDPOINT"] = "http://127.0.0.1:9"
     env.setdefault("AZURE_MAINTENANCE_SAMPLES", str(ROOT.parent / "shared" / "samples"))
