@@ -8,51 +8,65 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import LONGEST_RUN
 
 CONNECTIONS = str(Path(__file__).with_name("connection"))
+ROLE = "fleetops.azure_maintenance.event_response"
 HOSTS = {"host-a": "web-1", "host-b": "web-2", "host-c": "web-3"}
+# Seconds: longer than a run may take; of an event that is due, but comes only when time passes; of one that lasts
+FAR_OFF = 90000
+DUE = 1
+LONG = 100
 # What a playbook run by a template in the Description would leave
 HOSTILE = "{{ lookup('pipe', 'touch %s') }} $(touch %s) it's"
 
-PREPARE = """
+# By raw, which starts no Python on the host
+NOTE = """
 - name: Note it
-  ansible.builtin.lineinfile:
-    path: "{{ story }}"
-    line: "prepare {{ inventory_hostname }} {{ maintenance_event.event_type }}"
-    create: true
-    mode: "0644"
-    regexp: ^never$
+  ansible.builtin.raw: echo {words} >>{{{{ story | quote }}}}
 """
-RESTORE = """
-- name: Note it
-  ansible.builtin.lineinfile:
-    path: "{{ story }}"
-    line: "restore {{ inventory_hostname }} {{ maintenance_event.event_type }} {{ maintenance_outcome }}"
-    create: true
-    mode: "0644"
-    regexp: ^never$
-"""
+PREPARE = NOTE.format(words="prepare {{ inventory_hostname }} {{ maintenance_event.event_type }}")
+RESTORE = NOTE.format(
+    words="restore {{ inventory_hostname }} {{ maintenance_event.event_type }} {{ maintenance_outcome or '-' }}"
+)
 FAIL_ON_B = """
 - name: Drain
   ansible.builtin.fail:
     msg: The balancer said no.
   when: inventory_hostname == 'host-b'
 """
+# What takes so long on host-b that the event starts
+TAKE_LONGER = """
+- name: Let the notice pass
+  ansible.builtin.uri:
+    url: "{{ simulator }}/simulator/clock"
+    use_proxy: false
+    method: POST
+    body_format: json
+    body: {advance: 1}
+  when: inventory_hostname == 'host-b'
+"""
 
 
 class Fleet:
-    """Hosts of an inventory, each a VM of the simulator, and what the play made of them."""
+    """Hosts of an inventory, each a VM of the simulator, and what the play made of them.
+
+    The simulator's time stands still: an event that is approved is over at once, unless it is announced otherwise, and
+    any other comes when the test lets time pass.
+    """
 
     def __init__(self, ansible, simulator, folder, hosts):
         self._ansible = ansible
         self.folder = folder
-        self.azure = simulator("--vms", ",".join(hosts.values()))
+        self.azure = simulator("--vms", ",".join(HOSTS.values()), "--clock", "manual")
         inventory = {
             host: {
                 "ansible_connection": "mortal",
@@ -60,9 +74,9 @@ class Fleet:
                 "up_file": str(folder / f"{host}.up"),
                 "story": str(folder / f"{host}.story"),
                 "simulator": self.azure.url,
-                "event_response_endpoint": self.azure.endpoint(name),
+                "event_response_endpoint": self.azure.endpoint(HOSTS[host]),
             }
-            for host, name in hosts.items()
+            for host in hosts
         }
         for host in hosts:
             (folder / f"{host}.up").touch()
@@ -70,8 +84,7 @@ class Fleet:
         self.inventory.write_text(json.dumps({"all": {"hosts": inventory}}))
 
     def announce(self, *resources, event_type="Reboot", **more):
-        event = {"event_type": event_type, "resources": list(resources), "started_for": 2, **more}
-        return self.azure.control("POST", "/simulator/events", event)["event_id"]
+        return self.azure.announce(event_type, *resources, **{"start_delay": 0, "started_for": 0, **more})
 
     def respond(self, *arguments, prepare="", restore="", play=None, playbook=None, **variables):
         """Run a play with the role, or a playbook, with further tasks of prepare and restore; returns the run."""
@@ -80,39 +93,69 @@ class Fleet:
         settings = {
             "event_response_prepare": str(self.folder / "prepare.yml"),
             "event_response_restore": str(self.folder / "restore.yml"),
-            "event_response_wait_timeout": 60,
+            "event_response_wait_timeout": LONGEST_RUN,
             **variables,
         }
-        content = {
-            "hosts": "all",
-            "gather_facts": False,
-            "roles": ["fleetops.azure_maintenance.event_response"],
-            **(play or {}),
-        }
+        content = {"hosts": "all", "gather_facts": False, "roles": [ROLE], **(play or {})}
         (self.folder / "play.json").write_text(json.dumps([content]))
+        return self.run(playbook or str(self.folder / "play.json"), "--extra-vars", json.dumps(settings), *arguments)
+
+    def run(self, *arguments):
         env = {
             "ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS,
             "ANSIBLE_SHOW_CUSTOM_STATS": "true",
             "ANSIBLE_PIPELINING": "true",
         }
-        extra = ["--extra-vars", json.dumps(settings)]
-        what = playbook or str(self.folder / "play.json")
-        return self._ansible("ansible-playbook", "-i", str(self.inventory), what, *extra, *arguments, env=env)
+        return self._ansible("ansible-playbook", "-i", str(self.inventory), *arguments, env=env)
+
+    def pass_time(self, seconds):
+        self.azure.control("POST", "/simulator/clock", {"advance": seconds})
 
     @contextlib.contextmanager
-    def rebooting(self, host):
-        """Take the host down as soon as Azure has started an event, and bring it up when it has completed it."""
+    def meanwhile(self, condition, act):
+        """Do this, beside the run, as soon as the condition holds; it must hold before the run is over."""
 
         def live(over):
-            up = self.folder / f"{host}.up"
-            while not over.wait(0.1):
-                phases = {event["phase"] for event in self.azure.control("GET", "/simulator/events")["events"]}
-                if "started" in phases:
-                    up.unlink(missing_ok=True)
-                elif "ended" in phases:
-                    up.touch()
+            while not done and not over.wait(0.1):
+                if condition():
+                    act()
+                    done.append(True)
 
+        done = []
         with beside(live):
+            yield
+        assert done, "it did not come to that"
+
+    def coming(self, *vms, seconds):
+        """Let time pass once each of these VMs waits: it asks before it prepares, before it decides, and then."""
+
+        def all_wait():
+            requests = self.azure.control("GET", "/simulator/journal")["requests"]
+            asked = Counter(one["vm"] for one in requests if "/metadata/scheduledevents" in one["path"])
+            return all(asked[vm] > 2 for vm in vms)
+
+        return self.meanwhile(all_wait, lambda: self.pass_time(seconds))
+
+    @contextlib.contextmanager
+    def rebooting(self, *hosts):
+        """Take these hosts down when their event starts; it ends, and they come up, when each was missed."""
+        ups = [self.folder / f"{host}.up" for host in hosts]
+        missed = [self.folder / f"{host}.up.missed" for host in hosts]
+
+        def started():
+            return "started" in {event["phase"] for event in self.azure.control("GET", "/simulator/events")["events"]}
+
+        def go_down():
+            for up in ups:
+                up.unlink()
+
+        def come_up():
+            self.pass_time(LONG)
+            for up in ups:
+                up.touch()
+
+        all_missed = self.meanwhile(lambda: all(path.exists() for path in missed), come_up)
+        with self.meanwhile(started, go_down), all_missed:
             yield
 
     def story(self, host):
@@ -126,92 +169,80 @@ class Fleet:
 
 
 @pytest.fixture
-def hundred(ansible, simulator, tmp_path):
+def make_fleet(ansible, simulator, tmp_path):
     (tmp_path / "fleet").mkdir()
-    return Fleet(ansible, simulator, tmp_path / "fleet", {f"host-{n:02}": f"web-{n:02}" for n in range(100)})
+    return lambda *hosts: Fleet(ansible, simulator, tmp_path / "fleet", hosts)
 
 
 @pytest.fixture
-def fleet(ansible, simulator, tmp_path):
-    (tmp_path / "fleet").mkdir()
-    return Fleet(ansible, simulator, tmp_path / "fleet", HOSTS)
+def one(make_fleet):
+    return make_fleet("host-a")
 
 
-def test_an_event_of_three_vms_is_approved_once_when_all_are_ready(fleet, tmp_path):
+@pytest.fixture
+def fleet(make_fleet):
+    return make_fleet("host-a", "host-b")
+
+
+@pytest.fixture
+def three(make_fleet):
+    return make_fleet(*HOSTS)
+
+
+def test_an_event_of_three_vms_is_approved_once_when_all_are_ready_by_its_leader_which_comes_last(three, tmp_path):
     marker = tmp_path / "run"
-    event = fleet.announce("web-1", "web-2", "web-3", description=HOSTILE % (marker, marker))
-    run = fleet.respond()
+    event = three.announce("web-3", "web-1", "web-2", description=HOSTILE % (marker, marker))
+    run = three.respond()
     assert run.code == 0, run.out + run.err
-    assert fleet.approved == [("web-1", [event])]
+    assert three.approved == [("web-3", [event])]
     for host in HOSTS:
-        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
-    assert f"Reboot {event} completed, approved by host-a: host-a, host-b, host-c" in run.out
+        assert three.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
+    assert f"Reboot {event} completed, approved by host-c: host-a, host-b, host-c" in run.out
     assert '"approved": 1, "completed": 1,' in " ".join(run.out.split("CUSTOM STATS", 1)[1].split())
     assert not marker.exists()
 
 
-def test_the_leader_approves_even_if_it_comes_last_in_the_play(fleet):
-    event = fleet.announce("web-3", "web-1")
-    run = fleet.respond()
-    assert run.code == 0, run.out + run.err
-    assert fleet.approved == [("web-3", [event])]
-    assert fleet.story("host-b") == []
-
-
-def test_a_preparation_that_fails_on_one_of_three_holds_the_event_back(fleet):
-    """It comes all the same in 12 s, so the others stay prepared until it is over."""
-    fleet.announce("web-1", "web-2", "web-3", notice=25)
-    run = fleet.respond(prepare=FAIL_ON_B)
+def test_a_preparation_that_fails_on_one_of_two_holds_the_event_back(fleet):
+    """It is due, so the other stays prepared until it is over."""
+    fleet.announce("web-1", "web-2", notice=DUE)
+    with fleet.coming("web-1", "web-2", seconds=DUE):
+        run = fleet.respond(prepare=FAIL_ON_B)
     assert run.code == 2
     assert fleet.approved == []
     assert "host-b could not be prepared: Drain: The balancer said no." in run.out
-    for host in HOSTS:
+    for host in ("host-a", "host-b"):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
 
-def test_an_event_held_back_that_is_far_off_is_not_waited_for(fleet):
-    fleet.announce("web-1", "web-2", notice=900)
-    run = fleet.respond(prepare=FAIL_ON_B)
+def test_an_event_held_back_that_is_far_off_is_not_waited_for_and_does_not_hold_back_another(three):
+    three.announce("web-1", "web-2", notice=FAR_OFF)
+    other = three.announce("web-3")
+    run = three.respond(prepare=FAIL_ON_B, playbook="fleetops.azure_maintenance.respond")
     assert run.code == 2
-    assert fleet.approved == []
-    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot "]
+    assert three.approved == [("web-3", [other])]
+    assert three.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
+    assert three.story("host-c") == ["prepare host-c Reboot", "restore host-c Reboot completed"]
 
 
 def test_a_host_that_becomes_unreachable_before_the_approval_holds_it_back(fleet):
-    fleet.announce("web-1", "web-2", notice=900)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(
         prepare="""
         - name: Go down after all else
-          ansible.builtin.file:
-            path: "{{ up_file }}"
-            state: absent
-          delegate_to: localhost
-          connection: local
+          ansible.builtin.raw: rm {{ up_file | quote }}
           when: inventory_hostname == 'host-b'
-        """,
-        event_response_wait_timeout=20,
+        """
     )
     assert run.code != 0
     assert fleet.approved == []
     assert "host-b became unreachable" in run.out
-    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot "]
+    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
 
 
 def test_an_event_that_starts_before_all_are_ready_is_not_approved(fleet):
-    fleet.announce("web-1", "web-2", notice=15, started_for=10)
-    run = fleet.respond(
-        prepare="""
-        - name: Take longer than there is notice
-          ansible.builtin.uri:
-            url: "{{ simulator }}/simulator/events"
-            use_proxy: false
-          register: asked
-          until: asked.json.events[0].phase == 'started'
-          retries: 60
-          delay: 1
-          when: inventory_hostname == 'host-b'
-        """
-    )
+    fleet.announce("web-1", "web-2", notice=DUE, started_for=LONG)
+    with fleet.coming("web-1", "web-2", seconds=LONG):
+        run = fleet.respond(prepare=TAKE_LONGER)
     assert run.code == 0, run.out + run.err
     assert fleet.approved == []
     assert "It started before it was approved." in run.out
@@ -220,7 +251,7 @@ def test_an_event_that_starts_before_all_are_ready_is_not_approved(fleet):
 
 
 def test_an_event_withdrawn_while_it_is_prepared_for_is_restored_after_and_not_approved(fleet):
-    fleet.announce("web-1", "web-2")
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(
         prepare="""
         - name: Withdraw it
@@ -238,8 +269,8 @@ def test_an_event_withdrawn_while_it_is_prepared_for_is_restored_after_and_not_a
 
 
 def test_the_approver_itself_reboots(fleet):
-    event = fleet.announce("web-1", "web-2", start_delay=0, started_for=8)
-    with fleet.rebooting("host-a"), fleet.rebooting("host-b"):
+    event = fleet.announce("web-1", "web-2", started_for=LONG)
+    with fleet.rebooting("host-a", "host-b"):
         run = fleet.respond()
     assert run.code == 0, run.out + run.err
     assert fleet.approved == [("web-1", [event])]
@@ -247,29 +278,19 @@ def test_the_approver_itself_reboots(fleet):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
 
-def test_a_freeze_does_not_cut_the_connection(fleet):
-    event = fleet.announce("web-1", event_type="Freeze", duration_seconds=5)
-    run = fleet.respond()
-    assert run.code == 0, run.out + run.err
-    assert fleet.approved == [("web-1", [event])]
-    assert fleet.story("host-a") == ["prepare host-a Freeze", "restore host-a Freeze completed"]
-
-
 def test_a_host_lost_in_the_middle_of_its_preparation_is_restored_by_the_playbook(fleet):
-    fleet.announce("web-1", "web-2", notice=15, started_for=8)
+    fleet.announce("web-1", "web-2", notice=DUE, started_for=LONG)
+    still = """
+    - name: Go on until the connection is lost
+      ansible.builtin.raw: "true"
+      register: never
+      until: never is failed
+      retries: 600
+      delay: 1
+      when: inventory_hostname == 'host-b'
+    """
     with fleet.rebooting("host-b"):
-        run = fleet.respond(
-            prepare="""
-            - name: Take longer than there is notice
-              ansible.builtin.command: "true"
-              register: never
-              until: never is failed
-              retries: 60
-              delay: 1
-              when: inventory_hostname == 'host-b'
-            """,
-            playbook="fleetops.azure_maintenance.respond",
-        )
+        run = fleet.respond(prepare=TAKE_LONGER + textwrap.dedent(still), playbook="fleetops.azure_maintenance.respond")
     assert run.code == 2, run.out + run.err
     assert fleet.approved == []
     assert "The connection was lost before it was prepared." in run.out
@@ -277,67 +298,34 @@ def test_a_host_lost_in_the_middle_of_its_preparation_is_restored_by_the_playboo
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
 
-def test_the_playbook_fails_where_a_host_has_failed(fleet):
-    fleet.announce("web-1", "web-2", notice=900)
-    run = fleet.respond(prepare=FAIL_ON_B, playbook="fleetops.azure_maintenance.respond")
-    assert run.code == 2
-    assert fleet.approved == []
+def test_a_host_is_restored_when_all_events_of_its_own_are_over_and_only_then(three):
+    """host-b is in both events; host-a does not wait for the second."""
+    first = three.announce("web-1", "web-2")
+    second = three.announce("web-2", "web-3", event_type="Redeploy", started_for=LONG)
+    then = {}
 
+    def end_the_second():
+        then.update({host: three.story(host) for host in HOSTS})
+        three.pass_time(LONG)
 
-def test_two_events_over_overlapping_hosts(fleet):
-    """host-b is in both, and is restored only when both are over."""
-    first = fleet.announce("web-1", "web-2", started_for=2)
-    second = fleet.announce("web-2", "web-3", event_type="Redeploy", started_for=12)
-    run = fleet.respond()
+    with three.meanwhile(lambda: len(three.story("host-a")) == 2, end_the_second):
+        run = three.respond()
     assert run.code == 0, run.out + run.err
-    assert sorted(fleet.approved) == sorted([("web-1", [first]), ("web-2", [second])])
-    assert fleet.story("host-b") == [
-        "prepare host-b Reboot",
-        "prepare host-b Redeploy",
-        "restore host-b Reboot completed",
-        "restore host-b Redeploy completed",
-    ]
-    assert fleet.story("host-c") == ["prepare host-c Redeploy", "restore host-c Redeploy completed"]
+    assert sorted(three.approved) == sorted([("web-1", [first]), ("web-2", [second])])
+    assert then == {
+        "host-a": ["prepare host-a Reboot", "restore host-a Reboot completed"],
+        "host-b": ["prepare host-b Reboot", "prepare host-b Redeploy"],
+        "host-c": ["prepare host-c Redeploy"],
+    }
+    assert three.story("host-b")[2:] == ["restore host-b Reboot completed", "restore host-b Redeploy completed"]
+    assert three.story("host-c")[1:] == ["restore host-c Redeploy completed"]
 
 
-def test_a_host_is_restored_when_its_own_events_are_over(fleet):
-    """host-c does not wait for the Redeploy of host-a."""
-    first = fleet.announce("web-3")
-    second = fleet.announce("web-1", event_type="Redeploy", started_for=45)
-    run = fleet.respond(
-        restore="""
-        - name: Ask which events are over
-          ansible.builtin.uri:
-            url: "{{ simulator }}/simulator/events"
-            use_proxy: false
-          register: asked
-        - name: Note them
-          ansible.builtin.copy:
-            content: "{{ asked.json.events | selectattr('phase', 'eq', 'ended') | map(attribute='event_id') }}"
-            dest: "{{ story }}.over"
-            mode: "0644"
-        """
-    )
-    assert run.code == 0, run.out + run.err
-    over = {host: json.loads((fleet.folder / f"{host}.story.over").read_text()) for host in ("host-a", "host-c")}
-    assert over["host-c"] == [first]
-    assert sorted(over["host-a"]) == sorted([first, second])
-
-
-def test_a_failure_for_one_event_does_not_hold_back_the_other(fleet):
-    fleet.announce("web-1", "web-2", notice=900)
-    other = fleet.announce("web-3")
-    run = fleet.respond(prepare=FAIL_ON_B)
+def test_a_vm_that_is_no_host_of_the_play(one):
+    one.announce("web-1", "web-2", notice=FAR_OFF)
+    run = one.respond()
     assert run.code == 2
-    assert fleet.approved == [("web-3", [other])]
-    assert fleet.story("host-c") == ["prepare host-c Reboot", "restore host-c Reboot completed"]
-
-
-def test_a_vm_that_is_no_host_of_the_play(fleet):
-    fleet.announce("web-1", "web-2", notice=900)
-    run = fleet.respond("--limit", "host-a")
-    assert run.code == 2
-    assert fleet.approved == []
+    assert one.approved == []
     assert "no host of this play said that it is web-2" in run.out
 
 
@@ -349,75 +337,65 @@ def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
 
 
 @pytest.mark.parametrize(
-    ("resources", "approved", "why"),
-    [
-        pytest.param(["web-1", "web-2"], True, None, id="of others"),
-        pytest.param(
-            ["web-1", "web-3"],
-            False,
-            "no host of this play said that it is web-3, host-c failed or became unreachable",
-            id="perhaps its own",
-        ),
-    ],
-)
-@pytest.mark.parametrize(
     "variable",
     [
         pytest.param({"event_response_endpoint": "http://127.0.0.1:9"}, id="not on Azure"),
         pytest.param({"ansible_python_interpreter": "/nowhere/python"}, id="without Python"),
     ],
 )
-def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(fleet, variable, resources, approved, why):
-    event = fleet.announce(*resources, notice=900)
-    inventory = json.loads(fleet.inventory.read_text())
+def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(three, variable):
+    of_others = three.announce("web-1", "web-2")
+    three.announce("web-1", "web-3", notice=FAR_OFF)
+    inventory = json.loads(three.inventory.read_text())
     inventory["all"]["hosts"]["host-c"].update(variable)
-    fleet.inventory.write_text(json.dumps(inventory))
-    run = fleet.respond()
+    three.inventory.write_text(json.dumps(inventory))
+    run = three.respond()
     assert run.code == 2, run.out + run.err
-    assert fleet.approved == ([("web-1", [event])] if approved else [])
-    assert why is None or why in run.out
-    assert fleet.story("host-c") == []
+    assert three.approved == [("web-1", [of_others])]
+    assert "no host of this play said that it is web-3, host-c failed or became unreachable" in run.out
+    assert three.story("host-c") == []
 
 
-def test_check_mode_prepares_nothing_and_approves_nothing(fleet):
-    event = fleet.announce("web-1", "web-2")
-    fleet.announce("web-3", event_type="Redeploy")
-    run = fleet.respond("--check")
+def test_check_mode_prepares_nothing_and_approves_nothing(three):
+    event = three.announce("web-1", "web-2")
+    three.announce("web-3", event_type="Redeploy")
+    run = three.respond("--check")
     assert run.code == 0, run.out + run.err
-    assert fleet.approved == []
-    assert fleet.story("host-a") == []
+    assert three.approved == []
+    assert three.story("host-a") == []
     assert f"Reboot {event} announced, would be approved by host-a" in run.out
     # Both files ran, as check mode lets them, and each of them for all hosts at once.
     assert run.out.count("Note it]") == 2
 
 
-def test_without_approval_it_is_prepared_for_and_waited_for(fleet):
-    fleet.announce("web-1", notice=20)
-    run = fleet.respond(event_response_approve=False)
+def test_without_approval_it_is_prepared_for_and_waited_for(one):
+    one.announce("web-1", notice=DUE)
+    with one.coming("web-1", seconds=DUE):
+        run = one.respond(event_response_approve=False)
     assert run.code == 0, run.out + run.err
-    assert fleet.approved == []
-    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
+    assert one.approved == []
+    assert one.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
 
 
-def test_without_waiting_an_approved_event_is_left_prepared(fleet):
-    event = fleet.announce("web-1")
-    run = fleet.respond(event_response_wait=False)
+def test_without_waiting_an_approved_event_is_left_prepared(one):
+    event = one.announce("web-1")
+    run = one.respond(event_response_wait=False)
     assert run.code == 0, run.out + run.err
-    assert fleet.approved == [("web-1", [event])]
-    assert fleet.story("host-a") == ["prepare host-a Reboot"]
+    assert one.approved == [("web-1", [event])]
+    assert one.story("host-a") == ["prepare host-a Reboot"]
 
 
-def test_an_event_that_does_not_end_in_time_is_not_restored_after(fleet):
-    event = fleet.announce("web-1", started_for=600)
-    run = fleet.respond(event_response_wait_timeout=6)
+def test_an_event_that_does_not_end_in_time_is_not_restored_after(one):
+    event = one.announce("web-1", started_for=LONG)
+    run = one.respond(event_response_wait_timeout=1)
     assert run.code == 2
-    assert fleet.approved == [("web-1", [event])]
-    assert "host-a was not restored: the event did not end within 6 s." in run.out
-    assert fleet.story("host-a") == ["prepare host-a Reboot"]
+    assert one.approved == [("web-1", [event])]
+    assert "host-a was not restored: the event did not end within 1 s." in run.out
+    assert one.story("host-a") == ["prepare host-a Reboot"]
 
 
 def test_hosts_in_another_batch_hold_an_event_back(fleet):
-    fleet.announce("web-1", "web-2", notice=900)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(play={"serial": 1})
     assert run.code == 2
     assert fleet.approved == []
@@ -425,11 +403,11 @@ def test_hosts_in_another_batch_hold_an_event_back(fleet):
 
 
 def test_any_errors_fatal_still_restores_what_was_prepared(fleet):
-    fleet.announce("web-1", "web-2", notice=900)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(prepare=FAIL_ON_B, play={"any_errors_fatal": True})
     assert run.code == 2
     assert fleet.approved == []
-    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot "]
+    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
 
 
 def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
@@ -441,67 +419,62 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
     assert [fleet.story(host) for host in HOSTS] == [[], [], []]
 
 
-@pytest.mark.parametrize(
-    ("variables", "words"),
-    [
-        (
-            {"event_response_prepare": "/nowhere/drain.yml"},
-            "event_response_prepare: there is no file /nowhere/drain.yml",
-        ),
-        ({"event_response_restore": "/nowhere/refill.yml"}, "event_response_restore: there is no file"),
-        ({"event_response_outside_vms": "allow"}, "event_response_outside_vms"),
-        ({"event_response_wait": "perhaps"}, "event_response_wait"),
-        ({"event_response_wait_timeout": "soon"}, "event_response_wait_timeout"),
-        ({"event_response_due_within": "soon"}, "event_response_due_within: soon is no number of seconds."),
-        ({"event_response_event_types": {"a": 1}}, "event_response_event_types"),
-    ],
-)
-def test_bad_input_stops_before_any_host_is_asked(fleet, variables, words):
-    fleet.announce("web-1")
-    run = fleet.respond(**variables)
-    assert run.code == 2
-    assert words in (run.out + run.err).replace("\n", " ")
-    assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
+BAD_INPUT = [
+    ({"event_response_prepare": "/nowhere/drain.yml"}, "event_response_prepare: there is no file /nowhere/drain.yml"),
+    ({"event_response_restore": "/nowhere/refill.yml"}, "event_response_restore: there is no file"),
+    ({"event_response_outside_vms": "allow"}, "event_response_outside_vms"),
+    ({"event_response_wait": "perhaps"}, "event_response_wait"),
+    ({"event_response_wait_timeout": "soon"}, "event_response_wait_timeout"),
+    ({"event_response_due_within": "soon"}, "event_response_due_within: soon is no number of seconds."),
+    ({"event_response_event_types": {"a": 1}}, "event_response_event_types"),
+]
 
 
-def test_nothing_is_coming(fleet):
-    run = fleet.respond()
+def test_bad_input_stops_before_any_host_is_asked(one, tmp_path):
+    """All cases in one play, each rescued."""
+    one.announce("web-1")
+    tasks = [
+        {
+            "vars": variables,
+            "block": [{"ansible.builtin.include_role": {"name": ROLE}}, {"ansible.builtin.meta": "end_play"}],
+            "rescue": [{"ansible.builtin.debug": {"msg": f"case {number} was refused"}}],
+        }
+        for number, (variables, _words) in enumerate(BAD_INPUT)
+    ]
+    (tmp_path / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    run = one.run(str(tmp_path / "play.json"))
+    said = re.split(r"case \d was refused", run.out.replace("\n", " "))
+    assert len(said) == len(BAD_INPUT) + 1, run.out + run.err
+    for (_variables, words), part in zip(BAD_INPUT, said):
+        assert words in part
+    assert one.azure.control("GET", "/simulator/journal")["requests"] == []
+
+
+def test_nothing_is_coming(one):
+    run = one.respond()
     assert run.code == 0, run.out + run.err
     assert "No event." in run.out
-    assert fleet.approved == []
+    assert one.approved == []
 
 
-def test_only_the_wanted_events_are_answered(fleet):
-    fleet.announce("web-1", event_type="Freeze", notice=900)
-    event = fleet.announce("web-1")
-    run = fleet.respond(event_response_event_types=["Reboot"])
-    assert run.code == 0, run.out + run.err
-    assert fleet.approved == [("web-1", [event])]
-    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
-
-
-def test_a_hundred_hosts_of_which_fifty_are_in_ten_events(hundred):
-    groups = [[f"web-{n:02}" for n in range(first, first + 5)] for first in range(0, 100, 10)]
-    events = [hundred.announce(*group) for group in groups]
-    run = hundred.respond("--forks", "10", event_response_prepare="", event_response_restore="")
-    assert run.code == 0, run.out + run.err
-    assert sorted(hundred.approved) == sorted((group[0], [event]) for group, event in zip(groups, events))
-    assert run.out.count(" completed, approved by ") == 10
-    assert run.out.count("failed=0") == 100
-
-
-def test_a_survey_left_empty_means_all_events(fleet):
+def test_a_survey_left_empty_means_all_events(one):
     names = ("event_types", "event_sources", "event_ids", "due_within", "prepare", "restore")
-    fleet.announce("web-1")
+    one.announce("web-1")
     empty = {f"event_response_{name}": "" for name in names}
-    run = fleet.respond("--check", playbook="fleetops.azure_maintenance.respond", target="", **empty)
+    run = one.respond("--check", playbook="fleetops.azure_maintenance.respond", target="", **empty)
     assert run.code == 0, run.out + run.err
     assert "would be approved" in run.out
 
 
-def test_the_lines_of_a_survey_are_the_words_of_a_list(fleet):
-    reboot, freeze = fleet.announce("web-1"), fleet.announce("web-1", event_type="Freeze")
-    fleet.announce("web-1", event_type="Redeploy", notice=900)
-    run = fleet.respond(event_response_event_types="Reboot\n Freeze\n", event_response_due_within="900000")
+def test_only_the_wanted_events_are_answered_and_the_lines_of_a_survey_are_the_words_of_a_list(one):
+    reboot, freeze = one.announce("web-1"), one.announce("web-1", event_type="Freeze", duration_seconds=5)
+    one.announce("web-1", event_type="Redeploy", notice=900)
+    run = one.respond(event_response_event_types="Reboot\n Freeze\n", event_response_due_within="900000")
     assert run.code == 0, run.out + run.err
-    assert sorted(event for _vm, events in fleet.approved for event in events) == sorted([reboot, freeze])
+    assert sorted(event for _vm, events in one.approved for event in events) == sorted([reboot, freeze])
+    assert one.story("host-a") == [
+        "prepare host-a Reboot",
+        "prepare host-a Freeze",
+        "restore host-a Reboot completed",
+        "restore host-a Freeze completed",
+    ]

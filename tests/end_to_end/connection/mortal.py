@@ -10,6 +10,7 @@ author: fleetops contributors
 short_description: Reach this machine, as long as there is a file
 description:
   - Stands for a host that goes down and comes up again.
+  - Where it cannot be reached it leaves a file whose name ends with .missed beside that one.
 options:
   up:
     description: The host can be reached while this file exists.
@@ -46,5 +47,8 @@ class Connection(LocalConnection):
         return super().put_file(*arguments, **options)
 
     def _check(self) -> None:
-        if not os.path.exists(self.get_option("up")):
+        up = self.get_option("up")
+        if not os.path.exists(up):
+            with open(up + ".missed", "w", encoding="ascii"):
+                """Tell the test."""
             raise AnsibleConnectionFailure("The host is down.")
