@@ -142,6 +142,9 @@ class Fleet:
         now = self._world.now.timestamp()
         try:
             answer = _info.get_info(params, self._world, lambda warning: None, self._world.boot_id)
+        except _errors.UnreachableError as error:
+            # The host itself is away.
+            answer = {"unreachable": True, "msg": str(error)}
         except _errors.ImdsError as error:
             answer = {"failed": True, "msg": str(error)}
         if self._progress is None:
@@ -186,6 +189,7 @@ SCHEDULED, STARTED, GONE, EMPTY = body(event()), body(event("Started")), body(),
 UNREADABLE = body({"EventId": None})
 NO_INCARNATION = b'{"Events": []}'
 FAILURE = _errors.HttpStatusError("HTTP 500", 500)
+LOST = _errors.UnreachableError("Nothing takes connections.", None)
 
 
 def during(first: int, last: int, answer: Any) -> list[tuple[float, str, Any]]:
@@ -198,7 +202,6 @@ def calm(*steps: tuple[float, Any]) -> list[tuple[float, str, Any]]:
 
 
 BOOTED = [(0, "boot-1", SCHEDULED), (60, "boot-2", GONE)]
-AWAY = [(0, "boot-1", SCHEDULED), (60, "boot-1", FAILURE), (120, "boot-1", GONE)]
 OTHERS = body(event(Resources=["web-2"]))
 
 HISTORIES = [
@@ -213,7 +216,8 @@ HISTORIES = [
     pytest.param(calm((DUE, GONE)), "completed", id="gone when it is due"),
     pytest.param(BOOTED, "completed", id="the VM booted"),
     pytest.param(calm((5, APPROVE), (10, GONE)), "completed", id="approved"),
-    pytest.param(AWAY, "withdrawn", id="silence proves nothing"),
+    pytest.param(calm((60, FAILURE), (120, GONE)), "withdrawn", id="gone after failures"),
+    pytest.param(calm((60, LOST), (120, GONE)), "withdrawn", id="a lost connection is no evidence"),
     pytest.param(calm((DUE, FAILURE), (DUE + 600, FAILURE)), None, id="a failure ends nothing"),
     pytest.param(calm((10, EMPTY)), None, id="an empty body ends nothing"),
     pytest.param(calm((10, STARTED), (20, UNREADABLE)), None, id="nor does an entry that cannot be read"),
