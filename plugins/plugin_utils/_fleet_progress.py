@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import STARTED as STATUS_STARTED
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case, parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     COMPLETED,
@@ -21,6 +21,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     STARTED,
     WITHDRAWN,
 )
+
+from ._fleet_parts import read_utc
 
 NEW_PROGRESS: dict[str, Any] = {
     "event": {},
@@ -91,9 +93,8 @@ def _happened(each: Mapping[str, Any], now: float) -> bool:
 
 def seconds_left(event: Mapping[str, Any], now: float) -> float | None:
     """Return the seconds until Azure may start the event, None where that is not known."""
-    if not event["not_before"]:
-        return None
-    return max(0.0, parse_utc(str(event["not_before"])).timestamp() - now)
+    not_before = read_utc(str(event["not_before"] or ""))
+    return None if not_before is None else max(0.0, not_before.timestamp() - now)
 
 
 def mark_progress(progress: Iterable[Mapping[str, Any]], event_id: str, **changes: Any) -> list[dict[str, Any]]:
