@@ -214,6 +214,15 @@ document_received:
   type: bool
   sample: true
   version_added: 1.1.0
+document_is_clear:
+  description:
+    - Whether there was a document and each of its entries could be read.
+    - An event that a clear document does not list is over. When it is false, an event that is missing may be the one
+      that could not be read, and a warning says so.
+  returned: success
+  type: bool
+  sample: true
+  version_added: 1.1.0
 document_incarnation:
   description:
     - The document's DocumentIncarnation. Null when the answer had none, or was no document.

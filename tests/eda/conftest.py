@@ -69,9 +69,9 @@ class Watched:
         pytest.fail("the source does not ask")
 
     def polls(self, answered=True):
-        """How often it has asked and got an answer; or how many of its questions have none yet."""
+        """How often it has asked, for the document or in vain for the VM's name; or how many questions are open yet."""
         requests = self._simulator.control("GET", "/simulator/journal")["requests"]
-        asked = [one for one in requests if "/scheduledevents" in one["path"]]
+        asked = [one for one in requests if "/scheduledevents" in one["path"] or one["status"] in (None, 404)]
         return len([one for one in asked if (one["status"] is not None) == answered])
 
     async def silent(self, polls=3):

@@ -24,14 +24,20 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(
-    ("body", "received"),
-    [(b"", False), (b'{"Events": []}', True), (b'{"DocumentIncarnation": 7, "Events": []}', True)],
-    ids=["empty body", "document without an incarnation", "document"],
+    ("body", "received", "clear"),
+    [
+        pytest.param(b"", False, False, id="empty body"),
+        pytest.param(b'{"Events": []}', True, True, id="document without an incarnation"),
+        pytest.param(b'{"DocumentIncarnation": 7, "Events": []}', True, True, id="document"),
+        pytest.param(b'{"Events": [{"EventId": null}]}', True, False, id="document with an entry that has no id"),
+        pytest.param(b'{"Events": [5]}', True, False, id="document with an entry that is not an object"),
+    ],
 )
-def test_a_document_is_told_from_an_empty_body(serve, body, received):
+def test_a_document_is_told_from_an_empty_body_and_from_one_that_cannot_be_read_whole(serve, body, received, clear):
     server = serve((200, body))
     result = _info.get_info(OPTIONS, server.client(), lambda _warning: None, "boot-1")
     assert (result["document_received"], result["boot_id"]) == (received, "boot-1")
+    assert result["document_is_clear"] is clear
 
 
 STAT = "1 (systemd (x) y) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1 2\n"
