@@ -24,7 +24,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Clock
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     make_document,
@@ -72,9 +72,9 @@ class Shell:
     def respond_to(self, *steps: dict[str, Any], due: bool = True, **rule: Any) -> None:
         """Make response 1."""
         state, now = open_state(self.folders), Clock().now()
-        record_document(state, [make_rule(on_announced=list(steps), **rule)], make_document(make_event()), now, "web-1")
+        record_answer(state, [make_rule(on_announced=list(steps), **rule)], make_document(make_event()), now, "web-1")
         if due:
-            due_responses(state, now)
+            due_responses(state, now, lambda _number: False)
         state.close()
 
     @property
@@ -100,7 +100,7 @@ class Shell:
             return False
         state = open_state(self.folders)
         try:
-            return "polls" in state.facts()
+            return bool(state.fact("polls"))
         finally:
             state.close()
 
@@ -261,7 +261,7 @@ class TestStatus:
         """Text from Azure may have any character, and a person must see the rest of it all the same."""
         state = open_state(shell.folders)
         event = make_event(description="Wartung für 🚧")
-        record_document(state, [], make_document(event), Clock().now(), "web-1")
+        record_answer(state, [], make_document(event), Clock().now(), "web-1")
         state.close()
         done = start(shell.folders, "status", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
         printed, said = done.communicate(timeout=600)

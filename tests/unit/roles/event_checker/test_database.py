@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import database
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import tables
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
     return_home,
@@ -26,7 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
@@ -44,7 +44,7 @@ def fill(state):
     events = []
     for number in range(EVENTS):
         events.append(builders.make_event(f"E{number}", description="x" * 200))
-        record_document(state, RULES, builders.make_document(*events), NOW, "web-1")
+        record_answer(state, RULES, builders.make_document(*events), NOW, "web-1")
         response = state.unfinished_responses()[-1]
         with state.transaction():
             state.finish_response(response.number, SUCCEEDED, None, NOW)
@@ -108,8 +108,8 @@ class Place:
 def use(state):
     """Do what a check does with it."""
     document = builders.make_document(builders.make_event("NEW"))
-    assert len(record_document(state, RULES, document, NOW, "web-1")) >= 1
-    due = due_responses(state, NOW)
+    assert record_answer(state, RULES, document, NOW, "web-1").lines
+    due = due_responses(state, NOW, lambda _number: False)
     assert state.event(due[-1].event).event.event_id == "NEW"
     assert report(state, NOW, state.all_events())["events"][-1]["event_id"] == "NEW"
 
@@ -142,9 +142,9 @@ def test_opening_it_a_second_time_does_not_give_up_the_locks_of_the_first(origin
         subprocess.run([sys.executable, "-c", LAST_ONE_OUT, str(place.path)], check=True)
         assert Path(f"{place.path}-wal").exists()
         with state.transaction():
-            state.set_facts({"written": "after the other had gone"})
+            state.set_fact("written", {"when": "after the other had gone"})
         with closing(place.open()) as other:
-            assert other.facts()["written"] == "after the other had gone"
+            assert other.fact("written") == {"when": "after the other had gone"}
     assert place.messages == []
 
 
@@ -258,7 +258,7 @@ def test_an_older_version_is_migrated_and_loses_nothing(original, tmp_path, monk
     place = Place(tmp_path / "place", original)
     with closing(place.open()) as state:
         before = state.all_events()
-    monkeypatch.setattr(database, "_MIGRATIONS", (*database._MIGRATIONS, LATER))
+    monkeypatch.setattr(tables, "_MIGRATIONS", (*tables._MIGRATIONS, LATER))
     for _number in range(2):
         with closing(place.open()) as state:
             assert state.all_events() == before
@@ -343,7 +343,7 @@ def test_a_kill_while_the_file_is_made(tmp_path):
 
 def test_a_kill_while_it_is_migrated(original, tmp_path, monkeypatch):
     known = dump(original)
-    monkeypatch.setattr(database, "_MIGRATIONS", (*database._MIGRATIONS, LATER))
+    monkeypatch.setattr(tables, "_MIGRATIONS", (*tables._MIGRATIONS, LATER))
 
     def check(place):
         with closing(place.open()) as state:

@@ -25,7 +25,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     report,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
@@ -85,14 +85,14 @@ def metrics(state, clock):
 @pytest.fixture
 def see(state, clock):
     def see(*events, **rule):
-        record_document(state, [make_rule(**rule)], make_document(*events), clock.now(), "web-1")
+        record_answer(state, [make_rule(**rule)], make_document(*events), clock.now(), "web-1")
 
     return see
 
 
 def set_polls(state: Any, **polls: Any) -> None:
     with state.transaction():
-        state.set_facts({"polls": {"count": 0, "errors": {}, "last_answer_at": None, "last_error": None, **polls}})
+        state.set_fact("polls", {"count": 0, "errors": {}, "last_answer_at": None, "last_error": None, **polls})
 
 
 def test_of_an_empty_state(metrics):

@@ -23,7 +23,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
@@ -50,7 +50,8 @@ class Scene:
 
     def facts(self, **facts: Any) -> None:
         with self.state.transaction():
-            self.state.set_facts(facts)
+            for name, value in facts.items():
+                self.state.set_fact(name, value)
 
     def polls(self, **changes: Any) -> None:
         self.facts(polls={"count": 5, "errors": {}, "last_answer_at": None, "last_error": None, **changes})
@@ -60,8 +61,8 @@ class Scene:
 
     def see(self, *events: Any, name: str = "Drain before a reboot", **rule: Any) -> None:
         rules = [make_rule(name, **rule)] if rule else []
-        record_document(self.state, rules, make_document(*events), self.clock.now(), "web-1")
-        due_responses(self.state, self.clock.now())
+        record_answer(self.state, rules, make_document(*events), self.clock.now(), "web-1")
+        due_responses(self.state, self.clock.now(), lambda _number: False)
 
     def run(self, number: int = 1, *results: tuple[str, str | None]) -> None:
         """Write down what came of the steps of a response: for each its state and message."""
@@ -376,7 +377,7 @@ def test_what_status_says(scene, happens, told):
 
 def test_a_response_that_is_written_down_and_not_yet_begun(scene):
     """What status may see between two looks of the check."""
-    record_document(
+    record_answer(
         scene.state, [make_rule(on_announced=[DRAIN])], make_document(make_event()), scene.clock.now(), "web-1"
     )
     assert "response 1, on_announced: due now\n" in scene.status
