@@ -210,7 +210,7 @@ def _status(options: argparse.Namespace, folders: Folders) -> int:
         sys.stdout.write("\n")
     else:
         sys.stdout.write((history_text if whole else status_text)(found, now.wall))
-    return FINE if whole else exit_status(found, now)
+    return FINE if whole else exit_status(found)
 
 
 def _validate(options: argparse.Namespace, folders: Folders) -> int:

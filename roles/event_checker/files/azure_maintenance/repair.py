@@ -54,7 +54,7 @@ def _repair_events(db: sqlite3.Connection, now: Moment) -> Iterator[str]:
             _put_aside(db, "event", row, now)
             for response in db.execute(f"{_RESPONSES} WHERE event = ?", (row["number"],)).fetchall():
                 _put_aside(db, "response", response, now)
-            # Its responses go with it.
+            db.execute("DELETE FROM response WHERE event = ?", (row["number"],))
             db.execute("DELETE FROM event WHERE number = ?", (row["number"],))
             yield f"The record of event number {row['number']} cannot be read ({damage}) and was put aside."
             continue

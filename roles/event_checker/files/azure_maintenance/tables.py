@@ -155,7 +155,16 @@ def _copy_row(row: sqlite3.Row, table: str, target: sqlite3.Connection) -> int:
 
 
 def open_readers(path: str) -> Iterator[sqlite3.Connection]:
-    """Open a file in the ways in which one can be read that may not be written."""
+    """Open a file in the ways in which one can be read that may not be written.
+
+    :raises sqlite3.Error: no way is left.
+    """
     # Without a writable folder SQLite cannot share a file that has a write-ahead log, unless told that nobody writes.
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
-        yield prepare(sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True))
+    for mode, is_last in (("mode=ro", False), ("mode=ro&immutable=1", True)):
+        try:
+            source = prepare(sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True))
+        except sqlite3.Error:
+            if is_last:
+                raise
+            continue
+        yield source

@@ -9,15 +9,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     cli,
+    database,
     system,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
@@ -156,7 +159,17 @@ def test_help(shell, capfd):
     with pytest.raises(SystemExit) as caught:
         shell("--help")
     assert caught.value.code == 0
-    assert "Exit status: 0 fine, 1 failed, 2 bad configuration or usage." in capfd.readouterr().out
+    told = " ".join(capfd.readouterr().out.split())
+    assert "Exit status: 0 fine, 1 failed, 2 bad configuration or usage." in told
+    assert "Of status: 0 fine, 1 a response failed or something waits for a person, 2 bad usage, 3 no document" in told
+
+
+def test_the_version_is_that_of_the_collection(shell, capfd):
+    galaxy = (Path(__file__).resolve().parents[4] / "galaxy.yml").read_text()
+    with pytest.raises(SystemExit) as caught:
+        shell("--version")
+    assert caught.value.code == 0
+    assert f"\nversion: {capfd.readouterr().out.split()[1]}\n" in galaxy
 
 
 @pytest.mark.parametrize("command", [["check", "--once"], ["respond", "1"], ["validate"]], ids=" ".join)
@@ -172,7 +185,7 @@ def test_a_configuration_that_cannot_be_used(shell, command):
     status, printed, said = shell(*command)
     if command[0] in ("status", "history"):
         # They show what is known, whatever the configuration says now.
-        assert (status, said) == (0, "")
+        assert (status, said) == (3 if command[0] == "status" else 0, "")
     else:
         assert (status, printed) == (2, "")
         assert len(said.splitlines()) == 1
@@ -242,13 +255,14 @@ class TestStatus:
     """What a person sees is in test_status."""
 
     def test_of_an_empty_state(self, shell):
-        assert shell("status") == (0, "This VM: no maintenance is announced. Azure has never answered.\n", "")
+        told = "This VM: whether maintenance is announced is unknown. Azure has never answered.\n"
+        assert shell("status") == (3, told, "")
         assert shell("history") == (0, "No event was seen in the last 30 days.\n", "")
 
     @pytest.mark.parametrize("command", ["status", "history"])
     def test_of_an_empty_state_for_programs(self, shell, command):
         status, printed, said = shell(command, "--json")
-        assert (status, said) == (0, "")
+        assert (status, said) == (3 if command == "status" else 0, "")
         assert json.loads(printed)["events"] == []
 
     def test_of_an_event(self, shell):
@@ -265,15 +279,56 @@ class TestStatus:
         state.close()
         done = start(shell.folders, "status", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
         printed, said = done.communicate(timeout=600)
-        assert (done.returncode, said) == (0, "")
+        assert (done.returncode, said) == (3, "")
         assert "Wartung f" in printed
 
     def test_as_somebody_who_may_not_look(self, shell, monkeypatch):
-        def refuse(*_arguments: Any, **_options: Any) -> None:
-            raise PermissionError(13, "Permission denied", shell.folders.run)
+        def refuse(path: str, *_arguments: Any, **_options: Any) -> None:
+            raise PermissionError(13, "Permission denied", path)
 
-        monkeypatch.setattr(system.os, "makedirs", refuse)
-        assert shell("status") == (1, "", f"{shell.folders.run}: Permission denied.\n")
+        monkeypatch.setattr(database.os, "stat", refuse)
+        assert shell("status") == (1, "", f"{shell.folders.run}/state.db: Permission denied.\n")
+
+    def test_it_only_reads(self, shell):
+        """It makes no file, waits for no lock, and does not bring the state up to another version."""
+        shell.respond_to({"command": ["true"]})
+        folder = Path(shell.folders.state)
+
+        def stored():
+            folders = (shell.folders.state, shell.folders.run)
+            return {str(path): path.read_bytes() for each in folders for path in Path(each).rglob("*")}
+
+        before = stored()
+        with closing(sqlite3.connect(str(folder / "state.db"), isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            for command in ("status", "history"):
+                assert "Reboot A1" in shell(command)[1]
+        assert {name: text for name, text in stored().items() if "-wal" not in name and "-shm" not in name} == before
+
+    def test_of_a_state_on_a_disk_that_is_read_only(self, shell, monkeypatch):
+        shell.respond_to({"command": ["true"]})
+        connect = sqlite3.connect
+
+        def read_only(target, **options):
+            if target != ":memory:" and "immutable" not in target:
+                raise sqlite3.OperationalError("unable to open database file")
+            return connect(target, **options)
+
+        monkeypatch.setattr(database.sqlite3, "connect", read_only)
+        status, printed, said = shell("status")
+        assert (status, said) == (3, "")
+        assert "Reboot A1" in printed
+
+    @pytest.mark.parametrize("command", ["status", "history"])
+    def test_of_a_state_that_is_damaged(self, shell, command):
+        shell.respond_to({"command": ["true"]})
+        path = Path(shell.folders.state, "state.db")
+        path.write_bytes(path.read_bytes()[:-3000])
+        content = path.read_bytes()
+        _status, _printed, said = shell(command)
+        assert said.startswith(f"{path} cannot be read as a whole (")
+        assert said.count("\n") == 1
+        assert path.read_bytes() == content
 
 
 def start(folders: Any, *arguments: str, **variables: str) -> subprocess.Popen[str]:

@@ -108,7 +108,7 @@ def use(store, now, times=2):
         metrics_text(report(store, now, needing_attention(store)), store.count_responses()).encode("utf-8")
         status_text(found, now.wall).encode("utf-8")
         history_text(found, now.wall)
-        exit_status(found, now)
+        exit_status(found)
         assert not store.needs_repair
         told.append(lines)
     return told
@@ -320,7 +320,7 @@ def test_a_rule_that_cannot_be_read_leaves_the_restore_to_a_person(original):
 
 
 def test_an_event_of_the_year_999_of_version_1_0_is_read(original):
-    """NotBefore 1000-01-01T00:00:00+05:00, which version 1.0 wrote with three digits of the year and never read again."""
+    """NotBefore: 1000-01-01T00:00:00+05:00. Version 1.0 wrote three digits of the year and could not read them."""
     path, now = original
     with closing(copy_of(path)) as store:
         row = store.connection.execute("SELECT content FROM event WHERE number = 2").fetchone()

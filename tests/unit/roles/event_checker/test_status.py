@@ -110,10 +110,13 @@ def scene(state, clock):
 
 def test_before_the_first_answer(state, clock):
     found = report(state, clock.now(), [])
-    assert status_text(found, NOW) == "This VM: no maintenance is announced. Azure has never answered.\n"
+    told = "This VM: whether maintenance is announced is unknown. Azure has never answered.\n"
+    assert status_text(found, NOW) == told
     assert history_text(found, NOW) == "No event was seen in the last 30 days.\n"
     assert found == {
         "resource_name": None,
+        "heard_lately": False,
+        "unclear_seconds": 0,
         "last_answer_at": None,
         "last_error": None,
         "polls": 0,
@@ -192,7 +195,7 @@ def no_rule(scene: Scene) -> None:
 
 
 def no_vm_named(scene: Scene) -> None:
-    scene.see(make_event(resources=()), on_announced=[DRAIN])
+    scene.see(make_event(resources=(), names_its_vms=False), on_announced=[DRAIN])
 
 
 def ended_and_restored(scene: Scene) -> None:
@@ -302,7 +305,7 @@ SITUATIONS = [
     (
         due_by_now,
         """\
-        web-1: 1 event. Azure answered 16 min 40 s ago.
+        web-1: 1 event. No document since 16 min 40 s.
 
         Reboot A1 may start now
           web-1 from Platform: Host server is undergoing maintenance.
@@ -318,13 +321,13 @@ SITUATIONS = [
           rule: Drain before a reboot
           response 1, on_announced: running
              running   playbook drain.yml
-          response 2, on_started: waits for the response before it
+          response 2, on_started: waits for response 1 to the same event
              pending   command /usr/local/bin/restore now""",
     ),
     (
         unanswered,
         """\
-        web-1: no maintenance is announced. Azure answered 2 h ago.
+        web-1: whether maintenance is announced is unknown. No document since 2 h.
         !! Nothing answers at http://169.254.169.254: x x x x x x x x x x x x x x x x x
           x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x
           x x x x""",
@@ -345,14 +348,15 @@ SITUATIONS = [
 
         Reboot A1 may start in 15 min
           names no VM from Platform: Host server is undergoing maintenance.
-          !! It names no VM, so whether it concerns this one is unknown; nothing is
+          !! It lists no VM, so whether it concerns this one is unknown; nothing is
             done.""",
     ),
     (ended_and_restored, "web-1: no maintenance is announced. Azure answered just now."),
     (
         ended_and_not_restored,
         """\
-        web-1: no maintenance is announced. Azure answered 1 d 15 min ago.
+        web-1: whether maintenance is announced is unknown. No document since 1 d 15
+          min.
 
         Ended, but with a response that failed or is not finished:
 
@@ -466,6 +470,7 @@ def test_the_report_for_programs(scene):
         "rule": "Drain before a reboot",
         "lead_time": 900,
         "note": None,
+        "missing": False,
         "approval": "waiting",
         "approval_rule": "when_ready",
         "approved_at": None,
@@ -476,6 +481,7 @@ def test_the_report_for_programs(scene):
                 "phase": "announced",
                 "state": "succeeded",
                 "message": None,
+                "waits": None,
                 "created_at": "2026-11-21T10:00:00Z",
                 "finished_at": "2026-11-21T10:01:00Z",
                 "steps": [
