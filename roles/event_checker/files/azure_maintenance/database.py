@@ -166,7 +166,7 @@ def _check(connection: sqlite3.Connection) -> None:
     """:raises sqlite3.DatabaseError: the file is damaged."""
     verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if verdict != "ok":
-        raise sqlite3.DatabaseError(verdict)
+        raise sqlite3.DatabaseError(verdict.splitlines()[-1])
 
 
 def _open_sound(

@@ -227,6 +227,46 @@ def test_the_configuration_from_standard_input(path):
     assert wrong.stderr.count("\n") == 1
 
 
+class TestBadConfiguration:
+    """What the service says in the journal of a configuration that is wrong, which the timer starts anew for ever."""
+
+    @pytest.fixture
+    def now(self, shell, clock, monkeypatch):
+        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        monkeypatch.setattr(cli, "Clock", lambda: clock)
+        shell.configure(rulez=[])
+        return clock
+
+    def test_it_is_told_once_an_hour(self, shell, now):
+        told = []
+        for _number in range(1300):
+            status, _printed, said = shell("check")
+            assert status == 2
+            told.append(said)
+            now.advance(6)
+        assert [said[:3] for said in told if said] == ["<3>"] * 3
+        assert told[0].count("\n") == 1
+
+    def test_it_is_told_when_the_reason_or_the_file_has_changed(self, shell, now):
+        assert shell("check")[2]
+        shell.configure(rulezz=[])
+        assert "rulezz" in shell("check")[2]
+        assert not shell("check")[2]
+        os.utime(shell.folders.config, (1, 1))
+        assert "rulezz" in shell("check")[2]
+
+    def test_by_hand_it_is_told_each_time(self, shell, now, monkeypatch):
+        monkeypatch.delenv("JOURNAL_STREAM")
+        for _number in range(2):
+            assert "rulez" in shell("check")[2]
+
+    @pytest.mark.parametrize("text", ["", "x", "[]", "[1, 2, 3]", '["a", "b"]', "null"])
+    def test_what_was_told_cannot_be_read(self, shell, now, text):
+        Path(shell.folders.run, "complaint.json").write_text(text)
+        assert shell("check")[2]
+        assert not shell("check")[2]
+
+
 class TestValidate:
     """What is looked at besides the configuration itself is in test_validate."""
 
@@ -323,8 +363,10 @@ class TestStatus:
     def test_of_a_state_that_is_damaged(self, shell, command):
         shell.respond_to({"command": ["true"]})
         path = Path(shell.folders.state, "state.db")
-        path.write_bytes(path.read_bytes()[:-3000])
-        content = path.read_bytes()
+        content = bytearray(path.read_bytes())
+        page = content.index(b'"A1"') // 4096 * 4096
+        content[page : page + 4096] = b"\xff" * 4096
+        path.write_bytes(content)
         _status, _printed, said = shell(command)
         assert said.startswith(f"{path} cannot be read as a whole (")
         assert said.count("\n") == 1
@@ -386,7 +428,11 @@ class TestRespond:
             with opened.transaction():
                 opened.finish_response(1, state, None, Clock().now())
             opened.close()
-        assert shell("respond", "1") == (0, "", f"Response 1 is {state}; there is nothing to run.\n")
+        assert shell("respond", "1") == (
+            0,
+            "",
+            f"Response 1 (announced, Reboot A1) is {state}; there is nothing to run.\n",
+        )
         assert recorder.words == []
 
     def test_one_that_is_running_already(self, shell, recorder):
@@ -501,5 +547,5 @@ class TestCheck:
         shell.configure(endpoint="http://127.0.0.1:1", connect_timeout=5, timeout=600)
         status, printed, said = shell("check", "--once")
         assert (status, printed) == (1, "")
-        assert said.startswith("Azure could not be asked: ")
+        assert said.startswith("The metadata service could not be asked: ")
         assert "!! " in shell("status")[1]

@@ -127,6 +127,7 @@ Type=exec
 ExecStart={{ __event_checker_command }} check
 StartLimitIntervalSec=0
 LogLevelMax=notice
+SuccessExitStatus=2
 StateDirectory=azure-maintenance
 StateDirectoryMode=0700
 RuntimeDirectory=azure-maintenance
