@@ -549,3 +549,44 @@ class TestCheck:
         assert (status, printed) == (1, "")
         assert said.startswith("The metadata service could not be asked: ")
         assert "!! " in shell("status")[1]
+
+    def test_an_error_that_nobody_foresaw_is_told_with_its_place_and_polling_goes_on(
+        self, shell, simulator, clock, monkeypatch
+    ):
+        """Data must never end the polling (P7), and LogLevelMax=notice drops a traceback, which has no priority."""
+        from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
+
+        calls = []
+        record = check.record_answer
+
+        def fail_at_first(*arguments):
+            calls.append(arguments)
+            if len(calls) < 4:
+                raise ZeroDivisionError("of an event\nthat is odd")
+            return record(*arguments)
+
+        monkeypatch.setattr(check, "record_answer", fail_at_first)
+        monkeypatch.setattr(cli, "Clock", lambda: clock)
+        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        azure = simulator("--clock", "manual", "--vms", "web-1")
+        azure.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})
+        shell.configure(endpoint=azure.endpoint("web-1"), poll_interval=1, timer_interval=10)
+        status, printed, said = shell("check")
+        assert (status, printed) == (0, "")
+        first, second = said.splitlines()
+        assert first.startswith("<3>Unexpected error in ")
+        assert first.endswith(": ZeroDivisionError: of an event that is odd. Polling goes on.")
+        assert second.endswith(" announced: no rule matches; nothing is done.")
+
+    def test_a_record_that_was_damaged_is_told_with_its_priority_and_once(self, shell, simulator, monkeypatch):
+        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        shell.respond_to({"command": ["true"]})
+        with closing(sqlite3.connect(str(Path(shell.folders.state, "state.db")))) as state:
+            state.execute("UPDATE event SET content = 'x'")
+            state.commit()
+        azure = simulator("--vms", "web-1")
+        shell.configure(endpoint=azure.endpoint("web-1"))
+        told = [shell("check", "--once")[2] for _number in range(2)]
+        assert told[0].splitlines()[0] == "<4>The record of event a1 was damaged: part of it is unknown now."
+        assert "damaged" not in told[1]
+        assert shell("status")[0] in (0, 1)
