@@ -140,7 +140,7 @@ class Responder:
     def _begin(self, task: _Task) -> bool:
         """Note that the response runs, if it may."""
         response, record, course, others = self._situation(task)
-        if response.finished:
+        if response.finished or response.state == records.PLANNED:
             say(f"{task.title} is {response.state}; there is nothing to run.")
             return False
         self._check_may_run(task, course, others)
