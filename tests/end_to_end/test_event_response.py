@@ -428,7 +428,7 @@ BAD_INPUT = [
     ({"event_response_wait_timeout": "soon"}, "event_response_wait_timeout"),
     (
         {"event_response_due_within": "soon"},
-        "event_response_due_within: must be a whole number of seconds, not 'soon'.",
+        "event_response_due_within must be a whole number of seconds, not 'soon'.",
     ),
     ({"event_response_event_types": {"a": 1}}, "event_response_event_types"),
 ]
