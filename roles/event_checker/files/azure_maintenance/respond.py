@@ -277,7 +277,7 @@ class Responder:
 
     def _approve(self, task: _Task, record: EventRecord) -> str:
         """Let Azure start the event, unless it lists a VM for which this one cannot speak."""
-        client = self._config.client(retries=False, timeout=min(task.rule.timeout, self._config.timeout))
+        client = self._config.client(retries=True, timeout=min(task.rule.timeout, self._config.timeout))
         deadline = client.deadline()
         search = find_endpoint_addresses if self._config.discover_endpoint else None
         sent: list[str] = []
