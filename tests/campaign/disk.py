@@ -64,6 +64,9 @@ class Connection(sqlite3.Connection):
         first = sql.lstrip()[:22]
         if first.startswith("BEGIN"):
             return self._begin(sql)
+        if first.startswith("PRAGMA busy_timeout ="):
+            self._patience = int(sql.rpartition("=")[2]) / 1000
+            return super().execute("SELECT 1")
         if first.startswith("COMMIT"):
             return self._commit(sql)
         if self.on_disk and world.disk is not None and first.startswith(_WRITES) and not self._is_begun(first):

@@ -24,7 +24,7 @@ _NAMES = ("junk", "page", "404", "empty", "500")
 _POSTS = ("lost", "lost", "500", "410", "429", "junk")
 _DELAYS = ("hold", "hold", "slow", "reset", "unreachable")
 # Seconds of soundness before the last event, and from then on
-_SETTLE, _PROBE = 300.0, 200.0
+_SETTLE, _PROBE = 240.0, 150.0
 PROBE = "probe"
 
 
@@ -53,9 +53,9 @@ def make_actions(seed: int) -> list[Action]:
     luck = random.Random(seed)
     names, weights = zip(*((name, weight) for name, (weight, _act) in ACTIONS.items()))
     found = []
-    for name in ("announce", *luck.choices(names, weights, k=luck.randint(8, 36))):
+    for name in ("announce", *luck.choices(names, weights, k=luck.randint(5, 26))):
         pace = luck.random()
-        after = luck.uniform(0, 4 if pace < 0.5 else 20 if pace < 0.85 else 90 if pace < 0.97 else 350)
+        after = luck.uniform(0, 4 if pace < 0.6 else 20 if pace < 0.92 else 90 if pace < 0.985 else 350)
         found.append(Action(after, name, luck.random(), luck.random(), luck.random()))
     return found
 
@@ -65,7 +65,7 @@ class History:
 
     def __init__(self, seed: int, actions: Sequence[Action], folder: str, tell: bool = False) -> None:
         luck = random.Random(f"{seed} settings")
-        poll_interval = luck.choice((1.0, 5.0, 5.0, 10.0, 10.0))
+        poll_interval = luck.choice((1.0, *[5.0] * 5, *[10.0] * 14))
         self.machine = Machine(seed, folder, poll_interval, knows_name=luck.random() < 0.3)
         self.azure = self.machine.azure
         self._seed = seed
@@ -88,8 +88,8 @@ class History:
             moment += action.after
             at(moment, lambda action=action: self._do(action))  # type: ignore[misc]
         at(moment + 5.0, self._make_sound)
-        at(moment + 200.0, self._end_all)
-        for late in (230.0, 260.0):
+        at(moment + 125.0, self._end_all)
+        for late in (185.0, 212.0):
             at(moment + late, self._retry_restores)
         at(moment + _SETTLE, self._announce_probe)
         at(moment + _SETTLE + _PROBE, self._finish)
@@ -145,8 +145,8 @@ class History:
     def _announce_probe(self) -> None:
         event = self.azure.announce(PROBE, "Reboot", [VM], self.machine.now, 900.0)
         at, now = self.machine.scheduler.at, self.machine.now
-        at(now + 80.0, lambda: self._start(event))
-        at(now + 110.0, lambda: self.azure.end(event))
+        at(now + 60.0, lambda: self._start(event))
+        at(now + 85.0, lambda: self.azure.end(event))
 
     def _finish(self) -> None:
         self.machine.judge.finish(PROBE)
@@ -175,11 +175,11 @@ class History:
         self.machine.judge.note(f"Azure starts {event.id}")
         self.azure.start(event)
 
-    def announce(self, action: Action, event_id: str | None = None) -> None:
+    def announce(self, action: Action, again: Event | None = None) -> None:
         machine, at = self.machine, self.machine.scheduler.at
-        kind = KINDS[int(action.a * len(KINDS))]
+        kind = again.kind if again else KINDS[int(action.a * len(KINDS))]
         notice = 30.0 if kind == "Preempt" else 20.0 + 500.0 * action.b * action.b
-        name = event_id or f"{kind[:3]}-{len(self.azure.events) + 1}"
+        name = again.id if again else f"{kind[:3]}-{len(self.azure.events) + 1}"
         resources = [VM, OTHER] if action.c > 0.75 else [VM]
         event = self.azure.announce(name, kind, resources, machine.now, notice)
         luck = machine.chance("fate", event.serial)
@@ -211,9 +211,8 @@ class History:
 
 
 def _reuse(history: History, action: Action) -> None:
-    ended = [event.id for event in history.azure.events if event.ended]
     taken = {event.id for event in history.azure.open}
-    free = [name for name in ended if name not in taken]
+    free = [event for event in history.azure.events if event.id not in taken]
     history.announce(action, free[int(action.c * len(free))] if free else None)
 
 

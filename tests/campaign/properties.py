@@ -46,7 +46,7 @@ class Judge:
         self._last_note = ""
         self.views: dict[str, View] = {}
         self._running: list[Run] = []
-        # Sealed by what its process does next
+        # Successes that are sure when their process goes on
         self._unsure: dict[Actor, Run] = {}
         self._of_response: dict[int, tuple[str, str]] = {}
         self._documents = 0
@@ -108,7 +108,8 @@ class Judge:
 
     def wrote(self, actor: Actor | None, text: str) -> None:
         self.note(f"{actor.kind if actor else '?'}: {text.strip()[:300]}")
-        if "<3>Unexpected error" in text or "cannot be used (" in text:
+        check = actor is not None and actor.kind == "check"
+        if "<3>Unexpected error" in text or (check and "cannot be used (" in text):
             self.fail("P7", text.strip())
         if actor is not None and actor.kind == "check":
             self._lines += text.count("\n")
@@ -177,7 +178,7 @@ class Judge:
             self._require("P4", view.started_seen, f"{what}; no document lists it as Started")
             self._require("P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore")
             return
-        self._require("P4", view.may_have_ended, f"{what}; no clear document has left it out")
+        self._require("P4", len(sure) < view.endings, f"{what}; no clear document has left it out")
         if view.instances == 1:
             evidence = view.maybe_took_place(self._machine)
             self._require("P4", outcome == "completed" or not view.started_sure, f"{what}: {outcome} though it started")
@@ -197,7 +198,7 @@ class Judge:
         self.note(f"step {run.phase} {label} of {run.key} {how}")
         view = self.views[run.key]
         if done:
-            run.done = True
+            view.succeed(run)
             self._unsure[actor] = run
         elif not actor.killed:
             failures = view.fail(run)

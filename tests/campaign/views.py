@@ -43,6 +43,7 @@ class View:
         self.not_before = 0.0
         self.started_seen = self.started_last = self.started_sure = False
         self.may_have_ended = False
+        self.endings = 0
         self.earliest_end: int | None = None
         self.sure_end: int | None = None
         self.posted = False
@@ -76,6 +77,7 @@ class View:
         """An answer came that ends it."""
         if not self.may_have_ended:
             self.may_have_ended, self.earliest_end = True, document
+            self.endings += 1
 
     def maybe_took_place(self, machine: Machine) -> bool:
         """Tell whether there may be evidence that Azure started it."""
@@ -96,6 +98,9 @@ class View:
             self.approved = True
             return
         self._sure.setdefault((run.phase, run.label), []).append(run.boot)
+
+    def succeed(self, run: Run) -> None:
+        run.done = True
         if run.phase == "ended":
             self._restored.add(run.label)
 

@@ -289,7 +289,8 @@ class Machine:
         """Stands in for run_step(): what the step does is luck."""
         actor = self.scheduler.current
         assert actor is not None
-        label = content["command"][1]
+        # A bit of the step may have flipped.
+        label = content.get("command", ["", "unreadable"])[-1]
         key = (context.event.event_id.lower(), context.phase, label)
         number = self._tries[key] = self._tries.get(key, 0) + 1
         luck, length = self.chance("step", key, number), self.chance("length", key, number)
