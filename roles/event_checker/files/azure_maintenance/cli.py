@@ -120,7 +120,10 @@ def _open_store(
     with lock(folders.run, "state", wait=True):
         if may_return and not unwritable and not is_any_running(folders):
             return_home(folders.state, folders.run, warn)
-        return Store(open_database(folders.state, folders.run, warn, unwritable, damaged, busy_timeout))
+        # Who waits here for another program, makes the check wait for this lock: it would stop polling.
+        opened = open_database(folders.state, folders.run, warn, unwritable, damaged, min(busy_timeout, 2.0))
+    opened.execute(f"PRAGMA busy_timeout = {busy_timeout * 1000:.0f}")
+    return Store(opened)
 
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
