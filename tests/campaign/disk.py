@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from typing import Any, Protocol
+from typing import Any
 
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "ALTER", "PRAGMA user_version =", "PRAGMA journal_mode")
 _ERRORS = {
@@ -21,29 +21,8 @@ _ERRORS = {
 }
 
 
-class World(Protocol):
-    """What the disk needs to know of the VM."""
-
-    disk: str | None
-    state_folder: str
-    locked_until: float
-    now: float
-
-    def touch(self) -> None:
-        """The process that runs may be killed here."""
-
-    def wait(self, seconds: float) -> None: ...
-
-    def began(self) -> None:
-        """The process that runs is about to begin a transaction."""
-
-    def committed(self) -> None: ...
-
-    def opened(self, connection: Connection) -> None: ...
-
-
-# The world of the history that runs now
-world: World
+# The VM of the history that runs now (vm.Machine)
+world: Any = None
 
 
 class Connection(sqlite3.Connection):

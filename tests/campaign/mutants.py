@@ -19,22 +19,22 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (  # noqa: E402
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (
     _document,
     _fetch,
     _imds,
     _lifecycle,
     _poller,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (  # noqa: E402
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     check,
     cli,
     respond,
     store,
     tracker,
 )
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import run_history  # noqa: E402
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched  # noqa: E402
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import run_history
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 
 Patch = tuple[Any, str, Any]
 
@@ -205,7 +205,10 @@ def main() -> int:
             if sound is None:
                 seconds = time.process_time() - begun
                 why = failure.why.strip().splitlines()[-1][:110]
-                print(f"{name}: seed {seed}, after {seed + 1} histories, {seconds:.0f} s: {failure.name}: {why}", flush=True)
+                print(
+                    f"{name}: seed {seed}, after {seed + 1} histories, {seconds:.0f} s: {failure.name}: {why}",
+                    flush=True,
+                )
                 break
         else:
             missed += 1

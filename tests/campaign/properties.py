@@ -29,6 +29,8 @@ UNCLEAR_ENDS_AFTER = 300.0
 SILENCE_ENDS_UNCLEAR = 60.0
 MOST_SILENT = 15.0
 LONGEST_RETRY_AFTER = 60.0
+# Seconds after which a restore goes on that a boot interrupted
+RESUMED_AFTER = 60.0
 # How long the program may take from one action to the next, in a world where it takes no time but to wait
 _MOMENT = 0.5
 _MOST_LINES = 45
@@ -85,6 +87,8 @@ class Judge:
         self._answered = False
         self._unclear = None
         self.blind = False
+        for view in self.views.values():
+            view.resume_by = self._machine.now + RESUMED_AFTER if view.is_interrupted() else None
 
     def lost_power(self, state_in_memory: bool) -> None:
         self.note(f"power lost{', with the state in memory' if state_in_memory else ''}")
@@ -121,6 +125,8 @@ class Judge:
         run = self._unsure.pop(actor, None)
         if actor.killed:
             self.kills += 1
+            for view in self.views.values():
+                view.resume_by = view.resume_by and self._machine.now + RESUMED_AFTER
             self._allowance += 5.0 + self._poll_interval + _MOMENT
             self.note(f"{actor.kind} {actor.number} was killed")
             return
@@ -153,6 +159,8 @@ class Judge:
                 self._judge_step(view, run, context.outcome)
         if view is None:
             view = self.views[key] = View(key, "", tainted=True)
+        if run.phase == "ended":
+            view.resume_by = None
         self._running.append(run)
         actor.step = run  # type: ignore[attr-defined]
         view.begin(run)
@@ -161,7 +169,8 @@ class Judge:
         what = f"{run.phase} {run.label} of {view.key} begins"
         sure = view.sure(run.phase, run.label)
         for other in self._running:
-            self._require("P6", other.key != run.key, f"{what} while {other.phase} {other.label} of it runs")
+            same = other.key == run.key and view.instances == 1
+            self._require("P6", not same, f"{what} while {other.phase} {other.label} of it runs")
             opposite = {other.phase, run.phase} == {"announced", "ended"} and not self.views[other.key].tainted
             self._require("P3", not opposite, f"{what} while {other.phase} {other.label} of {other.key} runs")
         if run.phase == "announced":
@@ -197,6 +206,7 @@ class Judge:
         how = "succeeds" if done else "is interrupted" if actor.killed else "fails"
         self.note(f"step {run.phase} {label} of {run.key} {how}")
         view = self.views[run.key]
+        run.interrupted = actor.killed
         if done:
             view.succeed(run)
             self._unsure[actor] = run
@@ -222,6 +232,7 @@ class Judge:
         now = self._machine.now
         if actor.kind == "check":
             self._settle(actor)
+            self._judge_resumption()
             silence = now - self._last_request
             most = MOST_SILENT + self._poll_interval - 1.0 + _MOMENT + self._allowance
             if not self._answered:
@@ -239,6 +250,19 @@ class Judge:
             self._judge_post(actor, ids)
         elif "/compute/name" not in path:
             actor.asked_document = now  # type: ignore[attr-defined]
+
+    def _judge_resumption(self) -> None:
+        """A restore that a boot interrupted goes on, whatever Azure answers, unless something stands in its way."""
+        now, machine = self._machine.now, self._machine
+        pending = any(view.tainted or (view.prepared and not view.may_have_ended) for view in self.views.values())
+        in_the_way = pending or self._running or machine.disk is not None or now < machine.locked_until
+        for view in self.views.values():
+            if view.resume_by is None or view.tainted:
+                continue
+            if in_the_way:
+                view.resume_by = now + RESUMED_AFTER
+            elif now > view.resume_by:
+                self.fail("liveness", f"the restore of {view.key}, which a boot interrupted, does not go on")
 
     def _judge_post(self, actor: Actor, ids: list[str]) -> None:
         told: Told | None = getattr(actor, "told", None)
@@ -337,7 +361,9 @@ class Judge:
             for label in RESTORE.get(view.kind, ()):
                 count = len(view.sure("ended", label))
                 if view.owed:
-                    self._require("liveness", view.restored(label), f"{key} was prepared and restore {label} has not run")
+                    self._require(
+                        "liveness", view.restored(label), f"{key} was prepared and restore {label} has not run"
+                    )
                 if view.instances == 1:
                     self._require("P6", count <= 1, f"restore {label} of {key} has run {count} times")
         view_of_probe = self.views.get(probe)

@@ -17,12 +17,12 @@ from typing import Callable, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import (  # noqa: E402
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import (
     Failure,
     make_actions,
     run_history,
 )
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched  # noqa: E402
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 
 
 def shorten(failure: Failure, say: Callable[[str], None] = lambda _text: None) -> list[int]:

@@ -55,7 +55,13 @@ def leave_state_of_1_0(machine: Machine) -> None:
         done = position < 3
         connection.execute(
             "INSERT INTO step (response, position, content, state, started_at, finished_at) VALUES (1, ?, ?, ?, ?, ?)",
-            (position, json.dumps(step), "succeeded" if done else "pending", at if done else None, at if done else None),
+            (
+                position,
+                json.dumps(step),
+                "succeeded" if done else "pending",
+                at if done else None,
+                at if done else None,
+            ),
         )
     connection.commit()
     connection.close()

@@ -22,6 +22,7 @@ class Run:
         self.label = label
         self.boot = boot
         self.done = False
+        self.interrupted = False
 
 
 class View:
@@ -53,6 +54,8 @@ class View:
         self.owed = False
         self.restore_begun = False
         self.restore_failed = False
+        # When a restore that a boot interrupted must have gone on
+        self.resume_by: float | None = None
         self._sure: dict[tuple[str, str], list[int]] = {}
         self._last: dict[tuple[str, str], Run] = {}
         self._failures: dict[tuple[str, str], int] = {}
@@ -81,8 +84,14 @@ class View:
 
     def maybe_took_place(self, machine: Machine) -> bool:
         """Tell whether there may be evidence that Azure started it."""
-        due = machine.now >= self.not_before or machine.clock_was_set
+        # A document tells whole seconds.
+        due = machine.now >= self.not_before - 2.0 or machine.clock_was_set
         return self.started_seen or self.posted or self.first_boot != machine.boot or due
+
+    def is_interrupted(self) -> bool:
+        """Tell whether a step of its restore was begun and not ended, and the event has not come back."""
+        runs = [run for (phase, _label), run in self._last.items() if phase == "ended"]
+        return self.may_have_ended and self.instances == 1 and any(run.interrupted for run in runs)
 
     def begin(self, run: Run) -> None:
         self._last[run.phase, run.label] = run
