@@ -159,7 +159,10 @@ def _open_store(
     with lock(folders.run, "state", wait=True):
         if may_return and not unwritable and not is_any_running(folders):
             return_home(folders.state, folders.run, warn)
-        return Store(open_database(folders.state, folders.run, warn, unwritable, damaged, busy_timeout))
+        # Who waits here for another program, makes the check wait for this lock: it would stop polling.
+        opened = open_database(folders.state, folders.run, warn, unwritable, damaged, min(busy_timeout, 2.0))
+    opened.execute(f"PRAGMA busy_timeout = {busy_timeout * 1000:.0f}")
+    return Store(opened)
 
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
@@ -173,7 +176,9 @@ def _check(options: argparse.Namespace, folders: Folders) -> int:
         # A lock that somebody else holds must not keep it from polling.
         open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=2.0)
         checker = Checker(config, folders, Clock(), open_store, start_unit)
-        return FINE if checker.run(options.once) else FAILED
+        answered = checker.run(options.once)
+        # After a check that failed systemd waits 5 s, and the next request would come too late (P8).
+        return FINE if answered or not options.once else FAILED
 
 
 def _respond(options: argparse.Namespace, folders: Folders) -> int:
