@@ -24,10 +24,8 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     open_database,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import (
-    DUE,
     FAILED,
     PLANNED,
-    RUNNING,
     SKIPPED,
     SUCCEEDED,
 )
