@@ -201,19 +201,16 @@ def read_event(row: Mapping[str, Any]) -> EventRecord:
     sound_names = isinstance(waiting_for, list) and all(isinstance(name, str) for name in waiting_for)
     seen = _read_seen(row)
     texts = {name: _text(row[name]) for name in ("outcome", "listed_boot", "note")}
+    kept: dict[str, Any] = {"phase": phase, "approval": approval, **times, **texts}
     record = EventRecord(
         number=row["number"],
         event=event,
         rule=rule,
-        phase=phase,
         seen=seen or Moment(_number(row["seen_at"]) or 0.0, 0.0, ""),
         end_order=end_order if phase == ENDED else None,
-        approval=approval,
         waiting_for=tuple(waiting_for) if sound_names else (),
-        **times,
-        **texts,
+        **kept,
     )
-    kept = {"phase": phase, "approval": approval, **times, **texts}
     sound = sound_event and sound_rule and sound_names and seen is not None
     return record._replace(damaged=not (sound and all(row[name] == value for name, value in kept.items())))
 
