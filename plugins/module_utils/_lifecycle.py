@@ -108,10 +108,10 @@ def follow(
     before = {each.event.key: each for each in known}
     listed = {}
     for event in document.events if document is not None else ():
-        earlier = before.get(event.key)
-        if event.affects(resource_name) is False and (earlier is None or earlier.event.affects(resource_name)):
+        if event.affects(resource_name) is False:
             # It concerns other VMs, or has left this one.
             continue
+        earlier = before.get(event.key)
         listed[event.key] = _as_known(event, earlier.event if earlier else None)
     clear = document is not None and document.is_clear
     transitions: list[Transition] = []
@@ -195,10 +195,8 @@ class Course(NamedTuple):
 
 
 def is_overtaken(response: Response, course: Course) -> bool:
-    """Tell whether the event has gone on, so that what is left of its preparation has no use any more."""
-    if response.phase != ANNOUNCED or response.finished:
-        return False
-    return course.phase == ENDED or (course.phase == STARTED and not response.begun)
+    """Tell whether the event has ended, so that what is left of its preparation has no use any more."""
+    return response.phase == ANNOUNCED and not response.finished and course.phase == ENDED
 
 
 def why_not_now(response: Response, course: Course, others: Sequence[Course]) -> str | None:

@@ -27,6 +27,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     same_boot,
 )
 
+from ._fleet_parts import read_utc
+
 NEW_PROGRESS: dict[str, Any] = {
     "event": {},
     "phase": ANNOUNCED,
@@ -128,7 +130,9 @@ def _read_document(answer: Mapping[str, Any]) -> Document | None:
 
 def _read_event(event: Mapping[str, Any]) -> Event:
     """Return the event of which scheduled_events_info made this."""
-    read = Event.from_dict(event)
+    # A date that cannot be read is an unknown start; it must not stop what becomes of the event.
+    moment = event["not_before"] if read_utc(str(event["not_before"] or "")) else None
+    read = Event.from_dict({**event, "not_before": moment})
     # The VM itself could tell whether it is listed only where every name could be read.
     return read._replace(names_its_vms=read.names_its_vms and event["affects_this_vm"] is not None)
 

@@ -40,7 +40,7 @@ ON_A_VM = "needs a VM with systemd; the scenarios of extensions/molecule run it"
 # What is not run here, and why.
 NOT_RUN = {
     "ansible-galaxy collection build": "test_collection.py builds and installs it",
-    "ansible-galaxy collection install fleetops-azure_maintenance-1.0.0.tar.gz": "test_collection.py",
+    "ansible-galaxy collection install fleetops-azure_maintenance-1.1.0.tar.gz": "test_collection.py",
     "az vm restart --resource-group my-group --name web-1 --no-wait": "needs Azure; the test announces what it would",
     "ansible-playbook fleetops.azure_maintenance.rehearse -e rehearse_prepare=drain.yml"
     " -e rehearse_restore=refill.yml": "test_rehearse.py runs it with such files",

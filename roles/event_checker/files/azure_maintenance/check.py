@@ -61,6 +61,8 @@ class Checker:
         self._publisher = Publisher(config.metrics_dir, folders)
         self._polls = Polls.read(self._store.fact("polls"))
         self._polls_changed = False
+        # Open events that an unclear answer does not list
+        self._missing: list[str] = []
         self._poller = self._make_poller()
         self._started: dict[int, float] = {}
         self._complaints: set[str] = set()
@@ -150,6 +152,9 @@ class Checker:
         )
         for line in recorded.lines:
             say(line)
+        missing = [event.key for event in recorded.missing]
+        self._polls_changed = self._polls_changed or missing != self._missing
+        self._missing = missing
         if self._store.needs_repair:
             self._repair()
 
@@ -175,6 +180,8 @@ class Checker:
             "answered": poller.answered,
             "unclear": poller.unclear and list(poller.unclear),
             "logged": [list(each) for each in poller.logged.items()],
+            "missing": self._missing,
+            "timer_interval": self._config.timer_interval,
         }
 
     def _guarded(self, action: Callable[[], None]) -> bool:

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import io
 import json
+import os
 import re
 import signal
 import sqlite3
@@ -22,13 +24,27 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from . import __version__
 from .config import Config, ConfigError, read_config
 from .database import open_database, open_snapshot, return_home
-from .records import DUE, Moment
+from .records import DUE, Moment, ResponseRecord
 from .records import FAILED as FAILED_RESPONSE
 from .store import Store
-from .system import ERROR, Clock, Folders, is_any_running, is_running, lock, response_lock, say, start_unit, warn
+from .system import (
+    ERROR,
+    Clock,
+    Folders,
+    is_any_running,
+    is_running,
+    lock,
+    response_lock,
+    say,
+    start_unit,
+    warn,
+    write_file,
+)
 from .tables import is_locked
 
 FINE, FAILED, UNUSABLE = 0, 1, 2
+# Seconds after which a bad configuration is told again
+_TOLD_AGAIN = 3600.0
 
 
 class _StoppedError(BaseException):
@@ -44,7 +60,8 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
     try:
         return _COMMANDS[options.command](options, folders)
     except ConfigError as error:
-        say(str(error), ERROR)
+        if options.command != "check" or _is_news(str(error), folders):
+            say(str(error), ERROR)
         return UNUSABLE
     except sqlite3.Error as error:
         advice = "Another program holds its lock." if is_locked(error) else "Is the disk full?"
@@ -56,6 +73,28 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
         # A check that is stopped has lost nothing; what a response was doing has not been done.
         return FAILED if options.command == "respond" else FINE
     return FAILED
+
+
+def _is_news(complaint: str, folders: Folders) -> bool:
+    """Tell whether a complaint about the configuration is to be told in the journal, where it would stand every six
+    seconds: it is new, the file has changed, or an hour has passed."""
+    if "JOURNAL_STREAM" not in os.environ:
+        return True
+    path = os.path.join(folders.run, "complaint.json")
+    with contextlib.suppress(OSError):
+        complaint += f" {os.stat(folders.config).st_mtime_ns}"
+    now = Clock().now().uptime
+    try:
+        with open(path, encoding="utf-8") as file:
+            told, at = json.load(file)
+        if told == complaint and 0 <= now - at < _TOLD_AGAIN:
+            return False
+    except (OSError, ValueError, TypeError):
+        # Nothing was told yet, or it cannot be read.
+        pass
+    with contextlib.suppress(OSError):
+        write_file(path, json.dumps([complaint, now]), 0o600)
+    return True
 
 
 def _stop(_number: int, _frame: Any) -> None:
@@ -120,7 +159,10 @@ def _open_store(
     with lock(folders.run, "state", wait=True):
         if may_return and not unwritable and not is_any_running(folders):
             return_home(folders.state, folders.run, warn)
-        return Store(open_database(folders.state, folders.run, warn, unwritable, damaged, busy_timeout))
+        # Who waits here for another program, makes the check wait for this lock: it would stop polling.
+        opened = open_database(folders.state, folders.run, warn, unwritable, damaged, min(busy_timeout, 2.0))
+    opened.execute(f"PRAGMA busy_timeout = {busy_timeout * 1000:.0f}")
+    return Store(opened)
 
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
@@ -134,7 +176,9 @@ def _check(options: argparse.Namespace, folders: Folders) -> int:
         # A lock that somebody else holds must not keep it from polling.
         open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=2.0)
         checker = Checker(config, folders, Clock(), open_store, start_unit)
-        return FINE if checker.run(options.once) else FAILED
+        answered = checker.run(options.once)
+        # After a check that failed systemd waits 5 s, and the next request would come too late (P8).
+        return FINE if answered or not options.once else FAILED
 
 
 def _respond(options: argparse.Namespace, folders: Folders) -> int:
@@ -146,6 +190,8 @@ def _respond(options: argparse.Namespace, folders: Folders) -> int:
         if not free:
             say(f"Response {options.number} is running already.")
             return FINE
+        with closing(_open_store(folders)) as store:
+            _known_response(store, options.number)
         with closing(Responder(functools.partial(_open_store, folders), config, folders, Clock())) as responder:
             return FINE if responder.run(options.number) else FAILED
 
@@ -174,14 +220,20 @@ def _retry(options: argparse.Namespace, folders: Folders) -> int:
     return FINE
 
 
+def _known_response(store: Store, number: int) -> ResponseRecord:
+    """:raises ConfigError: there is no such response."""
+    response = store.response(number)
+    if response is None:
+        raise ConfigError(f"There is no response {number}. azure-maintenance history lists them.")
+    return response
+
+
 def _make_due_again(store: Store, number: int, now: Moment) -> None:
     """Make a failed response due.
 
     :raises ConfigError: it did not fail, or its event has gone on.
     """
-    response = store.response(number)
-    if response is None:
-        raise ConfigError(f"There is no response {number}. azure-maintenance history lists them.")
+    response = _known_response(store, number)
     if response.state != FAILED_RESPONSE:
         raise ConfigError(f"Response {number} is {response.state}; only one that failed can be tried again.")
     event = store.event(response.event)
@@ -210,7 +262,7 @@ def _status(options: argparse.Namespace, folders: Folders) -> int:
         sys.stdout.write("\n")
     else:
         sys.stdout.write((history_text if whole else status_text)(found, now.wall))
-    return FINE if whole else exit_status(found, now)
+    return FINE if whole else exit_status(found)
 
 
 def _validate(options: argparse.Namespace, folders: Folders) -> int:

@@ -178,7 +178,7 @@ def parse_rule(content: Any, where: str) -> Rule:
         raise ConfigError(f"{where}: has no name.")
     match = _take(f"{where}: match", fields.pop("match", {}), _MATCH_FIELDS)
     steps: dict[str, Any] = {
-        phase: tuple(_parse_step(step, f"{where}: {phase}, step {at}") for at, step in enumerate(fields.pop(phase), 1))
+        phase: tuple(parse_step(step, f"{where}: {phase}, step {at}") for at, step in enumerate(fields.pop(phase), 1))
         for phase in ("on_announced", "on_started", "on_ended")
         if phase in fields
     }
@@ -192,7 +192,8 @@ def parse_rule(content: Any, where: str) -> Rule:
     return rule
 
 
-def _parse_step(content: Any, where: str) -> dict[str, Any]:
+def parse_step(content: Any, where: str) -> dict[str, Any]:
+    """:raises ConfigError: something in it cannot be used."""
     if not isinstance(content, dict):
         raise ConfigError(f"{where}: must be a mapping such as {{playbook: drain.yml}}, not {_show(content)}.")
     step = {key: value for key, value in content.items() if value is not None}
@@ -238,7 +239,7 @@ def describe_step(step: Mapping[str, Any]) -> str:
     """
     kind = next((kind for kind in STEP_OPTIONS if kind in step), None)
     if kind is None:
-        return "approve"
+        return "approve" if step.get("approve") is True else "a step that cannot be read"
     target = " ".join(step[kind]) if kind == COMMAND else step[kind]
     if kind not in (COMMAND, PLAYBOOK):
         target = "/".join(target.split("/")[:3])

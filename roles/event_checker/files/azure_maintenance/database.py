@@ -10,9 +10,8 @@ import os
 import sqlite3
 import time
 from typing import Callable
-from urllib.parse import quote
 
-from .tables import UnknownTablesError, is_locked, migrate, prepare, rescue
+from .tables import UnknownTablesError, is_locked, migrate, open_readers, prepare, rescue
 
 _NAME = "state.db"
 _SMALLEST_PAGE = 512
@@ -111,39 +110,63 @@ def _copy(path: str, target: sqlite3.Connection) -> None:
 
     :raises sqlite3.Error: it cannot be read.
     """
-    # Without a writable folder SQLite cannot share a file that has a write-ahead log, unless told that nobody writes.
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
+    for source in open_readers(path):
         try:
-            source = sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True)
-            try:
-                source.backup(target)
-                return
-            finally:
-                source.close()
+            source.backup(target)
+            return
         except sqlite3.Error as error:
             reason = error
+        finally:
+            source.close()
     raise reason
 
 
 def open_snapshot(folder: str, fallback_folder: str, warn: Callable[[str], None]) -> sqlite3.Connection:
     """Return a copy in memory of what is known now, for those who only read: nobody's lock stands in their way.
 
-    :raises sqlite3.Error: the file cannot be read.
+    :param warn: told in a sentence what was wrong.
+    :raises OSError: whoever asks may not look there.
     """
-    path, fallback = os.path.join(folder, _NAME), os.path.join(fallback_folder, _NAME)
-    found = fallback if os.path.exists(fallback) else path
-    copy = prepare(sqlite3.connect(":memory:", isolation_level=None))
-    if os.path.exists(found):
+    found = next(filter(_exists, (os.path.join(each, _NAME) for each in (fallback_folder, folder))), None)
+    copy = _open_memory()
+    if found is not None:
         try:
             _copy(found, copy)
-        except sqlite3.Error as error:
-            warn(f"{found} cannot be read as a whole ({error}); what follows may be incomplete.")
-            copy.close()
-            copy = prepare(sqlite3.connect(":memory:", isolation_level=None))
+            _check(copy)
             migrate(copy)
-            rescue(found, copy)
+            return copy
+        except (sqlite3.Error, UnknownTablesError) as error:
+            reason = error
+        copy.close()
+        copy = _open_memory()
     migrate(copy)
+    if found is not None:
+        count = rescue(found, copy)
+        warn(f"{found} cannot be read as a whole ({reason}). What follows is made of the {count} records that can.")
     return copy
+
+
+def _exists(path: str) -> bool:
+    """Tell whether a file is there.
+
+    :raises OSError: whoever asks may not look there.
+    """
+    try:
+        os.stat(path)
+        return True
+    except FileNotFoundError:
+        return False
+
+
+def _open_memory() -> sqlite3.Connection:
+    return prepare(sqlite3.connect(":memory:", isolation_level=None))
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    """:raises sqlite3.DatabaseError: the file is damaged."""
+    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict.splitlines()[-1])
 
 
 def _open_sound(
@@ -207,9 +230,7 @@ def _connect(path: str, busy_timeout: float = 30.0) -> sqlite3.Connection:
         if os.path.getsize(path) % connection.execute("PRAGMA page_size").fetchone()[0]:
             # SQLite takes what is missing of a page for zeros.
             raise sqlite3.DatabaseError("file ends in the middle of a page")
-        verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(verdict)
+        _check(connection)
         migrate(connection)
     except BaseException:
         connection.close()

@@ -12,6 +12,8 @@ from typing import Any, Iterable
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
 
 _PREFIX = "azure_maintenance"
+# Azure says a word, and whatever else it says must not fill the exporter.
+_LONGEST_WORD = 100
 
 
 def metrics_text(found: dict[str, Any], responses: Iterable[tuple[str, str, int]]) -> str:
@@ -86,7 +88,7 @@ def _labels(event: dict[str, Any]) -> dict[str, str]:
 
 
 def _word(value: str | None) -> str:
-    return value or "unknown"
+    return (value or "unknown")[:_LONGEST_WORD]
 
 
 def _timestamp(text: str) -> int:

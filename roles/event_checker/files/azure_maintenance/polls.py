@@ -10,7 +10,7 @@ from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import EMPTY, Answer
 
-from .records import is_time
+from .codec import is_time
 
 _LONGEST_MESSAGE = 1000
 # As version 1.0 wrote them

@@ -8,80 +8,150 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from typing import Any, Iterator, Sequence
 
-from .records import DamagedRecord, EventRecord, Moment, encode_event, encode_rule, read_event, read_response
-from .store import RESPONSE_COLUMNS, Store
+from .codec import (
+    DamagedRecord,
+    encode_event,
+    encode_names,
+    encode_rule,
+    load,
+    read_event,
+    read_response,
+    read_step,
+)
+from .records import FAILED, EventRecord, Moment, ResponseRecord
+from .store import ALL_STEPS, RESPONSE_COLUMNS, Store
+
+_RESPONSES = f"SELECT {RESPONSE_COLUMNS} FROM response"
+_MOST_KEPT = 100
+_MOST_LINES = 10
 
 
 def repair(store: Store, now: Moment) -> list[str]:
     """Write anew what could be read of damaged records, put aside those of which nothing could be, and return a
     line for each. The text of both is kept in the table put_aside."""
-    db = store.connection
-    lines = []
+    lines = [
+        *_repair_events(store.connection, now),
+        *_repair_responses(store.connection, now),
+        *_repair_facts(store.connection, now),
+    ]
+    if lines:
+        store.connection.execute(
+            "DELETE FROM put_aside WHERE rowid NOT IN (SELECT rowid FROM put_aside ORDER BY rowid DESC LIMIT ?)",
+            (_MOST_KEPT,),
+        )
+    store.needs_repair = False
+    more = [f"And {len(lines) - _MOST_LINES} more records were damaged."] if len(lines) > _MOST_LINES else []
+    return lines[:_MOST_LINES] + more
+
+
+def _repair_events(db: sqlite3.Connection, now: Moment) -> Iterator[str]:
     for row in db.execute("SELECT * FROM event ORDER BY number").fetchall():
         try:
             record = read_event(row)
         except DamagedRecord as damage:
             _put_aside(db, "event", row, now)
+            for response in db.execute(f"{_RESPONSES} WHERE event = ?", (row["number"],)).fetchall():
+                _put_aside(db, "response", response, now)
+            db.execute("DELETE FROM response WHERE event = ?", (row["number"],))
             db.execute("DELETE FROM event WHERE number = ?", (row["number"],))
-            lines.append(f"The record of event number {row['number']} cannot be read ({damage}) and was put aside.")
+            yield f"The record of event number {row['number']} cannot be read ({damage}) and was put aside."
             continue
         if record.damaged:
             _put_aside(db, "event", row, now)
             _rewrite(db, record)
-            lines.append(f"The record of event {record.event.event_id:.100} was damaged: part of it is unknown now.")
-    for row in db.execute(f"SELECT {RESPONSE_COLUMNS} FROM response ORDER BY number").fetchall():
+            yield f"The record of event {record.event.event_id:.100} was damaged: part of it is unknown now."
+
+
+def _repair_responses(db: sqlite3.Connection, now: Moment) -> Iterator[str]:
+    events = {row["number"] for row in db.execute("SELECT number FROM event")}
+    steps: dict[int, list[sqlite3.Row]] = {}
+    for row in db.execute(f"{ALL_STEPS} ORDER BY step.response, step.position"):
+        steps.setdefault(row["response"], []).append(row)
+    for row in db.execute(f"{_RESPONSES} ORDER BY number").fetchall():
+        number = row["number"]
         try:
             response = read_response(tuple(row))
+            if response.event not in events:
+                raise DamagedRecord("its event is not known")
         except DamagedRecord as damage:
             _put_aside(db, "response", row, now)
-            db.execute("DELETE FROM response WHERE number = ?", (row["number"],))
-            lines.append(f"The record of response {row['number']} cannot be read ({damage}) and was put aside.")
+            db.execute("DELETE FROM response WHERE number = ?", (number,))
+            yield f"The record of response {number} cannot be read ({damage}) and was put aside."
             continue
         if response.state != row["state"]:
             _put_aside(db, "response", row, now)
-            db.execute(
-                "UPDATE response SET state = ?, message = ? WHERE number = ?",
-                (response.state, response.message, response.number),
-            )
-            lines.append(f"The record of response {response.number} was damaged: it is taken for {response.state}.")
-    for row in db.execute("SELECT * FROM fact").fetchall():
-        if not store.fact(str(row["name"])):
+            _set_state(db, response)
+            yield f"The record of response {number} was damaged: it is taken for {response.state}."
+        yield from _repair_steps(db, response, steps.get(number, []), now)
+
+
+def _repair_steps(
+    db: sqlite3.Connection, response: ResponseRecord, rows: list[sqlite3.Row], now: Moment
+) -> Iterator[str]:
+    for row in rows:
+        step = read_step(tuple(row)[:9], row["succeeded_boot"])
+        if load(row["content"]) == step.content and row["state"] == step.state:
+            continue
+        _put_aside(db, "step", row, now)
+        db.execute(
+            "UPDATE step SET content = ?, state = ?, message = ? WHERE response = ? AND position = ?",
+            (json.dumps(step.content), step.state, step.message, response.number, step.position),
+        )
+        yield f"The record of step {step.position} of response {response.number} was damaged."
+    if not response.finished and [row["position"] for row in rows] != list(range(1, len(rows) + 1) or [1]):
+        # What is left must not pass for the whole.
+        message = "Records of its steps are lost, so it cannot be run as a whole."
+        _set_state(db, response._replace(state=FAILED, finished_at=now.at, message=message))
+        yield f"Response {response.number}: {message}"
+
+
+def _repair_facts(db: sqlite3.Connection, now: Moment) -> Iterator[str]:
+    for row in db.execute("SELECT rowid, name, value FROM fact").fetchall():
+        if not isinstance(load(row["value"]), dict):
             _put_aside(db, "fact", row, now)
-            db.execute("DELETE FROM fact WHERE name = ?", (row["name"],))
-    newest = "SELECT rowid FROM put_aside ORDER BY rowid DESC LIMIT 100"
-    db.execute(f"DELETE FROM put_aside WHERE rowid NOT IN ({newest})")
-    store.needs_repair = False
-    return lines
+            db.execute("DELETE FROM fact WHERE rowid = ?", (row["rowid"],))
+            yield f"What was remembered as {row['name']!s:.100} cannot be read and was put aside."
 
 
 def _put_aside(db: sqlite3.Connection, table: str, row: sqlite3.Row, now: Moment) -> None:
-    text = json.dumps(
-        {
-            key: value if isinstance(value, (int, float, str, type(None))) else repr(value)
-            for key, value in zip(row.keys(), tuple(row))
-        }
-    )
+    text = json.dumps(dict(zip(row.keys(), map(_as_json, tuple(row)))))
     db.execute("INSERT INTO put_aside (name, content, at) VALUES (?, ?, ?)", (table, text, now.at))
 
 
-def _rewrite(db: sqlite3.Connection, record: EventRecord) -> None:
+def _as_json(value: Any) -> Any:
+    return value if isinstance(value, (int, float, str, type(None))) else repr(value)
+
+
+def _set_state(db: sqlite3.Connection, response: ResponseRecord) -> None:
     db.execute(
-        "UPDATE event SET content = ?, rule = ?, phase = ?, boot_id = ?, seen_at = ?, seen_uptime = ?,"
-        " announced_at = ?, started_at = ?, ended_at = ?, approval = ?, approved_at = ?, note = ? WHERE number = ?",
-        (
-            encode_event(record.event),
-            None if record.rule is None else encode_rule(record.rule),
-            record.phase,
-            record.seen.boot_id,
-            record.seen.at,
-            record.seen.uptime,
-            record.announced_at,
-            record.started_at,
-            record.ended_at,
-            record.approval,
-            record.approved_at,
-            record.note or "its record was damaged, and part of it is unknown",
-            record.number,
-        ),
+        "UPDATE response SET state = ?, finished_at = ?, message = ? WHERE number = ?",
+        (response.state, response.finished_at, response.message, response.number),
+    )
+
+
+def _rewrite(db: sqlite3.Connection, record: EventRecord) -> None:
+    columns: Sequence[tuple[str, Any]] = (
+        ("key", record.event.key),
+        ("content", encode_event(record.event)),
+        ("rule", None if record.rule is None else encode_rule(record.rule)),
+        ("phase", record.phase),
+        ("outcome", record.outcome),
+        ("boot_id", record.seen.boot_id),
+        ("seen_at", record.seen.at),
+        ("seen_uptime", record.seen.uptime),
+        ("listed_boot", record.listed_boot),
+        ("announced_at", record.announced_at),
+        ("started_at", record.started_at),
+        ("ended_at", record.ended_at),
+        ("end_order", record.end_order),
+        ("approval", record.approval),
+        ("approved_at", record.approved_at),
+        ("waiting_for", encode_names(record.waiting_for)),
+        ("note", record.note or "its record was damaged, and part of it is unknown"),
+    )
+    names = ", ".join(f"{name} = ?" for name, _value in columns)
+    db.execute(
+        f"UPDATE OR IGNORE event SET {names} WHERE number = ?", (*(value for _name, value in columns), record.number)
     )

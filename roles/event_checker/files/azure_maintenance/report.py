@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc, parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    why_not_now,
+)
 
+from .codec import is_time
 from .config import describe_step
 from .metrics import metrics_text
 from .polls import Polls
@@ -25,8 +32,9 @@ _FACTS_FILE = "azure_maintenance.fact"
 _METRICS_FILE = "azure_maintenance.prom"
 # While an event is open the seconds until its start change, though nothing is written down.
 _REFRESH = 10.0
-# Seconds. A check writes down at its end, a minute apart, when it heard the metadata service last.
-HEARD_LATELY = 300.0
+# Seconds beyond the length of a check, at whose end it writes down when it heard the metadata service last
+_SILENCE = 240.0
+_TIMER_INTERVAL = 60.0
 
 
 def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[str, Any]:
@@ -35,14 +43,46 @@ def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[st
     error = polls.last_error
     name = store.fact("resource_name").get("name")
     name = name if isinstance(name, str) else None
+    unclear_seconds, missing, interval = _polling(store.fact("poller"), now)
+    waits = _waits(store, now)
+    heard = polls.last_answer_at is not None and now.at - polls.last_answer_at <= _SILENCE + interval
     return {
         "resource_name": name,
+        "heard_lately": heard,
+        "unclear_seconds": unclear_seconds,
         "last_answer_at": _iso(polls.last_answer_at),
         "last_error": None if error is None else {**error, "at": _iso(error["at"])},
         "polls": polls.number,
         "poll_errors": dict(polls.errors),
-        "events": [_event(store, record, now, name) for record in records],
+        "events": [_event(store, record, now, name, waits, record.event.key in missing) for record in records],
     }
+
+
+def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], float]:
+    """Return the seconds since which no answer was clear, what these do not list, and the length of a check."""
+    interval, unclear, missing = (fact.get(key) for key in ("timer_interval", "unclear", "missing"))
+    if not isinstance(interval, (int, float)) or not 1 <= interval <= 3600:
+        interval = _TIMER_INTERVAL
+    seconds = 0
+    if fact.get("boot_id") == now.boot_id and isinstance(unclear, list) and unclear and is_time(unclear[0]):
+        seconds = max(1, int(now.uptime - unclear[0]))
+    return seconds, missing if seconds and isinstance(missing, list) else [], interval
+
+
+def _waits(store: Store, now: Moment) -> dict[int, str]:
+    """Return for what each response waits that would run otherwise, by its number."""
+    found = store.courses(now.boot_id, lambda _number: True)
+    names = {str(record.number): record.event.event_id for record, _course, _responses in found}
+    courses = [course for _record, course, _responses in found]
+    waits = {}
+    for course in courses:
+        for response in course.responses:
+            if response.finished or response.running or not (response.due or response.phase != ANNOUNCED):
+                continue
+            why = why_not_now(response, course, [other for other in courses if other is not course])
+            if why is not None:
+                waits[response.number] = re.sub("event number ([0-9]+)", lambda match: f"event {names[match[1]]}", why)
+    return waits
 
 
 def needing_attention(store: Store) -> list[EventRecord]:
@@ -55,7 +95,9 @@ def needing_attention(store: Store) -> list[EventRecord]:
     ]
 
 
-def _event(store: Store, record: EventRecord, now: Moment, resource_name: str | None) -> dict[str, Any]:
+def _event(
+    store: Store, record: EventRecord, now: Moment, resource_name: str | None, waits: Mapping[int, str], missing: bool
+) -> dict[str, Any]:
     return {
         **record.event.to_dict(now.wall, resource_name),
         "phase": record.phase,
@@ -66,6 +108,7 @@ def _event(store: Store, record: EventRecord, now: Moment, resource_name: str | 
         "rule": record.rule and record.rule.name,
         "lead_time": record.rule and record.rule.lead_time,
         "note": record.note,
+        "missing": missing,
         "approval": record.approval,
         "approval_rule": record.rule and record.rule.approve,
         "approved_at": _iso(record.approved_at),
@@ -76,6 +119,7 @@ def _event(store: Store, record: EventRecord, now: Moment, resource_name: str | 
                 "phase": response.phase,
                 "state": response.state,
                 "message": response.message,
+                "waits": waits.get(response.number),
                 "created_at": _iso(response.created_at),
                 "finished_at": _iso(response.finished_at),
                 "steps": [
@@ -120,23 +164,21 @@ def public(found: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "events": events}
 
 
-def exit_status(found: Mapping[str, Any], now: Moment) -> int:
+def exit_status(found: Mapping[str, Any]) -> int:
     """Return what monitoring goes by: 0 fine, 1 a response failed or something waits for a person, 3 nothing heard."""
-    if not was_heard(found, now.wall):
+    if not found["heard_lately"]:
         return 3
     for event in found["events"]:
-        open_event = event["ended_at"] is None
-        if any(response["state"] == FAILED for response in event["responses"]):
+        if any(may_be_retried(response, event) for response in event["responses"]):
             return 1
-        if open_event and (event["approval"] == WAITING or (event["note"] and not event["rule"])):
+        if event["ended_at"] is None and (event["approval"] == WAITING or (event["note"] and not event["rule"])):
             return 1
     return 0
 
 
-def was_heard(found: Mapping[str, Any], now: datetime) -> bool:
-    """Tell whether a document came lately; without one nothing is known of events."""
-    heard = found["last_answer_at"]
-    return bool(heard) and (now - parse_utc(heard)).total_seconds() <= HEARD_LATELY
+def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
+    """Tell whether a response failed and can still be tried again."""
+    return response["state"] == FAILED and (event["ended_at"] is None or response["phase"] == ENDED)
 
 
 class Publisher:

@@ -140,7 +140,7 @@ class Responder:
     def _begin(self, task: _Task) -> bool:
         """Note that the response runs, if it may."""
         response, record, course, others = self._situation(task)
-        if response.finished:
+        if response.finished or response.state == records.PLANNED:
             say(f"{task.title} is {response.state}; there is nothing to run.")
             return False
         self._check_may_run(task, course, others)
@@ -277,7 +277,7 @@ class Responder:
 
     def _approve(self, task: _Task, record: EventRecord) -> str:
         """Let Azure start the event, unless it lists a VM for which this one cannot speak."""
-        client = self._config.client(retries=False, timeout=min(task.rule.timeout, self._config.timeout))
+        client = self._config.client(retries=True, timeout=min(task.rule.timeout, self._config.timeout))
         deadline = client.deadline()
         search = find_endpoint_addresses if self._config.discover_endpoint else None
         sent: list[str] = []

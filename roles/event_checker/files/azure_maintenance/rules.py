@@ -15,7 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, STARTED
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import Selection, keys
 
-from .config import AT_ONCE, WHEN_READY, Rule
+from .config import AT_ONCE, WHEN_READY, ConfigError, Rule, parse_step
 
 
 class RuleError(Exception):
@@ -23,6 +23,14 @@ class RuleError(Exception):
 
 
 APPROVE_STEP: dict[str, Any] = {"approve": True}
+
+
+def is_step(content: Any) -> bool:
+    """Tell whether this version of the program can run what was kept as a step."""
+    try:
+        return content == APPROVE_STEP or bool(parse_step(content, "step"))
+    except ConfigError:
+        return False
 
 
 def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name: str) -> Rule | None:

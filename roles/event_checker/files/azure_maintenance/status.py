@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import textwrap
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
+
+from .report import may_be_retried
 
 _WIDTH = 79
 # What a person must do something about stands out by this mark.
@@ -23,9 +25,14 @@ def status_text(found: dict[str, Any], now: datetime) -> str:
     """Return what is coming, what was done, what failed, and what waits for whom."""
     coming = [event for event in found["events"] if event["ended_at"] is None]
     past = [event for event in found["events"] if event["ended_at"] is not None]
-    lines = _fold(f"{one_line(found['resource_name'] or 'This VM')}: {_count(coming)}. {_heard(found, now)}", "")
+    heard = found["heard_lately"] and not found["last_error"]
+    name = one_line(found["resource_name"] or "This VM")
+    lines = _fold(f"{name}: {_count(coming, found['heard_lately'])}. {_heard(found, now, heard)}", "")
     if found["last_error"]:
         lines += _fold(f"{_ALARM}{found['last_error']['message']}", "")
+    if found["unclear_seconds"]:
+        unclear = format_duration(found["unclear_seconds"])
+        lines += _fold(f"{_ALARM}No answer of the last {unclear} could be read as a whole, so no event ends.", "")
     for event in coming:
         lines += ["", *_event_lines(event, now)]
     if past:
@@ -42,15 +49,17 @@ def history_text(found: dict[str, Any], now: datetime) -> str:
     return "\n\n".join("\n".join(_event_lines(event, now)) for event in reversed(found["events"])) + "\n"
 
 
-def _count(events: list[dict[str, Any]]) -> str:
+def _count(events: list[dict[str, Any]], heard: bool) -> str:
     if not events:
-        return "no maintenance is announced"
+        return "no maintenance is announced" if heard else "whether maintenance is announced is unknown"
     return "1 event" if len(events) == 1 else f"{len(events)} events"
 
 
-def _heard(found: dict[str, Any], now: datetime) -> str:
-    heard = found["last_answer_at"]
-    return f"Azure answered {_ago(heard, now)}." if heard else "Azure has never answered."
+def _heard(found: dict[str, Any], now: datetime, heard: bool) -> str:
+    last = found["last_answer_at"]
+    if not last:
+        return "Azure has never answered."
+    return f"Azure answered {_ago(last, now)}." if heard else f"No document since {_since(last, now)}."
 
 
 def _event_lines(event: dict[str, Any], now: datetime) -> list[str]:
@@ -63,7 +72,10 @@ def _event_lines(event: dict[str, Any], now: datetime) -> list[str]:
         note = f"{event['note'][0].upper()}{event['note'][1:]}."
         lines += _fold(f"{_ALARM if event['ended_at'] is None else ''}{note}", "  ")
     else:
-        lines += _fold(f"rule: {one_line(event['rule'])}", "  ")
+        lines += _fold(f"rule: {one_line(event['rule'] or 'unknown')}", "  ")
+    if event["missing"]:
+        why = "Not in the last answer, which could not be read as a whole. It ends with a document that can be."
+        lines += _fold(f"{_ALARM}{why}", "  ")
     for response in event["responses"]:
         lines += _response_lines(response, event, now)
     if event["ended_at"] is None:
@@ -84,19 +96,21 @@ def _when(event: dict[str, Any], now: datetime) -> str:
 
 def _response_lines(response: dict[str, Any], event: dict[str, Any], now: datetime) -> list[str]:
     state = response["state"]
-    if state == "planned":
+    if response["waits"]:
+        told = f"waits {one_line(response['waits'])}"
+    elif state == "planned":
         told = _planned(response, event)
     elif response["finished_at"]:
         told = f"{state} {_ago(response['finished_at'], now)}"
     else:
         told = state
-    alarm = _ALARM if state == "failed" else ""
+    alarm = _ALARM if may_be_retried(response, event) else ""
     lines = _fold(f"{alarm}response {response['number']}, on_{response['phase']}: {told}", "  ")
     for step in response["steps"]:
         tries = f", {step['tries']} tries" if step["tries"] > 1 else ""
         why = f": {step['message']}" if step["state"] == "failed" and step["message"] else ""
         lines += _fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
-    if state == "failed":
+    if may_be_retried(response, event):
         lines += _fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
     elif state == "skipped" and response["message"]:
         lines += _fold(response["message"], "     ")
@@ -104,9 +118,7 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
 
 
 def _planned(response: dict[str, Any], event: dict[str, Any]) -> str:
-    if response["phase"] != "announced":
-        return "waits for the response before it"
-    if event["lead_time"] is None:
+    if response["phase"] != "announced" or event["lead_time"] is None:
         return "due now"
     if event["seconds_until_start"] is None:
         return "waits for a start time that can be read"
@@ -124,8 +136,11 @@ def _approval_lines(event: dict[str, Any], now: datetime) -> list[str]:
 
 
 def _ago(text: str, now: datetime) -> str:
-    seconds = int((now - parse_utc(text)).total_seconds())
-    return f"{format_duration(seconds)} ago" if seconds > 0 else "just now"
+    return f"{_since(text, now)} ago" if now - parse_utc(text) >= timedelta(seconds=1) else "just now"
+
+
+def _since(text: str, now: datetime) -> str:
+    return format_duration(max(0, int((now - parse_utc(text)).total_seconds())))
 
 
 def _fold(text: str, indent: str, further: str | None = None) -> list[str]:

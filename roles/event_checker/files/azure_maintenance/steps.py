@@ -25,6 +25,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED
 
 from . import notify
+from .codec import DAMAGED, DAMAGED_STEP
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
 from .records import Moment
 from .system import Folders
@@ -89,6 +90,8 @@ def run_step(
     :param timeout: seconds after which it is stopped.
     :raises StepError: it failed.
     """
+    if step == DAMAGED_STEP:
+        raise StepError(DAMAGED, permanent=True)
     if PLAYBOOK in step:
         return _run_playbook(step[PLAYBOOK], context, config, folders, now, timeout)
     if COMMAND in step:

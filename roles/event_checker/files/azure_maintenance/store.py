@@ -23,6 +23,16 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     Response,
 )
 
+from .codec import (
+    DamagedRecord,
+    encode_event,
+    encode_names,
+    encode_rule,
+    load,
+    read_event,
+    read_response,
+    read_step,
+)
 from .config import Rule
 from .records import (
     APPROVED,
@@ -33,26 +43,20 @@ from .records import (
     SKIPPED,
     SUCCEEDED,
     UNFINISHED,
-    DamagedRecord,
     EventRecord,
     Moment,
     ResponseRecord,
     StepRecord,
-    encode_event,
-    encode_rule,
-    read_event,
-    read_response,
-    read_step,
 )
 
 RETENTION = 30 * 86400.0
 # However often Azure announces and withdraws events, the file stays small.
 _MOST_ENDED = 1000
 RESPONSE_COLUMNS = "number, event, phase, state, boot_id, created_at, finished_at, message"
-_STEPS = (
+ALL_STEPS = (
     "SELECT step.response, step.position, step.content, step.state, step.failures, step.interruptions,"
-    " step.started_at, step.finished_at, step.message, step_success.boot_id FROM step LEFT JOIN step_success"
-    " ON step_success.response = step.response AND step_success.position = step.position"
+    " step.started_at, step.finished_at, step.message, step_success.boot_id AS succeeded_boot FROM step"
+    " LEFT JOIN step_success ON step_success.response = step.response AND step_success.position = step.position"
 )
 
 Record = TypeVar("Record")
@@ -165,7 +169,7 @@ class Store:
     def set_approval(self, number: int, approval: str | None, waiting_for: tuple[str, ...], now: Moment) -> None:
         self._db.execute(
             "UPDATE event SET approval = ?, approved_at = ?, waiting_for = ? WHERE number = ?",
-            (approval, now.at if approval == APPROVED else None, json.dumps(waiting_for), number),
+            (approval, now.at if approval == APPROVED else None, encode_names(waiting_for), number),
         )
 
     def forget_ended_before(self, at: float) -> None:
@@ -263,7 +267,7 @@ class Store:
     # Steps
 
     def steps(self, response: int) -> list[StepRecord]:
-        rows = self._db.execute(f"{_STEPS} WHERE step.response = ? ORDER BY step.position", (response,))
+        rows = self._db.execute(f"{ALL_STEPS} WHERE step.response = ? ORDER BY step.position", (response,))
         return [read_step(tuple(row)[:9], row[9]) for row in rows]
 
     def begin_step(self, step: StepRecord, now: Moment) -> None:
@@ -312,10 +316,7 @@ class Store:
     def fact(self, name: str) -> dict[str, Any]:
         """Return what is remembered by this name, an empty mapping where that is nothing, or cannot be read."""
         row = self._db.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
-        try:
-            value = {} if row is None else json.loads(row["value"])
-        except (TypeError, ValueError, RecursionError):
-            value = None
+        value = {} if row is None else load(row["value"])
         if not isinstance(value, dict):
             self.needs_repair = True
             return {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import socket
 import sys
 import time
@@ -94,19 +95,24 @@ def response_lock(number: int) -> str:
 
 
 def is_running(folders: Folders, number: int) -> bool:
-    """Tell whether a process runs the response now."""
-    with lock(folders.run, response_lock(number)) as free:
-        return not free
+    """Tell whether a process runs the response now. Only reads, and holds the lock for an instant at most."""
+    try:
+        descriptor = os.open(os.path.join(folders.run, f"{response_lock(number)}.lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def is_any_running(folders: Folders) -> bool:
     """Tell whether a process runs any response now."""
-    names = [name for name in os.listdir(folders.run) if name.startswith("respond-") and name.endswith(".lock")]
-    for name in names:
-        with lock(folders.run, name[: -len(".lock")]) as free:
-            if not free:
-                return True
-    return False
+    found = (re.fullmatch(r"respond-([0-9]+)\.lock", name) for name in os.listdir(folders.run))
+    return any(is_running(folders, int(each[1])) for each in found if each)
 
 
 def start_unit(number: int) -> str | None:

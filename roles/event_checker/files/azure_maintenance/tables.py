@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from typing import Iterator
 from urllib.parse import quote
 
 _MIGRATIONS = (
@@ -50,6 +52,9 @@ _ADDED_TABLES = (
     "CREATE TABLE IF NOT EXISTS put_aside (name TEXT NOT NULL, content TEXT NOT NULL, at REAL NOT NULL)",
 )
 
+
+_TABLES = ("event", "response", "step", "fact", "step_success", "put_aside")
+_PARENTS = (("response", "event", "event"), ("step", "response", "response"), ("step_success", "response", "response"))
 
 # What this program reads; a later version may have added to it.
 _NEEDED = (
@@ -122,27 +127,44 @@ def _missing(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
 def rescue(path: str, target: sqlite3.Connection) -> int:
     """Copy every record that can be read, from the first on and from the last back, and return their number."""
     count = 0
-    try:
-        source = prepare(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True))
-    except sqlite3.Error:
-        return 0
     target.execute("PRAGMA foreign_keys = OFF")
-    for table in ("event", "response", "step", "fact", "step_success", "put_aside"):
-        known = {row["name"] for row in target.execute(f"PRAGMA table_info({table})")}
-        for direction in ("ASC", "DESC"):
-            try:
-                for row in source.execute(f"SELECT * FROM {table} ORDER BY rowid {direction}"):
-                    values = {key: row[key] for key in row.keys() if key in known}  # noqa: SIM118 - a Row has no items
-                    places = ", ".join("?" * len(values))
-                    done = target.execute(
-                        f"INSERT OR IGNORE INTO {table} ({', '.join(values)}) VALUES ({places})", tuple(values.values())
-                    )
-                    count += done.rowcount
-            except sqlite3.Error:
-                # From here on this direction is unreadable; the other may reach what is behind.
-                continue
-    source.close()
-    for table, column, parent in (("response", "event", "event"), ("step", "response", "response")):
+    for source in open_readers(path):
+        for table in _TABLES:
+            for direction in ("ASC", "DESC"):
+                # Where one direction meets what is unreadable, the other may reach what is behind.
+                with contextlib.suppress(sqlite3.Error):
+                    for row in source.execute(f"SELECT * FROM {table} ORDER BY rowid {direction}"):
+                        count += _copy_row(row, table, target)
+        source.close()
+        if count:
+            break
+    for table, column, parent in _PARENTS:
         target.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT number FROM {parent})")
     target.execute("PRAGMA foreign_keys = ON")
     return count
+
+
+def _copy_row(row: sqlite3.Row, table: str, target: sqlite3.Connection) -> int:
+    known = {column["name"] for column in target.execute(f"PRAGMA table_info({table})")}
+    values = {key: row[key] for key in row.keys() if key in known}  # noqa: SIM118 - a Row has no items
+    places = ", ".join("?" * len(values))
+    copied = target.execute(
+        f"INSERT OR IGNORE INTO {table} ({', '.join(values)}) VALUES ({places})", tuple(values.values())
+    )
+    return copied.rowcount
+
+
+def open_readers(path: str) -> Iterator[sqlite3.Connection]:
+    """Open a file in the ways in which one can be read that may not be written.
+
+    :raises sqlite3.Error: no way is left.
+    """
+    # Without a writable folder SQLite cannot share a file that has a write-ahead log, unless told that nobody writes.
+    for mode, is_last in (("mode=ro", False), ("mode=ro&immutable=1", True)):
+        try:
+            source = prepare(sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True))
+        except sqlite3.Error:
+            if is_last:
+                raise
+            continue
+        yield source

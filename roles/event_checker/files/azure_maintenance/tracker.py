@@ -36,7 +36,7 @@ from .store import Store
 MOST_OPEN = 100
 _MOST_LINES = 10
 _NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is done"
-OVERTAKEN = "The event went on before its preparation had ended."
+OVERTAKEN = "The event ended before its preparation did."
 _COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing is done"
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _poller
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     Rule,
     parse_rule,
@@ -147,7 +147,7 @@ class Recorder:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no check take a busy machine for an Azure that does not answer."""
-    monkeypatch.setattr(check, "_USUAL_ANSWER", 600.0)
+    monkeypatch.setattr(_poller, "USUAL_ANSWER", 600.0)
 
 
 @pytest.fixture

@@ -22,15 +22,15 @@ import sys
 import traceback
 from pathlib import Path
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _poller
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
-    check,
     cli,
     system,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.shared_clock import SharedClock
 
 # What is imported only when needed
-for _module in ("respond", "status", "report", "validate"):
+for _module in ("check", "respond", "status", "report", "validate"):
     importlib.import_module(f"{cli.__package__}.{_module}")
 
 
@@ -128,7 +128,7 @@ class Run:
         folder = self.folder
         clock = SharedClock(folder / "clock", (folder / "boot_id").read_text())
         cli.Clock = lambda: clock
-        check._USUAL_ANSWER = self.usual_answer
+        _poller.USUAL_ANSWER = self.usual_answer
         names = {name: str(folder / name) for name in system.Folders._fields}
         names["config"] += ".json"
         os.umask(0o022)

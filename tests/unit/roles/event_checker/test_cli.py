@@ -9,22 +9,25 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     cli,
+    database,
     system,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Clock
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     make_document,
@@ -72,9 +75,9 @@ class Shell:
     def respond_to(self, *steps: dict[str, Any], due: bool = True, **rule: Any) -> None:
         """Make response 1."""
         state, now = open_state(self.folders), Clock().now()
-        record_document(state, [make_rule(on_announced=list(steps), **rule)], make_document(make_event()), now, "web-1")
+        record_answer(state, [make_rule(on_announced=list(steps), **rule)], make_document(make_event()), now, "web-1")
         if due:
-            due_responses(state, now)
+            due_responses(state, now, lambda _number: False)
         state.close()
 
     @property
@@ -100,7 +103,7 @@ class Shell:
             return False
         state = open_state(self.folders)
         try:
-            return "polls" in state.facts()
+            return bool(state.fact("polls"))
         finally:
             state.close()
 
@@ -156,7 +159,17 @@ def test_help(shell, capfd):
     with pytest.raises(SystemExit) as caught:
         shell("--help")
     assert caught.value.code == 0
-    assert "Exit status: 0 fine, 1 failed, 2 bad configuration or usage." in capfd.readouterr().out
+    told = " ".join(capfd.readouterr().out.split())
+    assert "Exit status: 0 fine, 1 failed, 2 bad configuration or usage." in told
+    assert "Of status: 0 fine, 1 a response failed or something waits for a person, 2 bad usage, 3 no document" in told
+
+
+def test_the_version_is_that_of_the_collection(shell, capfd):
+    galaxy = (Path(__file__).resolve().parents[4] / "galaxy.yml").read_text()
+    with pytest.raises(SystemExit) as caught:
+        shell("--version")
+    assert caught.value.code == 0
+    assert f"\nversion: {capfd.readouterr().out.split()[1]}\n" in galaxy
 
 
 @pytest.mark.parametrize("command", [["check", "--once"], ["respond", "1"], ["validate"]], ids=" ".join)
@@ -172,7 +185,7 @@ def test_a_configuration_that_cannot_be_used(shell, command):
     status, printed, said = shell(*command)
     if command[0] in ("status", "history"):
         # They show what is known, whatever the configuration says now.
-        assert (status, said) == (0, "")
+        assert (status, said) == (3 if command[0] == "status" else 0, "")
     else:
         assert (status, printed) == (2, "")
         assert len(said.splitlines()) == 1
@@ -214,6 +227,46 @@ def test_the_configuration_from_standard_input(path):
     assert wrong.stderr.count("\n") == 1
 
 
+class TestBadConfiguration:
+    """What the service says in the journal of a configuration that is wrong, which the timer starts anew for ever."""
+
+    @pytest.fixture
+    def now(self, shell, clock, monkeypatch):
+        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        monkeypatch.setattr(cli, "Clock", lambda: clock)
+        shell.configure(rulez=[])
+        return clock
+
+    def test_it_is_told_once_an_hour(self, shell, now):
+        told = []
+        for _number in range(1300):
+            status, _printed, said = shell("check")
+            assert status == 2
+            told.append(said)
+            now.advance(6)
+        assert [said[:3] for said in told if said] == ["<3>"] * 3
+        assert told[0].count("\n") == 1
+
+    def test_it_is_told_when_the_reason_or_the_file_has_changed(self, shell, now):
+        assert shell("check")[2]
+        shell.configure(rulezz=[])
+        assert "rulezz" in shell("check")[2]
+        assert not shell("check")[2]
+        os.utime(shell.folders.config, (1, 1))
+        assert "rulezz" in shell("check")[2]
+
+    def test_by_hand_it_is_told_each_time(self, shell, now, monkeypatch):
+        monkeypatch.delenv("JOURNAL_STREAM")
+        for _number in range(2):
+            assert "rulez" in shell("check")[2]
+
+    @pytest.mark.parametrize("text", ["", "x", "[]", "[1, 2, 3]", '["a", "b"]', "null"])
+    def test_what_was_told_cannot_be_read(self, shell, now, text):
+        Path(shell.folders.run, "complaint.json").write_text(text)
+        assert shell("check")[2]
+        assert not shell("check")[2]
+
+
 class TestValidate:
     """What is looked at besides the configuration itself is in test_validate."""
 
@@ -242,13 +295,14 @@ class TestStatus:
     """What a person sees is in test_status."""
 
     def test_of_an_empty_state(self, shell):
-        assert shell("status") == (0, "This VM: no maintenance is announced. Azure has never answered.\n", "")
+        told = "This VM: whether maintenance is announced is unknown. Azure has never answered.\n"
+        assert shell("status") == (3, told, "")
         assert shell("history") == (0, "No event was seen in the last 30 days.\n", "")
 
     @pytest.mark.parametrize("command", ["status", "history"])
     def test_of_an_empty_state_for_programs(self, shell, command):
         status, printed, said = shell(command, "--json")
-        assert (status, said) == (0, "")
+        assert (status, said) == (3 if command == "status" else 0, "")
         assert json.loads(printed)["events"] == []
 
     def test_of_an_event(self, shell):
@@ -261,19 +315,62 @@ class TestStatus:
         """Text from Azure may have any character, and a person must see the rest of it all the same."""
         state = open_state(shell.folders)
         event = make_event(description="Wartung für 🚧")
-        record_document(state, [], make_document(event), Clock().now(), "web-1")
+        record_answer(state, [], make_document(event), Clock().now(), "web-1")
         state.close()
         done = start(shell.folders, "status", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
         printed, said = done.communicate(timeout=600)
-        assert (done.returncode, said) == (0, "")
+        assert (done.returncode, said) == (3, "")
         assert "Wartung f" in printed
 
     def test_as_somebody_who_may_not_look(self, shell, monkeypatch):
-        def refuse(*_arguments: Any, **_options: Any) -> None:
-            raise PermissionError(13, "Permission denied", shell.folders.run)
+        def refuse(path: str, *_arguments: Any, **_options: Any) -> None:
+            raise PermissionError(13, "Permission denied", path)
 
-        monkeypatch.setattr(system.os, "makedirs", refuse)
-        assert shell("status") == (1, "", f"{shell.folders.run}: Permission denied.\n")
+        monkeypatch.setattr(database.os, "stat", refuse)
+        assert shell("status") == (1, "", f"{shell.folders.run}/state.db: Permission denied.\n")
+
+    def test_it_only_reads(self, shell):
+        """It makes no file, waits for no lock, and does not bring the state up to another version."""
+        shell.respond_to({"command": ["true"]})
+        folder = Path(shell.folders.state)
+
+        def stored():
+            folders = (shell.folders.state, shell.folders.run)
+            return {str(path): path.read_bytes() for each in folders for path in Path(each).rglob("*")}
+
+        before = stored()
+        with closing(sqlite3.connect(str(folder / "state.db"), isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            for command in ("status", "history"):
+                assert "Reboot A1" in shell(command)[1]
+        assert {name: text for name, text in stored().items() if "-wal" not in name and "-shm" not in name} == before
+
+    def test_of_a_state_on_a_disk_that_is_read_only(self, shell, monkeypatch):
+        shell.respond_to({"command": ["true"]})
+        connect = sqlite3.connect
+
+        def read_only(target, **options):
+            if target != ":memory:" and "immutable" not in target:
+                raise sqlite3.OperationalError("unable to open database file")
+            return connect(target, **options)
+
+        monkeypatch.setattr(database.sqlite3, "connect", read_only)
+        status, printed, said = shell("status")
+        assert (status, said) == (3, "")
+        assert "Reboot A1" in printed
+
+    @pytest.mark.parametrize("command", ["status", "history"])
+    def test_of_a_state_that_is_damaged(self, shell, command):
+        shell.respond_to({"command": ["true"]})
+        path = Path(shell.folders.state, "state.db")
+        content = bytearray(path.read_bytes())
+        page = content.index(b'"A1"') // 4096 * 4096
+        content[page : page + 4096] = b"\xff" * 4096
+        path.write_bytes(content)
+        _status, _printed, said = shell(command)
+        assert said.startswith(f"{path} cannot be read as a whole (")
+        assert said.count("\n") == 1
+        assert path.read_bytes() == content
 
 
 def start(folders: Any, *arguments: str, **variables: str) -> subprocess.Popen[str]:
@@ -331,7 +428,11 @@ class TestRespond:
             with opened.transaction():
                 opened.finish_response(1, state, None, Clock().now())
             opened.close()
-        assert shell("respond", "1") == (0, "", f"Response 1 is {state}; there is nothing to run.\n")
+        assert shell("respond", "1") == (
+            0,
+            "",
+            f"Response 1 (announced, Reboot A1) is {state}; there is nothing to run.\n",
+        )
         assert recorder.words == []
 
     def test_one_that_is_running_already(self, shell, recorder):
@@ -446,5 +547,46 @@ class TestCheck:
         shell.configure(endpoint="http://127.0.0.1:1", connect_timeout=5, timeout=600)
         status, printed, said = shell("check", "--once")
         assert (status, printed) == (1, "")
-        assert said.startswith("Azure could not be asked: ")
+        assert said.startswith("The metadata service could not be asked: ")
         assert "!! " in shell("status")[1]
+
+    def test_an_error_that_nobody_foresaw_is_told_with_its_place_and_polling_goes_on(
+        self, shell, simulator, clock, monkeypatch
+    ):
+        """Data must never end the polling (P7), and LogLevelMax=notice drops a traceback, which has no priority."""
+        from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
+
+        calls = []
+        record = check.record_answer
+
+        def fail_at_first(*arguments):
+            calls.append(arguments)
+            if len(calls) < 4:
+                raise ZeroDivisionError("of an event\nthat is odd")
+            return record(*arguments)
+
+        monkeypatch.setattr(check, "record_answer", fail_at_first)
+        monkeypatch.setattr(cli, "Clock", lambda: clock)
+        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        azure = simulator("--clock", "manual", "--vms", "web-1")
+        azure.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})
+        shell.configure(endpoint=azure.endpoint("web-1"), poll_interval=1, timer_interval=10)
+        status, printed, said = shell("check")
+        assert (status, printed) == (0, "")
+        first, second = said.splitlines()
+        assert first.startswith("<3>Unexpected error in ")
+        assert first.endswith(": ZeroDivisionError: of an event that is odd. Polling goes on.")
+        assert second.endswith(" announced: no rule matches; nothing is done.")
+
+    def test_a_record_that_was_damaged_is_told_with_its_priority_and_once(self, shell, simulator, monkeypatch):
+        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        shell.respond_to({"command": ["true"]})
+        with closing(sqlite3.connect(str(Path(shell.folders.state, "state.db")))) as state:
+            state.execute("UPDATE event SET content = 'x'")
+            state.commit()
+        azure = simulator("--vms", "web-1")
+        shell.configure(endpoint=azure.endpoint("web-1"))
+        told = [shell("check", "--once")[2] for _number in range(2)]
+        assert told[0].splitlines()[0] == "<4>The record of event a1 was damaged: part of it is unknown now."
+        assert "damaged" not in told[1]
+        assert shell("status")[0] in (0, 1)

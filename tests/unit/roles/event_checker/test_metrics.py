@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import stat
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,11 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
     Publisher,
     needing_attention,
+    public,
     report,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
@@ -85,14 +87,14 @@ def metrics(state, clock):
 @pytest.fixture
 def see(state, clock):
     def see(*events, **rule):
-        record_document(state, [make_rule(**rule)], make_document(*events), clock.now(), "web-1")
+        record_answer(state, [make_rule(**rule)], make_document(*events), clock.now(), "web-1")
 
     return see
 
 
 def set_polls(state: Any, **polls: Any) -> None:
     with state.transaction():
-        state.set_facts({"polls": {"count": 0, "errors": {}, "last_answer_at": None, "last_error": None, **polls}})
+        state.set_fact("polls", {"count": 0, "errors": {}, "last_answer_at": None, "last_error": None, **polls})
 
 
 def test_of_an_empty_state(metrics):
@@ -195,10 +197,11 @@ def test_of_responses(metrics, see, state, clock):
 )
 def test_text_from_azure_stays_within_its_label(metrics, see, text):
     see(make_event(event_id=text, event_type=text, event_status=text))
-    labels = {"event_id": text, "event_type": text, "event_status": text}
+    word = text[:100]
+    labels = {"event_id": text, "event_type": word, "event_status": word}
     found = metrics()
     assert found["event_seconds_until_start"] == [(labels, 900)]
-    assert found["events"] == [({"event_type": text, "event_status": text}, 1)]
+    assert found["events"] == [({"event_type": word, "event_status": word}, 1)]
 
 
 class TestPublisher:
@@ -226,7 +229,7 @@ class TestPublisher:
         facts, metrics = Path(folders.facts, "azure_maintenance.fact"), metrics_dir / "azure_maintenance.prom"
         for path in (facts, metrics):
             assert stat.S_IMODE(path.stat().st_mode) == 0o644
-        assert json.loads(facts.read_text("utf-8")) == report(state, clock.now(), needing_attention(state))
+        assert json.loads(facts.read_text("utf-8")) == public(report(state, clock.now(), needing_attention(state)))
         assert parse(metrics.read_text("utf-8"))["events"]
 
     def test_a_reader_never_sees_half_a_file(self, publisher, folders, state, clock, see):
@@ -289,11 +292,72 @@ class TestPublisher:
         )
         assert (metrics_dir / "azure_maintenance.prom").exists()
 
-    def test_a_link_that_somebody_made_is_not_followed(self, publisher, metrics_dir, state, clock, tmp_path, capfd):
-        """The folder of the metrics may belong to the exporter's user."""
+    @pytest.mark.parametrize("name", ["azure_maintenance.prom.new", "azure_maintenance.prom"])
+    @pytest.mark.parametrize(
+        "make",
+        [lambda path, _victim: os.mkfifo(path), lambda path, victim: os.link(victim, path),
+         lambda path, victim: os.symlink(victim, path)],
+        ids=["FIFO", "hard link", "symbolic link"],
+    )  # fmt: skip
+    def test_nothing_that_somebody_put_there_is_opened(
+        self, publisher, metrics_dir, state, clock, tmp_path, capfd, make, name
+    ):
+        """The folder of the metrics may belong to the exporter's user (P11)."""
         victim = tmp_path / "victim"
         victim.write_text("kept")
-        (metrics_dir / "azure_maintenance.prom.new").symlink_to(victim)
+        make(metrics_dir / name, victim)
         publisher.publish(state, clock.now())
         assert victim.read_text() == "kept"
-        assert "cannot be written" in capfd.readouterr().err
+        written = metrics_dir / "azure_maintenance.prom"
+        assert stat.S_ISREG(written.lstat().st_mode)
+        assert parse(written.read_text())
+        assert capfd.readouterr().err == ""
+
+    def test_a_folder_in_place_of_the_file_is_told_once_and_nothing_is_left_behind(
+        self, publisher, metrics_dir, state, clock, capfd
+    ):
+        (metrics_dir / "azure_maintenance.prom").mkdir()
+        for number in range(3):
+            set_polls(state, count=number)
+            publisher.publish(state, clock.now())
+        assert os.listdir(metrics_dir) == ["azure_maintenance.prom"]
+        assert capfd.readouterr().err == f"{metrics_dir}/azure_maintenance.prom cannot be written (Is a directory).\n"
+
+    def test_a_disk_that_is_full_is_told_once_and_costs_what_stood_there_nothing(
+        self, publisher, metrics_dir, state, clock, capsys
+    ):
+        publisher.publish(state, clock.now())
+        before = (metrics_dir / "azure_maintenance.prom").read_text()
+        with state.transaction():
+            state.set_fact("other", {"x": 1})
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        try:
+            publisher.publish(state, clock.now())
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert os.listdir(metrics_dir) == ["azure_maintenance.prom"]
+        assert (metrics_dir / "azure_maintenance.prom").read_text() == before
+        assert f"{metrics_dir}/azure_maintenance.prom cannot be written (File too large).\n" in capsys.readouterr().err
+
+    def test_what_all_may_read_has_no_command_line_and_no_message(self, publisher, folders, state, clock, see):
+        """config.json is root's alone, and a step may have a password in its arguments (P12)."""
+        see(make_event(), on_announced=[{"command": ["/usr/bin/drain", "--password", "s3cret"]}])
+        now = clock.now()
+        with state.transaction():
+            state.begin_step(state.steps(1)[0], now)
+            state.finish_step(state.steps(1)[0], states.FAILED, "s3cret was refused.", now)
+            state.finish_response(1, states.FAILED, "Step 1 (command /usr/bin/drain --password s3cret): refused.", now)
+        publisher.publish(state, clock.now())
+        text = Path(folders.facts, "azure_maintenance.fact").read_text()
+        assert "s3cret" not in text
+        assert "/usr/bin/drain" not in text
+        (event,) = json.loads(text)["events"]
+        assert event["responses"][0]["steps"][0]["step"] == "command"
+        # Root has all of it, by status --json.
+        assert "s3cret" in json.dumps(report(state, now, needing_attention(state)))
+
+    def test_the_labels_are_bounded(self, metrics_dir, publisher, state, clock, see):
+        see(make_event(event_type="x" * 900_000, event_status="y" * 900_000))
+        publisher.publish(state, clock.now())
+        assert (metrics_dir / "azure_maintenance.prom").stat().st_size < 8000

@@ -6,30 +6,51 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 import sys
+from contextlib import closing
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
+    is_running,
+    lock,
+    response_lock,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     make_document,
     make_event,
     make_rule,
+    open_state,
 )
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 NO_PROGRAM = {"command": ["/nosuch/program"]}
+
+
+class StageClock:
+    """The clock of a stage, which is told when it waits."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def now(self) -> Any:
+        return self._stage.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        self._stage.pause(seconds)
 
 
 class Stage:
@@ -41,8 +62,9 @@ class Stage:
         self.clock = clock
         self.recorder = recorder
         self.config = Config(resource_name="web-1")
-        self.pauses: list[float] = []
         self.while_waiting: Any = lambda: None
+        self._runs = 0
+        self._pauses: dict[tuple[int, int], float] = {}
 
     def announce(self, *words: str, event: Any = None, **rule: Any) -> None:
         """Announce an event for which the recorder is to be called with each of the words."""
@@ -50,17 +72,36 @@ class Stage:
         self.see(event or make_event(), **rule)
 
     def see(self, *events: Any, **rule: Any) -> None:
-        record_document(self.state, [make_rule(**rule)], make_document(*events), self.clock.now(), "web-1")
+        record_answer(self.state, [make_rule(**rule)], make_document(*events), self.clock.now(), "web-1")
+
+    def due(self) -> list[Any]:
+        return due_responses(self.state, self.clock.now(), functools.partial(is_running, self.folders))
+
+    def open_store(self, unwritable: bool = False) -> Any:
+        assert not unwritable
+        return open_state(self.folders)
 
     def run(self) -> bool:
         """Run the first response that is due."""
+        return self.run_number(self.due()[0].number)
 
-        def sleep(seconds: float) -> None:
-            self.pauses.append(seconds)
-            self.while_waiting()
+    def run_number(self, number: int) -> bool:
+        self._runs += 1
+        with lock(self.folders.run, response_lock(number)) as free:
+            assert free
+            with closing(Responder(self.open_store, self.config, self.folders, StageClock(self))) as responder:
+                return responder.run(number)
 
-        response = due_responses(self.state, self.clock.now())[0]
-        return Responder(self.state, self.config, self.folders, self.clock, sleep).run(response)
+    def pause(self, seconds: float) -> None:
+        # One wait may be slept in several parts.
+        which = (self._runs, len(self.recorder.calls))
+        self._pauses[which] = self._pauses.get(which, 0) + seconds
+        self.while_waiting()
+
+    @property
+    def pauses(self) -> list[float]:
+        """How long it waited before each try that followed one that failed."""
+        return list(self._pauses.values())
 
     def retry(self, number: int = 1) -> None:
         with self.state.transaction():
@@ -102,7 +143,7 @@ def test_the_steps_run_in_their_order(stage, capfd):
     assert stage.recorder.words == ["one", "two"]
     assert stage.response == ("succeeded", None)
     assert stage.steps == [FINE, FINE]
-    assert due_responses(stage.state, stage.clock.now()) == []
+    assert stage.due() == []
     first, *_between, last = capfd.readouterr().err.splitlines()
     assert first == "Response 1 (announced, Reboot A1) begins."
     assert last == "Response 1 (announced, Reboot A1) succeeded."
@@ -123,7 +164,7 @@ def test_each_step_gets_the_event_as_it_is_known_by_then(stage):
 def test_the_name_of_this_vm_is_the_one_that_azure_gave(stage):
     stage.config = Config()
     with stage.state.transaction():
-        stage.state.set_facts({"resource_name": {"name": "WEB-1", "boot_id": "any"}})
+        stage.state.set_fact("resource_name", {"name": "WEB-1", "boot_id": "any"})
     stage.announce("one")
     assert stage.run()
     assert json.loads(stage.recorder.calls[0].stdin)["resource_name"] == "WEB-1"
@@ -170,7 +211,7 @@ def test_a_step_fails_after_one_try_and_the_retries(stage, retries, capfd):
     assert state == "failed"
     assert message.startswith("Step 1 (command ")
     assert message.endswith("): It ended with status 1.")
-    assert due_responses(stage.state, stage.clock.now()) == []
+    assert stage.due() == []
     lines = capfd.readouterr().err.splitlines()
     assert lines[-1] == ("Response 1 (announced, Reboot A1) failed. To try again: azure-maintenance retry 1")
     assert len([line for line in lines if line.endswith("It is tried again in 7 s.")]) == retries
@@ -280,21 +321,21 @@ class TestOvertaken:
         stage.while_waiting = stage.see
         assert stage.run()
         assert stage.recorder.words == ["one"]
-        assert stage.response == ("skipped", "The event ended before the preparation did.")
+        assert stage.response == ("skipped", "The event ended before its preparation did.")
         assert [state for state, _message in stage.steps] == ["failed", "skipped", "skipped"]
-        assert "the event has ended" in capfd.readouterr().err
+        assert "The steps that are left are skipped." in capfd.readouterr().err
 
     def test_it_is_seen_before_the_first_step(self, stage):
         stage.announce("one")
-        due_responses(stage.state, stage.clock.now())
+        stage.due()
         stage.see()
-        assert stage.run()
+        assert stage.run_number(1)
         assert stage.recorder.words == []
         assert stage.steps == [("skipped", None)]
 
     def test_an_event_that_has_only_started_is_still_prepared_for(self, stage):
         stage.announce("one", on_started=[stage.recorder.step("two")])
-        due_responses(stage.state, stage.clock.now())
+        stage.due()
         stage.see(make_event(event_status="Started"))
         assert stage.run()
         assert stage.run()
@@ -363,8 +404,9 @@ class TestApproval:
 
     @pytest.fixture(autouse=True)
     def _short_pauses(self, monkeypatch):
-        monkeypatch.setattr(_imds, "_FIRST_PAUSE", 0.01)
-        monkeypatch.setattr(_imds, "_LONGEST_PAUSE", 0.05)
+        for module in (_imds, _approve):
+            monkeypatch.setattr(module, "_FIRST_PAUSE", 0.01)
+            monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.05)
 
     @pytest.fixture
     def azure(self, simulator, stage):
@@ -424,7 +466,7 @@ class TestApproval:
         azure.announce("one", approve="when_ready")
         # As on a disk that was copied from another VM
         with stage.state.transaction():
-            stage.state.set_facts({"resource_name": {"name": "web-2", "boot_id": stage.clock.now().boot_id}})
+            stage.state.set_fact("resource_name", {"name": "web-2", "boot_id": stage.clock.now().boot_id})
         stage.config = stage.config._replace(resource_name=given)
         assert stage.run()
         assert azure.approvals == approvals

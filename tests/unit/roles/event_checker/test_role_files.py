@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from pathlib import Path
 
+import jinja2
 import pytest
 import yaml
 
@@ -127,6 +129,7 @@ Type=exec
 ExecStart={{ __event_checker_command }} check
 StartLimitIntervalSec=0
 LogLevelMax=notice
+SuccessExitStatus=2
 StateDirectory=azure-maintenance
 StateDirectoryMode=0700
 RuntimeDirectory=azure-maintenance
@@ -184,3 +187,47 @@ def test_a_response_is_not_sandboxed_and_its_output_is_kept():
     assert [
         name for name in names if name.startswith(("Protect", "Private", "Restrict", "IPAddress", "LogLevel"))
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("events", "named"),
+    [
+        ([], ""),
+        ([{"event_id": "A", "ended_at": None, "responses": []}], ""),
+        ([{"event_id": "A", "ended_at": None, "responses": [{"state": "succeeded"}]}], "A"),
+        ([{"event_id": "A", "ended_at": None, "responses": [{"state": "planned"}]}], "A"),
+        ([{"event_id": "A", "ended_at": "2026-11-21T10:00:00Z", "responses": [{"state": "due"}]}], "A"),
+        ([{"event_id": "A", "ended_at": "2026-11-21T10:00:00Z", "responses": [{"state": "failed"}]}], ""),
+        (
+            [
+                {"event_id": "A", "ended_at": None, "responses": [{"state": "failed"}]},
+                {"event_id": "{{ 7 * 7 }}", "ended_at": None, "responses": [{"state": "due"}]},
+            ],
+            "A, {{ 7 * 7 }}",
+        ),
+    ],
+)
+def test_the_removal_names_the_events_with_which_the_checker_has_not_finished(events, named):
+    assert not_over(json.dumps({"events": events})) == named
+
+
+@pytest.mark.parametrize("said", ["", "azure-maintenance: something is wrong", None])
+def test_a_program_that_does_not_run_can_be_removed(said):
+    assert not_over(said) == ""
+
+
+def not_over(said):
+    """Evaluate what the role does, with what status --json printed."""
+    environment = jinja2.Environment(trim_blocks=True)
+    environment.filters["from_json"] = json.loads
+    environment.tests["match"] = lambda text, pattern: re.match(pattern, text) is not None
+    expression = environment.from_string(load("vars/main.yml")["__event_checker_not_over"])
+    return expression.render(__event_checker_status={} if said is None else {"stdout": said})
+
+
+def test_the_removal_asks_before_anything_is_removed_and_the_timer_starts_again():
+    (block, _disable) = load("tasks/stop.yml")
+    names = [task["name"] for task in block["block"]]
+    assert names.index("Wait until no response runs") < names.index("Ask the checker what is not over yet")
+    assert names[-1] == "Stop where nothing would put the VM back into service"
+    assert block["rescue"][0]["name"] == "Start the timer again"

@@ -23,7 +23,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
@@ -50,7 +50,8 @@ class Scene:
 
     def facts(self, **facts: Any) -> None:
         with self.state.transaction():
-            self.state.set_facts(facts)
+            for name, value in facts.items():
+                self.state.set_fact(name, value)
 
     def polls(self, **changes: Any) -> None:
         self.facts(polls={"count": 5, "errors": {}, "last_answer_at": None, "last_error": None, **changes})
@@ -60,8 +61,8 @@ class Scene:
 
     def see(self, *events: Any, name: str = "Drain before a reboot", **rule: Any) -> None:
         rules = [make_rule(name, **rule)] if rule else []
-        record_document(self.state, rules, make_document(*events), self.clock.now(), "web-1")
-        due_responses(self.state, self.clock.now())
+        record_answer(self.state, rules, make_document(*events), self.clock.now(), "web-1")
+        due_responses(self.state, self.clock.now(), lambda _number: False)
 
     def run(self, number: int = 1, *results: tuple[str, str | None]) -> None:
         """Write down what came of the steps of a response: for each its state and message."""
@@ -109,10 +110,13 @@ def scene(state, clock):
 
 def test_before_the_first_answer(state, clock):
     found = report(state, clock.now(), [])
-    assert status_text(found, NOW) == "This VM: no maintenance is announced. Azure has never answered.\n"
+    told = "This VM: whether maintenance is announced is unknown. Azure has never answered.\n"
+    assert status_text(found, NOW) == told
     assert history_text(found, NOW) == "No event was seen in the last 30 days.\n"
     assert found == {
         "resource_name": None,
+        "heard_lately": False,
+        "unclear_seconds": 0,
         "last_answer_at": None,
         "last_error": None,
         "polls": 0,
@@ -191,7 +195,7 @@ def no_rule(scene: Scene) -> None:
 
 
 def no_vm_named(scene: Scene) -> None:
-    scene.see(make_event(resources=()), on_announced=[DRAIN])
+    scene.see(make_event(resources=(), names_its_vms=False), on_announced=[DRAIN])
 
 
 def ended_and_restored(scene: Scene) -> None:
@@ -301,7 +305,7 @@ SITUATIONS = [
     (
         due_by_now,
         """\
-        web-1: 1 event. Azure answered 16 min 40 s ago.
+        web-1: 1 event. No document since 16 min 40 s.
 
         Reboot A1 may start now
           web-1 from Platform: Host server is undergoing maintenance.
@@ -317,13 +321,13 @@ SITUATIONS = [
           rule: Drain before a reboot
           response 1, on_announced: running
              running   playbook drain.yml
-          response 2, on_started: waits for the response before it
+          response 2, on_started: waits for response 1 to the same event
              pending   command /usr/local/bin/restore now""",
     ),
     (
         unanswered,
         """\
-        web-1: no maintenance is announced. Azure answered 2 h ago.
+        web-1: whether maintenance is announced is unknown. No document since 2 h.
         !! Nothing answers at http://169.254.169.254: x x x x x x x x x x x x x x x x x
           x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x
           x x x x""",
@@ -344,14 +348,15 @@ SITUATIONS = [
 
         Reboot A1 may start in 15 min
           names no VM from Platform: Host server is undergoing maintenance.
-          !! It names no VM, so whether it concerns this one is unknown; nothing is
+          !! It lists no VM, so whether it concerns this one is unknown; nothing is
             done.""",
     ),
     (ended_and_restored, "web-1: no maintenance is announced. Azure answered just now."),
     (
         ended_and_not_restored,
         """\
-        web-1: no maintenance is announced. Azure answered 1 d 15 min ago.
+        web-1: whether maintenance is announced is unknown. No document since 1 d 15
+          min.
 
         Ended, but with a response that failed or is not finished:
 
@@ -376,7 +381,7 @@ def test_what_status_says(scene, happens, told):
 
 def test_a_response_that_is_written_down_and_not_yet_begun(scene):
     """What status may see between two looks of the check."""
-    record_document(
+    record_answer(
         scene.state, [make_rule(on_announced=[DRAIN])], make_document(make_event()), scene.clock.now(), "web-1"
     )
     assert "response 1, on_announced: due now\n" in scene.status
@@ -465,6 +470,7 @@ def test_the_report_for_programs(scene):
         "rule": "Drain before a reboot",
         "lead_time": 900,
         "note": None,
+        "missing": False,
         "approval": "waiting",
         "approval_rule": "when_ready",
         "approved_at": None,
@@ -475,6 +481,7 @@ def test_the_report_for_programs(scene):
                 "phase": "announced",
                 "state": "succeeded",
                 "message": None,
+                "waits": None,
                 "created_at": "2026-11-21T10:00:00Z",
                 "finished_at": "2026-11-21T10:01:00Z",
                 "steps": [
