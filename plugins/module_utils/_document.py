@@ -44,7 +44,7 @@ _ESCAPES = r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][
 
 _MOST_WARNINGS = 10
 # Many times what Azure lists; an answer of 1 MiB has room for half a million.
-_MOST_BRACKETS = 200000
+_MOST_BRACKETS = 100000
 _MOST_ENTRIES = 20000
 _MOST_RESOURCES = 2000
 # Azure's ids are GUIDs of 36 characters.
