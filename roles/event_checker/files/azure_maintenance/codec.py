@@ -200,19 +200,27 @@ def read_event(row: Mapping[str, Any]) -> EventRecord:
     waiting_for = load(row["waiting_for"])
     sound_names = isinstance(waiting_for, list) and all(isinstance(name, str) for name in waiting_for)
     seen = _read_seen(row)
-    texts = {name: _text(row[name]) for name in ("outcome", "listed_boot", "note")}
-    kept: dict[str, Any] = {"phase": phase, "approval": approval, **times, **texts}
+    outcome, listed_boot, note = (_text(row[name]) for name in ("outcome", "listed_boot", "note"))
     record = EventRecord(
         number=row["number"],
         event=event,
         rule=rule,
+        phase=phase,
+        outcome=outcome,
         seen=seen or Moment(_number(row["seen_at"]) or 0.0, 0.0, ""),
+        listed_boot=listed_boot,
+        announced_at=times["announced_at"],
+        started_at=times["started_at"],
+        ended_at=times["ended_at"],
         end_order=end_order if phase == ENDED else None,
+        approval=approval,
+        approved_at=times["approved_at"],
         waiting_for=tuple(waiting_for) if sound_names else (),
-        **kept,
+        note=note,
     )
     sound = sound_event and sound_rule and sound_names and seen is not None
-    return record._replace(damaged=not (sound and all(row[name] == value for name, value in kept.items())))
+    plain = (*times, "phase", "outcome", "listed_boot", "approval", "note")
+    return record._replace(damaged=not (sound and all(row[name] == getattr(record, name) for name in plain)))
 
 
 def _read_phase(row: Mapping[str, Any]) -> str:
