@@ -206,7 +206,7 @@ def course(number: int, phase: str, *responses: Response, listed: bool = True, e
 
 
 def response(number: int, phase: str, state: str) -> Response:
-    """Return a response that is planned, due, begun (and its process died), running or finished (after it had begun)."""
+    """Return a response that is planned, due, begun (its process died), running or finished (after it had begun)."""
     return Response(
         number,
         phase,

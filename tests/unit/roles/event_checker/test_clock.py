@@ -49,9 +49,9 @@ class Vm:
 
     def start_unit(self, number):
         before = len(self.recorder.words)
-        with lock(self.folders.run, response_lock(number)):
-            with closing(Responder(self.open, self.config, self.folders, self.clock)) as responder:
-                responder.run(number)
+        responder = Responder(self.open, self.config, self.folders, self.clock)
+        with closing(responder), lock(self.folders.run, response_lock(number)):
+            responder.run(number)
         self.ran_at += [(word, self.seconds) for word in self.recorder.words[before:]]
 
     def check(self):

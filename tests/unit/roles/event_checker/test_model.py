@@ -234,7 +234,8 @@ class World(RuleBasedStateMachine):
     # The checker
 
     def open(self, unwritable=False, damaged=False):
-        assert not (unwritable or damaged)
+        assert not unwritable
+        assert not damaged
         return Store(open_database(self.folders.state, self.folders.run, pytest.fail))
 
     def begin(self):
@@ -255,11 +256,10 @@ class World(RuleBasedStateMachine):
             failures = {"fails once": 1, "breaks off": 1, "fails": RETRIES + 1}.get(self.how, 0)
             (self.folder / "failures").write_text(f"{failures}\n")
 
-            with lock(self.folders.run, response_lock(number)) as free:
+            responder = Responder(self.open, self.config, self.folders, ResponseClock(self))
+            with closing(responder), lock(self.folders.run, response_lock(number)) as free, suppress(BrokenOff):
                 assert free
-                with closing(Responder(self.open, self.config, self.folders, ResponseClock(self))) as responder:
-                    with suppress(BrokenOff):
-                        responder.run(number)
+                responder.run(number)
 
     def poll(self, fault=None, how="runs"):
         World.count_of_polls += 1

@@ -6,17 +6,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import socket
 import sys
+import threading
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import respond
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
@@ -317,12 +322,14 @@ class TestOvertaken:
 
     def test_the_steps_that_are_left_are_skipped(self, stage, capfd):
         stage.recorder.fail(1)
-        stage.announce("one", "two", approve="when_ready")
+        stage.announce("one", "two", approve="when_ready", retry_delay=600)
         stage.while_waiting = stage.see
         assert stage.run()
         assert stage.recorder.words == ["one"]
         assert stage.response == ("skipped", "The event ended before its preparation did.")
         assert [state for state, _message in stage.steps] == ["failed", "skipped", "skipped"]
+        # It does not wait any longer than until the end was seen.
+        assert stage.pauses == [1]
         assert "The steps that are left are skipped." in capfd.readouterr().err
 
     def test_it_is_seen_before_the_first_step(self, stage):
@@ -341,11 +348,58 @@ class TestOvertaken:
         assert stage.run()
         assert stage.recorder.words == ["one", "two"]
 
+    def test_on_started_does_not_keep_the_end_waiting_between_two_tries(self, stage):
+        stage.recorder.fail(1)
+        stage.announce(
+            on_started=[stage.recorder.step("note")], on_ended=[stage.recorder.step("back")], retry_delay=600
+        )
+        stage.see(make_event(event_status="Started"))
+        stage.while_waiting = stage.see
+        assert stage.run()
+        assert stage.pauses == [1]
+        assert stage.run()
+        assert stage.recorder.words == ["note", "note", "back"]
+
     def test_the_answer_to_the_end_itself_runs(self, stage):
         stage.announce(on_announced=[], on_ended=[stage.recorder.step("one")])
         stage.see()
         assert stage.run()
         assert stage.recorder.words == ["one"]
+
+
+def test_a_lock_that_is_only_tested_for_an_instant_does_not_stop_a_response(folders):
+    """Whoever asks whether a response runs holds its lock while it asks."""
+    test = contextlib.ExitStack()
+    assert test.enter_context(lock(folders.run, response_lock(1)))
+    timer = threading.Timer(0.2, test.close)
+    timer.start()
+    with lock(folders.run, response_lock(1), patience=600.0) as free:
+        assert free
+    timer.join()
+
+
+def test_putting_back_into_service_yields_to_a_preparation_between_two_steps(stage, tmp_path):
+    stage.announce(on_announced=[], on_ended=[stage.recorder.step("back-1"), stage.recorder.step("back-2")])
+    stage.see()
+    number = stage.due()[0].number
+
+    def announce_another(*arguments):
+        stage.announce("drain", event=make_event("B"))
+        assert stage.due() == []
+        return run_step(*arguments)
+
+    run_step = respond.run_step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(respond, "run_step", announce_another)
+        assert stage.run_number(number)
+    assert stage.recorder.words == ["back-1"]
+    assert stage.state.response(number).state == "due"
+    assert stage.run()
+    assert stage.recorder.words == ["back-1", "drain"]
+    assert stage.due() == []
+    stage.see()
+    assert stage.run()
+    assert stage.recorder.words == ["back-1", "drain", "back-2"]
 
 
 def test_systemd_is_told_how_long_a_step_may_take(stage, tmp_path, monkeypatch):
@@ -523,3 +577,99 @@ class TestApproval:
         assert stage.run()
         assert azure.approvals == 1
         assert stage.record.approval == "approved"
+
+    @pytest.mark.parametrize("how", ["failed", "interrupted"])
+    def test_p2_what_was_prepared_before_a_boot_is_prepared_again_before_it_is_approved(self, azure, stage, how):
+        azure.schedule()
+        azure.announce("one", "two", approve="when_ready", retries=0)
+        azure.fault(fault="status", status=403, methods=["POST"], times=1)
+        assert not stage.run()
+        assert stage.recorder.words == ["one", "two"]
+        stage.clock.reboot()
+        stage.retry()
+        if how == "interrupted":
+            stage.interrupt(3)
+        # Nothing is prepared before a document of this boot has listed the event.
+        assert stage.due() == []
+        azure.announce("one", "two", approve="when_ready", retries=0)
+        assert stage.run()
+        assert stage.recorder.words == ["one", "two", "one", "two"]
+        assert stage.record.approval == "approved"
+
+    def test_p2_an_event_that_was_approved_before_a_boot_is_not_prepared_again(self, azure, stage):
+        azure.schedule()
+        stage.recorder.fail(1)
+        azure.announce("one", approve="at_once", retries=0)
+        assert not stage.run()
+        stage.clock.reboot()
+        azure.announce("one", approve="at_once", retries=0)
+        stage.retry()
+        assert stage.run()
+        assert azure.approvals == 1
+        assert stage.recorder.words == ["one", "one"]
+
+    def test_p1_the_name_is_known_before_the_document_is_read(self, azure, stage):
+        stage.config = stage.config._replace(resource_name=None)
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        azure.simulator.control("DELETE", "/simulator/journal")
+        assert stage.run()
+        requests = azure.simulator.control("GET", "/simulator/journal")["requests"]
+        asked = [f"{one['method']} {one['path'].partition('?')[0].rpartition('/')[2]}" for one in requests]
+        assert asked == ["GET name", "GET scheduledevents", "POST scheduledevents"]
+
+    def test_p1_the_document_is_read_anew_before_each_post(self, azure, stage, monkeypatch):
+        event_id = azure.schedule()
+        azure.announce("one", approve="when_ready")
+        azure.fault(fault="status", status=503, methods=["POST"], times=1)
+
+        def grow(_seconds):
+            event = {"EventId": event_id, "EventStatus": "Scheduled", "EventType": "Reboot"}
+            events = [{**event, "Resources": ["web-1", "web-2"]}]
+            body = json.dumps({"DocumentIncarnation": 9, "Events": events})
+            azure.fault(fault="body", body=body, methods=["GET"])
+
+        monkeypatch.setattr(_approve, "time", SimpleNamespace(sleep=grow))
+        assert stage.run()
+        assert azure.approvals == 1
+        assert (stage.record.approval, stage.record.waiting_for) == ("waiting", ("web-2",))
+
+    @pytest.mark.parametrize("then", ["refused", "started"])
+    def test_an_approval_whose_answer_was_lost_is_evidence_that_the_event_took_place(
+        self, azure, stage, monkeypatch, then
+    ):
+        azure.schedule()
+        azure.announce("one", approve="when_ready", retries=0)
+        send = _imds.ImdsClient.approve
+
+        def send_and_lose_the_answer(*arguments):
+            send(*arguments)
+            monkeypatch.undo()
+            if then == "refused":
+                azure.fault(fault="status", status=400, methods=["POST"])
+            else:
+                azure.advance(901)
+            raise NoAnswerError("No answer.")
+
+        monkeypatch.setattr(_imds.ImdsClient, "approve", send_and_lose_the_answer)
+        assert stage.run() is (then == "started")
+        assert stage.record.approval == "sending"
+        stage.see()
+        assert stage.record.outcome == "completed"
+
+    def test_an_approval_that_was_sent_and_not_noted_before_a_kill(self, azure, stage, monkeypatch):
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        send = _imds.ImdsClient.approve
+
+        def send_and_die(*arguments):
+            send(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_imds.ImdsClient, "approve", send_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            stage.run()
+        assert azure.approvals == 1
+        assert stage.record.approval == "sending"
+        stage.see()
+        assert stage.record.outcome == "completed"
