@@ -8,6 +8,7 @@ A thread goes on without a switch where nobody else is to run before it. That ma
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import threading
 import zlib
@@ -172,10 +173,8 @@ class Scheduler:
         actor.worker.baton.release()
 
     def _run(self, actor: Actor) -> None:
-        try:
+        with contextlib.suppress(Killed):
             actor.run()
-        except Killed:
-            pass
         actor.ended = True
         actor.on_end()
         worker = actor.worker

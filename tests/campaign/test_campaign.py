@@ -10,7 +10,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.mutants impor
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.run import describe, run_many, shorten
 
-_PART = 40
+_PART = 20
 
 
 @pytest.mark.parametrize("first", range(0, 6 * _PART, _PART))

@@ -47,7 +47,8 @@ def leave_state_of_1_0(machine: Machine) -> None:
         (event.id, json.dumps(content), json.dumps(rule), at, at),
     )
     connection.execute(
-        "INSERT INTO response (event, phase, state, boot_id, created_at) VALUES (1, 'announced', 'running', 'boot-0', ?)",
+        "INSERT INTO response (event, phase, state, boot_id, created_at)"
+        " VALUES (1, 'announced', 'running', 'boot-0', ?)",
         (at,),
     )
     steps = [*rule["on_announced"], {"approve": True}]  # type: ignore[misc]
