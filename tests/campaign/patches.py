@@ -56,7 +56,7 @@ class _Time:
 class _Fcntl:
     """Stands in for the module fcntl: whoever waits for a lock does so in virtual time."""
 
-    LOCK_EX, LOCK_NB = fcntl.LOCK_EX, fcntl.LOCK_NB
+    LOCK_EX, LOCK_NB, LOCK_SH = fcntl.LOCK_EX, fcntl.LOCK_NB, fcntl.LOCK_SH
 
     def flock(self, descriptor: int, operation: int) -> None:
         while True:
