@@ -123,9 +123,8 @@ def main() -> int:
             left_out.append(f"{gate.name}: {problem}")
         else:
             ready.append(gate)
-    schedule = Schedule(ready)
 
-    def work(_number: int) -> None:
+    def work(schedule: Schedule) -> None:
         while (gate := schedule.next()) is not None:
             try:
                 result, printed = run(gate, environment(gate, programs))
@@ -134,8 +133,17 @@ def main() -> int:
             results.append(result)
             left_out.extend(tell(result, printed))
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(work, range(AT_ONCE)))
+    # What runs in the lab waits for its VMs most of the time, so it is no reason for another gate to wait.
+    labs = [gate for gate in ready if gate.lab]
+    others = [gate for gate in ready if not gate.lab]
+    with ThreadPoolExecutor(AT_ONCE + len(labs) + 1) as pool:
+        workers = [
+            pool.submit(work, schedule)
+            for schedule, places in ((Schedule(labs), len(labs)), (Schedule(others), AT_ONCE))
+            for _place in range(places)
+        ]
+        for worker in workers:
+            worker.result()
     some = next((gate for gate in ready if gate.measured), None)
     if some:
         measured.show(programs[some.venvs[0]], tree)

@@ -16,7 +16,7 @@ import subprocess
 import time
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 90
+PATIENCE = 600
 # A profile of its own, and none of what a browser does on the network by itself.
 OPTIONS = (
     "--headless",

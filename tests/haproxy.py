@@ -18,8 +18,10 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-# Long, because a machine may be busy with other tests
-PATIENCE = 200
+from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
+
+# Seconds. Ends what hangs; no test judges by it.
+PATIENCE = 600
 CONFIGURATION = """
 global
   stats socket {socket} mode 600 level admin
@@ -27,8 +29,8 @@ defaults
   mode http
   timeout connect 10s
   timeout check 10s
-  timeout client 400s
-  timeout server 400s
+  timeout client 1200s
+  timeout server 1200s
 frontend front
   bind fd@{listener}
   default_backend web
@@ -55,9 +57,8 @@ class Application:
         self.holds = threading.Event()
         self.release = threading.Event()
         self._server = None
-        self.port = 0
+        self.port = free_port()
         self.start()
-        self.port = self._server.server_address[1]
 
     def start(self):
         application = self

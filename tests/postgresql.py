@@ -11,13 +11,15 @@ import getpass
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-PATIENCE = 60
+from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
+
+# Seconds. Ends what hangs; no test judges by it.
+PATIENCE = 600
 # PostgreSQL does not run as root.
 USER = "postgres" if os.geteuid() == 0 else getpass.getuser()
 _CONFIGURATION = """
@@ -89,7 +91,7 @@ class Pair:
 
     def __init__(self, programs, folder):
         self.folder = folder
-        ports = free_ports(2)
+        ports = (free_port(), free_port())
         self.first, self.second = (
             Server(programs, folder / name, port) for name, port in zip(("one", "two"), ports, strict=True)
         )
@@ -155,20 +157,12 @@ def run_as_user(argv, check=True):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
         **identity,
     )
     assert ended.returncode == 0 or not check, f"{argv}: {ended.stdout}{ended.stderr}"
     return ended
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _time in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def wait_until(condition, what):

@@ -20,6 +20,9 @@ ALREADY_STARTED = "already_started"
 NOT_FOUND = "not_found"
 REFUSED = "refused"
 
+NOT_LISTED = "it has ended, was withdrawn, or was never there."
+UNCLEAR_DOCUMENT = "an entry of the document cannot be read and may be this event. Ask again."
+
 
 class ApprovalRequest(NamedTuple):
     """What a caller wants approved, and for which VMs it speaks.
@@ -97,10 +100,8 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
     if document is None:
         warnings.append(NO_DOCUMENT)
     else:
-        warnings.extend(
-            f"Event {one_line(event_id)} is not in the document: it has ended, was withdrawn, or was never there."
-            for event_id in absent
-        )
+        why = NOT_LISTED if document.is_clear else UNCLEAR_DOCUMENT
+        warnings.extend(f"Event {one_line(event_id)} is not in the document: {why}" for event_id in absent)
     return ApprovalPlan(_hold_back(approvals), tuple(warnings))
 
 
@@ -114,7 +115,7 @@ def _select(document: Document | None, request: ApprovalRequest, now: datetime) 
         if listed and event.key not in listed:
             continue
         if selection.matches(event, now):
-            if listed or _concerns(event, request.ready):
+            if listed or _concerns(event, request):
                 selected.append(event)
         elif listed:
             warnings.append(f"{_title(event)} is listed but has another type or source, and is left alone.")
@@ -136,9 +137,16 @@ def _hold_back(approvals: list[Approval]) -> tuple[Approval, ...]:
     )
 
 
-def _concerns(event: Event, ready: frozenset[str]) -> bool:
-    """Tell whether the caller speaks for a VM of the event; one that names no VM is decided on, and refused."""
-    return not event.resources or any(fold_case(name) in ready for name in event.resources)
+def _concerns(event: Event, request: ApprovalRequest) -> bool:
+    """Tell whether the caller speaks for a VM of the event, or may do so because not all its VMs can be read.
+
+    What may be the caller's is refused, and not left out as if it were another VM's. With force it is left out: force
+    approves no event of which only other VMs are known.
+    """
+    ready = request.ready
+    if not event.resources or any(fold_case(name) in ready for name in event.resources):
+        return True
+    return not event.names_its_vms and not request.force
 
 
 def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequest) -> Approval:
@@ -161,6 +169,8 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
                 f"it waits for {', '.join(map(one_line, waiting_for))}; prepare them and name them in resources_ready",
                 waiting_for,
             )
+        if not event.names_its_vms:
+            return _refuse(event, "not every VM that it lists can be read; ask again")
         if event.event_status != SCHEDULED:
             return _refuse(event, f"its status is neither {SCHEDULED} nor {STARTED}; set force to approve anyway")
     return Approval(event.event_id, APPROVED, event.event_status)

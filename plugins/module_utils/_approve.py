@@ -9,18 +9,19 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
-from ._approval_plan import ApprovalPlan, ApprovalRequest, plan_approval
+from ._approval_plan import NOT_FOUND, ApprovalPlan, ApprovalRequest, plan_approval
 from ._document import Document
-from ._errors import ImdsError, failure_data, one_line
-from ._fetch import POLL_INTERVAL, FetchResult, fetch_with_options, now_utc, read_document
+from ._errors import ImdsError, UnreachableError, failure_data, one_line
+from ._fetch import POLL_INTERVAL, fetch_with_options, now_utc, read_document
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
 from ._selection import keys, unknown_words, words
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
+_IN_DOUBT = "An approval was sent and its answer was lost. Azure may have taken it."
 
 
 def run_approval(
@@ -47,17 +48,21 @@ def run_approval(
     if check_mode:
         done = Approved(plan_approval(found.document, request, now_utc()), found.document)
     else:
-        done = approve(found.client, found.document, request, found.deadline)
+        try:
+            done = approve(found.client, found.document, request, found.deadline)
+        except ImdsError as error:
+            if not error.refused:
+                warn(_IN_DOUBT)
+            raise
     for warning in done.plan.warnings:
         warn(warning)
     if done.unanswered:
-        warn("An approval was sent before, and whether Azure took it is not known: no answer came.")
+        warn(_IN_DOUBT)
     result = _describe(done.plan, done.unanswered)
-    plan = done.plan
-    if plan.refusals:
+    if done.plan.refusals:
         return {**result, "failed": True}
     if params["wait_for"] != "nothing" and not check_mode:
-        return _wait(params, found, plan, result)
+        return _wait(params, found.client, done, result)
     return result
 
 
@@ -86,19 +91,21 @@ def _describe(plan: ApprovalPlan, unanswered: bool = False) -> dict[str, Any]:
     }
 
 
-def _wait(params: Mapping[str, Any], found: FetchResult, plan: ApprovalPlan, result: dict[str, Any]) -> dict[str, Any]:
+def _wait(params: Mapping[str, Any], client: ImdsClient, done: Approved, result: dict[str, Any]) -> dict[str, Any]:
     """Wait as wait_for says, and return the result with the statuses that were seen."""
-    # Without a document nothing is known of the listed events, so they are waited for.
+    # Without a clear document an event that is not listed may still be there, so it is waited for.
+    clear = done.document is not None and done.document.is_clear
+    plan = done.plan
     statuses = {
         approval.event_id: approval.event_status
         for approval in plan.approvals
-        if approval.event_status or not found.document_received
+        if approval.result != NOT_FOUND or not clear
     }
     if not statuses:
         return result
     failure = None
     try:
-        statuses = wait_for(found.client, statuses, params["wait_for"] == "ended", params["wait_timeout"])
+        statuses = wait_for(client, statuses, params["wait_for"] == "ended", params["wait_timeout"])
     except WaitExpired as expired:
         statuses, failure = expired.statuses, expired
     for approval in result["approvals"]:
@@ -117,6 +124,8 @@ def _tell_what_is_missing(params: Mapping[str, Any], approved: bool, failure: Wa
         parts.append("The approval stands.")
     if failure.last_error:
         parts.append(f"The last request failed: {failure.last_error}")
+    elif failure.unclear:
+        parts.append("The last answer was empty or has an entry that cannot be read, so it does not end an event.")
     return " ".join(parts)
 
 
@@ -125,7 +134,7 @@ class Approved(NamedTuple):
 
     :ivar plan: the plan as it was carried out.
     :ivar document: the document that it was judged by, None for an empty body.
-    :ivar unanswered: an approval was sent, and whether Azure took it is not known.
+    :ivar unanswered: an approval was sent whose answer was lost, and none of the same events was taken afterwards.
     """
 
     plan: ApprovalPlan
@@ -148,33 +157,68 @@ def approve(
 
     :param document: read just now, after the name in the request was known.
     :param before_post: is called with the ids before each POST.
-    :raises ImdsError: Azure did not take the approval, or gave no answer.
+    :raises ImdsError: Azure did not take the approval, or gave no answer. It is ``refused`` only if Azure has
+        certainly taken none of those that were sent.
     """
     plan = plan_approval(document, request, now_utc())
-    unanswered = False
-    pause = _FIRST_PAUSE
+    in_doubt: set[str] = set()
+    lost: ImdsError | None = None
+    pauses = _growing_pauses()
     while plan.ids_to_approve:
         sent = plan.ids_to_approve
         if before_post is not None:
             before_post(sent)
         try:
             client.approve(sent, _incarnation_to_send(client, document, request), deadline)
-            return Approved(plan, document)
+            return Approved(plan, document, bool(in_doubt.difference(sent)))
         except ImdsError as error:
-            unanswered = unanswered or not error.refused
-            wait = max(pause, error.retry_after or 0.0)
-            if not (error.may_pass or error.http_status == 400) or wait >= deadline.remaining():
-                raise
             failure = error
-        time.sleep(wait)
-        pause = min(pause * 2, _LONGEST_PAUSE)
-        document = read_document(client, deadline)
+        if not failure.refused:
+            in_doubt.update(sent)
+            lost = lost or failure
+        # An approval whose answer was lost counts for more than what later ones were told.
+        reason = lost or failure
+        if not (failure.may_pass or failure.http_status == 400):
+            raise reason
+        document = _read_again(client, deadline, pauses, reason, failure.retry_after or 0.0)
         request = request._replace(event_ids=tuple(approval.event_id for approval in plan.approvals))
         again = plan_approval(document, request, now_utc())
-        if failure.http_status == 400 and (document is None or again.ids_to_approve == sent):
-            raise failure
+        if failure.http_status == 400 and again.ids_to_approve == sent:
+            raise reason
         plan = again._replace(warnings=tuple(dict.fromkeys(plan.warnings + again.warnings)))
-    return Approved(plan, document, unanswered)
+    return Approved(plan, document, bool(in_doubt))
+
+
+def _growing_pauses() -> Iterator[float]:
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _read_again(
+    client: ImdsClient, deadline: Deadline, pauses: Iterator[float], reason: ImdsError, retry_after: float
+) -> Document:
+    """Pause, and read the document until there is one; an empty body tells nothing of what was sent.
+
+    :param reason: is raised when there is no document before the deadline.
+    """
+    while True:
+        wait = max(next(pauses), retry_after)
+        if wait >= deadline.remaining():
+            raise reason
+        time.sleep(wait)
+        try:
+            document = read_document(client, deadline)
+        except ImdsError as error:
+            # The service may be restarting, so that nothing listens for a moment.
+            if not (error.may_pass or isinstance(error, UnreachableError)):
+                raise reason from error
+            retry_after = error.retry_after or 0.0
+            continue
+        if document is not None:
+            return document
+        retry_after = 0.0
 
 
 def _incarnation_to_send(client: ImdsClient, document: Document | None, request: ApprovalRequest) -> str | None:
@@ -190,12 +234,14 @@ class WaitExpired(Exception):
 
     :ivar statuses: the last known status of each event, None for one that is gone.
     :ivar last_error: why the last request failed, None where it did not.
+    :ivar unclear: the last answer was no document, or one with an entry that cannot be read.
     """
 
-    def __init__(self, statuses: dict[str, str | None], last_error: ImdsError | None) -> None:
+    def __init__(self, statuses: dict[str, str | None], last_error: ImdsError | None, unclear: bool) -> None:
         super().__init__("time is up")
         self.statuses = statuses
         self.last_error = last_error
+        self.unclear = unclear
 
 
 def wait_for(
@@ -203,12 +249,15 @@ def wait_for(
 ) -> dict[str, str | None]:
     """Wait until the events have started, or are gone from the document, and return their last statuses.
 
-    A request that fails and an answer without a document end nothing: the events are taken to stay as they were.
+    Only a document in which every entry can be read tells that an event is gone (P4). After a request that failed,
+    an empty body, or an unclear document that does not list it, an event is taken to stay as it was.
 
     :param statuses: the events by id, with the status each was last seen with.
     :raises WaitExpired: it took longer than so many seconds.
     """
     deadline = Deadline(seconds)
+    statuses = dict(statuses)
+    reached = dict.fromkeys(statuses, False)
     last_error: ImdsError | None = None
     while True:
         left = deadline.remaining()
@@ -221,10 +270,15 @@ def wait_for(
             if left > POLL_INTERVAL or deadline.remaining() > 0:
                 last_error = error
         if document is not None:
-            seen = {event_id: document.find(event_id) for event_id in statuses}
-            statuses = {event_id: event.event_status if event else None for event_id, event in seen.items()}
-            if all(event is None or (event.has_started and not until_ended) for event in seen.values()):
+            for event_id in statuses:
+                event = document.find(event_id)
+                if event is not None:
+                    statuses[event_id] = event.event_status
+                    reached[event_id] = event.has_started and not until_ended
+                elif document.is_clear:
+                    statuses[event_id], reached[event_id] = None, True
+            if all(reached.values()):
                 return statuses
         if deadline.remaining() <= POLL_INTERVAL:
-            raise WaitExpired(statuses, last_error)
+            raise WaitExpired(statuses, last_error, document is None or not document.is_clear)
         time.sleep(POLL_INTERVAL)

@@ -14,13 +14,16 @@ def read_boot_id(proc: str = "/proc") -> str | None:
 
     The start of process 1 tells apart the boots of a container, which all have the boot id of their host.
     """
+    # Events are worth more than this: what a system hides counts as what it does not have.
     try:
-        with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open(f"{proc}/sys/kernel/random/boot_id", encoding="utf-8", errors="replace") as file:
             boot_id = file.read().strip()
+    except OSError:
+        return None
+    try:
         with open(f"{proc}/1/stat", encoding="utf-8", errors="replace") as file:
             # The name of the program, in parentheses, may hold spaces.
             started = file.read().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
-        # Events are worth more than this: a system that hides it counts as one that has none.
-        return None
+        return boot_id or None
     return f"{boot_id}/{started}" if boot_id else None

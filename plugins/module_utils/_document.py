@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timezone
-from typing import Any, Callable, Mapping, NamedTuple, Union
+from typing import Any, Callable, Mapping, NamedTuple, Sequence, Union
 
 from ._errors import MalformedError, NotImdsError, excerpt, one_line
 
@@ -39,11 +39,18 @@ _RFC1123 = (
 )
 _ISO8601 = r"([1-9]\d{3}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:[Zz]|([+-]\d{2}):?([0-5]\d))?"
 
+# Each escape in a JSON string; half of a surrogate pair is the first group.
+_ESCAPES = r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
+
 _MOST_WARNINGS = 10
+# Many times what Azure lists; an answer of 1 MiB has room for half a million.
+_MOST_BRACKETS = 100000
+_MOST_ENTRIES = 20000
+_MOST_RESOURCES = 2000
 # Azure's ids are GUIDs of 36 characters.
 _LONGEST_ID = 256
 
-Warn = Callable[[str], None]
+Warn = Callable[..., None]
 Incarnation = Union[int, str]
 
 
@@ -200,12 +207,15 @@ def decode_document(body: bytes) -> dict[str, Any] | None:
             f"{excerpt(text)}. Check for a proxy or portal between this VM and the endpoint.",
             http_status=200,
         )
+    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+        # Each makes an object in memory, of up to fifty times its size in the text.
+        raise _malformed(f"has more than {_MOST_BRACKETS} lists and objects", text)
+    if "\\ud" in text or "\\uD" in text:
+        # Half a surrogate pair cannot be written as UTF-8, and Ansible refuses a whole answer that holds one.
+        text = re.sub(_ESCAPES, lambda found: "?" if found[1] else found[0], text, flags=re.ASCII | re.DOTALL)
     try:
         # strict=False: IMDS has been seen to leave control characters unescaped inside strings.
         content = json.loads(text, strict=False)
-        if "\\ud" in text or "\\uD" in text:
-            # Half a surrogate pair cannot be written as UTF-8, and Ansible refuses a whole answer that holds one.
-            content = json.loads(json.dumps(content, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise _malformed(f"is not JSON ({error})", text) from error
     if not isinstance(content, dict):
@@ -231,20 +241,24 @@ def parse_document(content: dict[str, Any], api_version: str) -> Document:
     warnings = _Warnings()
     incarnation = content.get("DocumentIncarnation")
     if isinstance(incarnation, bool) or not isinstance(incarnation, (int, str, type(None))):
-        warnings.add(f"DocumentIncarnation is neither a number nor a string: {_show(incarnation)}.")
+        warnings.add("DocumentIncarnation is neither a number nor a string: ", incarnation)
         incarnation = None
     events: dict[str, Event] = {}
-    is_clear = True
-    for number, raw in enumerate(content["Events"], start=1):
+    twins: dict[str, list[Event]] = {}
+    entries = content["Events"]
+    is_clear = len(entries) <= _MOST_ENTRIES
+    if not is_clear:
+        warnings.add(f"The document has {len(entries)} entries. Only the first {_MOST_ENTRIES} are read.")
+    for number, raw in enumerate(entries[:_MOST_ENTRIES], start=1):
         event = _parse_event(raw, f"Event {number} of the document", api_version, warnings.add)
         if event is None:
             is_clear = False
             continue
-        twin = events.get(event.key)
-        if twin is not None:
+        first = events.setdefault(event.key, event)
+        if first is not event:
             warnings.add(f"The document lists event {one_line(event.event_id)} twice; the two are taken for one.")
-            event = _merge(twin, event)
-        events[event.key] = event
+            twins.setdefault(event.key, [first]).append(event)
+    events.update((key, _merge(entries_of_one)) for key, entries_of_one in twins.items())
     return Document(incarnation, tuple(events.values()), warnings.sentences(), is_clear)
 
 
@@ -255,38 +269,45 @@ class _Warnings:
         self._first: list[str] = []
         self._more = 0
 
-    def add(self, sentence: str) -> None:
-        if len(self._first) < _MOST_WARNINGS:
-            self._first.append(sentence)
-        else:
+    def add(self, *parts: Any) -> None:
+        """Add a sentence: its text or, of one that ends with what could not be read, the text before and the value."""
+        if len(self._first) >= _MOST_WARNINGS:
+            # Nothing is made of the others: to show half a million values takes time and memory.
             self._more += 1
+        elif len(parts) == 1:
+            self._first.append(parts[0])
+        else:
+            text, value = parts
+            self._first.append(f"{text}{_show(value)}.")
 
     def sentences(self) -> tuple[str, ...]:
         return (*self._first, *([f"And {self._more} more warnings of this document."] if self._more else []))
 
 
-def _merge(first: Event, second: Event) -> Event:
-    """Return one event for two entries with one id: no VM is lost, and started means started."""
-    base = second if second.has_started and not first.has_started else first
-    if not (first.resources and second.resources):
+def _merge(entries: Sequence[Event]) -> Event:
+    """Return one event for several entries with one id: no VM is lost, and started means started."""
+    base = next((event for event in entries if event.has_started), entries[0])
+    if not all(event.resources for event in entries):
         # Which VMs it affects is not known then, so that readiness cannot be confirmed.
         return base._replace(resources=(), names_its_vms=False)
-    known = {fold_case(name) for name in first.resources}
-    added = tuple(name for name in second.resources if fold_case(name) not in known)
-    known_all = first.names_its_vms and second.names_its_vms
-    return base._replace(resources=first.resources + added, names_its_vms=known_all)
+    names: dict[str, str] = {}
+    for event in entries:
+        for name in event.resources:
+            names.setdefault(fold_case(name), name)
+    known_all = all(event.names_its_vms for event in entries)
+    return base._replace(resources=tuple(names.values()), names_its_vms=known_all)
 
 
 def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | None:
     if not isinstance(raw, dict):
-        warn(f"{place} is not an object and is left out: {_show(raw)}.")
+        warn(f"{place} is not an object and is left out: ", raw)
         return None
     event_id = raw.get("EventId")
     if not isinstance(event_id, str) or not event_id.strip():
-        warn(f"{place} has no EventId and is left out: {_show(raw)}.")
+        warn(f"{place} has no EventId and is left out: ", raw)
         return None
     if len(event_id) > _LONGEST_ID:
-        warn(f"{place} has an EventId of {len(event_id)} characters, which is none, and is left out.")
+        warn(f"{place} has an EventId of {len(event_id)} characters, not of {_LONGEST_ID} at most, and is left out.")
         return None
     place = f"Event {one_line(event_id)}"
 
@@ -294,7 +315,7 @@ def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | 
         value = raw.get(field)
         if value is None or isinstance(value, str):
             return value
-        warn(f"{place}: {field} is not a string: {_show(value)}.")
+        warn(f"{place}: {field} is not a string: ", value)
         return None
 
     def keyword(field: str, required: bool = False) -> str | None:
@@ -323,13 +344,15 @@ def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | 
 def _parse_resources(value: Any, place: str, api_version: str, warn: Warn) -> tuple[tuple[str, ...], bool]:
     """Return the names of the VMs, and whether all of them could be read."""
     if not isinstance(value, list) or not value:
-        warn(f"{place} lists no VM: Resources is {_show(value)}. It may affect this VM; readiness cannot be confirmed.")
+        warn(f"{place} lists no VM, so it may affect this one and readiness cannot be confirmed. Resources is ", value)
         return (), False
     names = []
-    readable = True
-    for name in value:
+    readable = len(value) <= _MOST_RESOURCES
+    if not readable:
+        warn(f"{place} lists {len(value)} VMs. Only the first {_MOST_RESOURCES} are read.")
+    for name in value[:_MOST_RESOURCES]:
         if not isinstance(name, str) or not name.strip():
-            warn(f"{place}: Resources holds something that is not a VM name: {_show(name)}.")
+            warn(f"{place}: Resources holds something that is not a VM name: ", name)
             # Kept, because an event that also affects an unknown VM must not pass the guard.
             name, readable = _show(name), False
         if api_version == "2017-03-01" and name.startswith("_"):
@@ -345,7 +368,7 @@ def _parse_not_before(value: str | None, place: str, warn: Warn) -> datetime | N
     try:
         return _parse_date(value.strip())
     except (ValueError, OverflowError):
-        warn(f"{place}: NotBefore cannot be read as a date, so its start is unknown: {_show(value)}.")
+        warn(f"{place}: NotBefore cannot be read as a date, so its start is unknown: ", value)
         return None
 
 
@@ -368,7 +391,7 @@ def _parse_duration(value: Any, place: str, warn: Warn) -> int | None:
     if value is None or value == -1:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        warn(f"{place}: DurationInSeconds is not a number of seconds: {_show(value)}.")
+        warn(f"{place}: DurationInSeconds is not a number of seconds: ", value)
         return None
     return value
 

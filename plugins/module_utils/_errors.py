@@ -33,24 +33,27 @@ class ImdsError(Exception):
 
     @property
     def refused(self) -> bool:
-        """Whether IMDS has said that it did not do what was asked; otherwise it may have."""
+        """Whether it is certain that IMDS did not do what was asked: it said so, or was not asked at all."""
         return self.http_status is not None and 400 <= self.http_status < 500
 
     @property
     def may_pass(self) -> bool:
         """Whether asking again may help: 410 and 429 ask for it in Microsoft's table of answers, 5xx are faults."""
         status = self.http_status
-        return status is None or status in (410, 429) or status >= 500
+        return status in (410, 429) or (status is not None and status >= 500)
 
 
 class UnreachableError(ImdsError):
     """Nothing takes connections at the endpoint."""
+
+    refused = True
 
 
 class NotImdsError(ImdsError):
     """Something answers at the endpoint, but it is not Azure's metadata service."""
 
     reason = "not_imds"
+    may_pass = False
 
 
 class NoAnswerError(ImdsError):
@@ -58,6 +61,14 @@ class NoAnswerError(ImdsError):
 
     reason = "timeout"
     imds_reachable = True
+    may_pass = True
+
+
+class NoTimeError(NoAnswerError):
+    """No time was left to send the request."""
+
+    refused = True
+    may_pass = False
 
 
 class HttpStatusError(ImdsError):
@@ -79,6 +90,7 @@ class MalformedError(ImdsError):
 
     reason = "malformed"
     imds_reachable = True
+    may_pass = False
 
 
 def failure_data(error: ImdsError) -> dict[str, Any]:

@@ -76,7 +76,8 @@ def fetch(client: ImdsClient, resource_name: str | None, find_addresses: FindAdd
     """
     deadline = client.deadline()
     warnings: list[str] = []
-    name = resource_name
+    # A survey of AWX leaves an empty string where nothing was entered.
+    name = resource_name or None
     if name is None:
         client, name = _ask(client, lambda at: at.get_resource_name(deadline), find_addresses, warnings)
     client, document = _ask(client, lambda at: read_document(at, deadline), find_addresses, warnings)

@@ -19,7 +19,7 @@ import time
 from typing import Any, Mapping, NamedTuple
 from urllib.parse import urlsplit
 
-from ._errors import MalformedError, NoAnswerError, NotImdsError, UnreachableError, excerpt
+from ._errors import MalformedError, NoAnswerError, NotImdsError, NoTimeError, UnreachableError, excerpt
 
 _MAX_BODY = 1024 * 1024
 # Azure holds the first answer up to two minutes while it switches the feature on; an answer later than that is lost.
@@ -102,7 +102,7 @@ class SocketTransport:
     def _connect(self, deadline: Deadline) -> socket.socket:
         seconds = min(self._connect_timeout, deadline.remaining())
         if seconds <= 0:
-            raise NoAnswerError(f"No time was left to ask {self._endpoint}. Raise timeout.")
+            raise NoTimeError(f"No time was left to ask {self._endpoint}. Raise timeout.")
         # As text it would be taken for an international name, whose tables take time and memory to load.
         address: Any = (self._host.encode("ascii"), self._port)
         try:

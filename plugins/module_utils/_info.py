@@ -46,6 +46,7 @@ def get_info(
         "changed": False,
         "events": [event.to_dict(now, found.resource_name) for event in events],
         "document_received": found.document_received,
+        "document_is_clear": found.document is not None and found.document.is_clear,
         "document_incarnation": found.document.incarnation if found.document else None,
         "resource_name": found.resource_name,
         "boot_id": boot_id,

@@ -15,6 +15,7 @@ Facts about Azure are from Microsoft's page "Scheduled Events for Linux VMs"
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Iterable, NamedTuple, Sequence
 
 from ._document import STARTED as STATUS_STARTED
@@ -46,6 +47,19 @@ class Known(NamedTuple):
     rebooted: bool = False
     fell_due: bool = False
 
+    @classmethod
+    def at(
+        cls, now: datetime, event: Event, first_boot_id: str | None, boot_id: str | None, approved: bool = False
+    ) -> Known:
+        """Return what is known of an event at a moment.
+
+        :param now: aware datetime.
+        :param first_boot_id: the boot in which it was first seen.
+        :param boot_id: the boot of now.
+        """
+        rebooted = not same_boot(first_boot_id, boot_id)
+        return cls(event, approved, rebooted, fell_due=event.seconds_until_start(now) == 0)
+
     @property
     def took_place(self) -> bool:
         """Whether there is evidence that Azure started it. A lost connection is no evidence."""
@@ -73,8 +87,13 @@ class Following(NamedTuple):
     missing: tuple[Event, ...]
 
 
+def phase_of(event: Event) -> str:
+    """Return the phase of an event that a document lists."""
+    return STARTED if event.has_started else ANNOUNCED
+
+
 def follow(
-    known: Iterable[Known], document: Document | None, resource_name: str, unclear_seconds: float = 0.0
+    known: Iterable[Known], document: Document | None, resource_name: str | None, unclear_seconds: float = 0.0
 ) -> Following:
     """Compare what is known with an answer of Azure.
 
@@ -83,16 +102,16 @@ def follow(
     Started stays so: the documents of the VMs of an event may reach a reader out of order.
 
     :param document: None for an empty body.
-    :param resource_name: the name of this VM.
+    :param resource_name: the name of this VM; without it no event is known to concern other VMs only.
     :param unclear_seconds: for how long every answer was empty, or held an entry that could not be read.
     """
     before = {each.event.key: each for each in known}
     listed = {}
     for event in document.events if document is not None else ():
-        earlier = before.get(event.key)
-        if event.affects(resource_name) is False and (earlier is None or earlier.event.affects(resource_name)):
+        if event.affects(resource_name) is False:
             # It concerns other VMs, or has left this one.
             continue
+        earlier = before.get(event.key)
         listed[event.key] = _as_known(event, earlier.event if earlier else None)
     clear = document is not None and document.is_clear
     transitions: list[Transition] = []
@@ -106,11 +125,8 @@ def follow(
             missing.append(each.event)
     for key, event in listed.items():
         earlier = before.get(key)
-        if event.has_started:
-            if earlier is None or not earlier.event.has_started:
-                transitions.append(Transition(event, STARTED))
-        elif earlier is None:
-            transitions.append(Transition(event, ANNOUNCED))
+        if earlier is None or phase_of(earlier.event) != phase_of(event):
+            transitions.append(Transition(event, phase_of(event)))
     return Following(tuple(transitions), listed, tuple(missing))
 
 
@@ -179,10 +195,8 @@ class Course(NamedTuple):
 
 
 def is_overtaken(response: Response, course: Course) -> bool:
-    """Tell whether the event has gone on, so that what is left of its preparation has no use any more."""
-    if response.phase != ANNOUNCED or response.finished:
-        return False
-    return course.phase == ENDED or (course.phase == STARTED and not response.begun)
+    """Tell whether the event has ended, so that what is left of its preparation has no use any more."""
+    return response.phase == ANNOUNCED and not response.finished and course.phase == ENDED
 
 
 def why_not_now(response: Response, course: Course, others: Sequence[Course]) -> str | None:

@@ -83,6 +83,7 @@ class Poller:
     :param logged: what was logged lately: a checksum of each line, and when, on the same clock.
     :param find_addresses: where to look for another endpoint when the client's does not answer; None does not look.
     :param monotonic: a clock in seconds that nobody can set.
+    :param check_name: raises ImdsError for a name that the caller cannot use; it is asked for again then.
     """
 
     def __init__(
@@ -95,15 +96,18 @@ class Poller:
         logged: dict[int, float] | None = None,
         find_addresses: FindAddresses | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        check_name: Callable[[str], None] | None = None,
     ) -> None:
         self._base = self._client = client
         self._poll_interval = poll_interval
         self._find_addresses = find_addresses
         self._monotonic = monotonic
+        self._check_name = check_name
         self.resource_name = resource_name
         self.answered = answered
         self.unclear = unclear
         self.failures = 0
+        self._failure_logged = False
         self._retry_after = 0.0
         self._body: bytes | None = None
         self._latest: tuple[bytes, Document | None] | None = None
@@ -120,9 +124,10 @@ class Poller:
         except ImdsError as error:
             return self._fail(error)
         lines = list(answer.lines)
-        if self.failures:
+        if self._failure_logged:
             lines.insert(0, f"The metadata service answers again, after {self.failures} polls that failed.")
         self.failures, self._retry_after, self.answered = 0, 0.0, True
+        self._failure_logged = False
         return answer._replace(lines=tuple(lines))
 
     def accept(self) -> None:
@@ -146,9 +151,12 @@ class Poller:
         """:raises ImdsError: there was no usable answer."""
         # The name comes first: what a document lists is judged by it.
         if self.resource_name is None:
-            self._client, self.resource_name = fetch_name(
+            self._client, name = fetch_name(
                 self._client, self._client.deadline(min(USUAL_ANSWER, seconds)), self._find_addresses
             )
+            if self._check_name is not None:
+                self._check_name(name)
+            self.resource_name = name
         self._client, body = fetch_body(self._client, self._client.deadline(seconds), self._find_addresses)
         if self._latest is not None and body == self._latest[0]:
             document = self._latest[1]
@@ -195,6 +203,6 @@ class Poller:
         self._retry_after = min(error.retry_after or 0.0, LONGEST_RETRY_AFTER)
         # The text of an error page may be another each time.
         new = self._is_new(f"{error.reason} {error.http_status}")
-        return Answer(
-            FAILED, None, error, 0.0, (f"The metadata service could not be asked: {error}",) if new else ()
-        )  # fmt: skip
+        self._failure_logged = self._failure_logged or new
+        lines = (f"The metadata service could not be asked: {error}",) if new else ()
+        return Answer(FAILED, None, error, 0.0, lines)

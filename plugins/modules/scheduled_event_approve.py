@@ -56,7 +56,7 @@ options:
     description:
       - Approve events of these types. Azure knows V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
       - Without O(event_ids) only those events are selected that list this VM or one of O(resources_ready), or
-        name no VM at all.
+        name no VM at all. An event with a name that cannot be read is refused; with O(force) it is left alone.
         Events of other VMs are left alone.
     type: list
     elements: str
@@ -97,8 +97,12 @@ options:
     default: 900.0
 notes:
   - When one selected event is refused, none is approved.
-  - When the metadata service fails while O(wait_for) waits, the task goes on waiting. A failed request is not the
-    end of an event.
+  - When the metadata service fails while O(wait_for) waits, the task goes on waiting. Only a document in which every
+    entry can be read tells that an event is gone.
+  - The document is read after the name of this VM is known, and again before an approval is sent again. An event that
+    got another VM meanwhile is refused.
+  - When the answer to an approval is lost, and the event has started or is gone afterwards, the task reports a
+    change and warns that Azure may have taken the approval.
 seealso:
   - module: fleetops.azure_maintenance.scheduled_events_info
 author:
@@ -153,7 +157,8 @@ approvals:
       description:
         - V(approved), Azure took the approval, or would be given it in check mode.
         - V(already_started), the event had started, so nothing was sent.
-        - V(not_found), the document does not have the event, so nothing was sent.
+        - V(not_found), the document does not have the event, so nothing was sent. A warning says whether the event is
+          gone, or whether it may be an entry of the document that cannot be read.
         - V(refused), the event, or another one of this task, must not be approved, so nothing was sent.
       type: str
       sample: approved

@@ -45,7 +45,8 @@ options:
   scope:
     description:
       - Which events to return.
-      - V(this_vm) returns those that list this VM, and those that name no VM at all, for these may mean this one.
+      - V(this_vm) returns those that list this VM, and those that may affect it because they name no VM or a name in
+        them cannot be read.
       - V(all) returns the whole document. VMs of one availability set or placement group see each other's events.
     type: str
     choices: [this_vm, all]
@@ -82,7 +83,7 @@ options:
 notes:
   - An empty answer of the metadata service, which some VMs give, is not a document. RV(document_received) is
     then false, RV(events) is empty and a warning says that nothing is known.
-  - What cannot be read of one event never costs another. It is reported in a warning.
+  - What cannot be read of one event never costs another. It is reported in a warning, of which there are ten at most.
   - When two entries of a document have the same id they are returned as one event that lists the VMs of both.
 seealso:
   - module: fleetops.azure_maintenance.scheduled_event_approve
@@ -193,8 +194,8 @@ events:
       sample: 9
     affects_this_vm:
       description:
-        - Whether RV(events[].resources) lists this VM. Null when the name of this VM is unknown or the
-          event names no VM.
+        - Whether RV(events[].resources) lists this VM.
+        - Null when the name of this VM is unknown, the event names no VM, or a name in it cannot be read.
       type: bool
       sample: true
     leader:
@@ -209,6 +210,15 @@ document_received:
   description:
     - Whether Azure answered with a document.
     - When it is false, whether there are events is unknown. It does not mean that there are none.
+  returned: success
+  type: bool
+  sample: true
+  version_added: 1.1.0
+document_is_clear:
+  description:
+    - Whether there was a document and each of its entries could be read.
+    - An event that a clear document does not list is over. When it is false, an event that is missing may be the one
+      that could not be read, and a warning says so.
   returned: success
   type: bool
   sample: true
@@ -228,10 +238,11 @@ resource_name:
 boot_id:
   description:
     - What the operating system calls the current boot of this VM. It differs after a reboot.
-    - Null where the system has none. On Linux it is the content of C(/proc/sys/kernel/random/boot_id).
+    - Null where the system has none. Compare it for equality only. On Linux it begins with the content of
+      C(/proc/sys/kernel/random/boot_id).
   returned: success
   type: str
-  sample: 4f6a5a2e-0f3c-4c55-9d7b-0a7c1ad5f0d1
+  sample: 4f6a5a2e-0f3c-4c55-9d7b-0a7c1ad5f0d1/12
   version_added: 1.1.0
 endpoint:
   description: The endpoint that answered.

@@ -122,6 +122,10 @@ def _obstacle(host: str, known: Mapping[str, Any], each: Mapping[str, Any] | Non
         return f"{host} does not see it any more"
     if each["connection_lost"]:
         return f"{host} became unreachable"
+    if each["no_answer"]:
+        return f"{host} could not be asked again: {each['no_answer']}"
+    if each["rebooted"]:
+        return f"{host} is not prepared: it booted after its preparation"
     if not each["prepared"]:
         return f"{host} is not prepared"
     return None

@@ -10,17 +10,24 @@ NEW_PROGRESS; its events are as scheduled_events_info returns them. Times are se
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import STARTED as STATUS_STARTED
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case, parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event, fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     COMPLETED,
     ENDED,
     STARTED,
     WITHDRAWN,
+    Known,
+    follow,
+    phase_of,
+    same_boot,
 )
+
+from ._fleet_parts import read_utc
 
 NEW_PROGRESS: dict[str, Any] = {
     "event": {},
@@ -29,10 +36,15 @@ NEW_PROGRESS: dict[str, Any] = {
     "prepared": None,
     "restored": None,
     "approved_by": None,
+    "may_be_approved": False,
     "failed": False,
     "why": [],
     "stays_prepared": True,
     "connection_lost": False,
+    "no_answer": None,
+    "boot_id": None,
+    "rebooted": False,
+    "unclear_since": None,
     "seen_at": 0.0,
     "notice_used_seconds": None,
     "ended_after_seconds": None,
@@ -42,12 +54,13 @@ _LOST = "The connection was lost before it was prepared."
 
 
 def begin_progress(answer: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
-    """Return the progress of each event of a first answer that surely affects the host."""
+    """Return the progress of each event of a first answer that surely affects the host.
+
+    ``boot_id`` is that of the preparation, which comes next: a boot in its middle undoes what was done before.
+    """
+    seen = {**NEW_PROGRESS, "boot_id": answer.get("boot_id"), "seen_at": now}
     events = [event for event in answer["events"] if event["affects_this_vm"]]
-    return [
-        {**NEW_PROGRESS, "event": event, "phase": STARTED if _has_started(event) else ANNOUNCED, "seen_at": now}
-        for event in events
-    ]
+    return [{**seen, "event": event, "phase": phase_of(_read_event(event))} for event in events]
 
 
 def follow_progress(
@@ -55,45 +68,78 @@ def follow_progress(
 ) -> list[dict[str, Any]]:
     """Take in a later answer of the host, for which it was asked for all of the document.
 
-    Without a document nothing is known, and nothing has ended.
+    What has become of the events is decided by the life cycle; only an answer of the metadata service can end one.
     """
-    listed = {fold_case(event["event_id"]): event for event in answer.get("events") or []}
-    known = bool(answer.get("document_received"))
     followed = [dict(each) for each in progress]
-    for each in followed:
+    pending = [each for each in followed if each["phase"] != ENDED]
+    for each in pending:
+        _note_answer(each, answer, now)
+    if "document_received" not in answer:
+        return followed
+    document = _read_document(answer)
+    name = answer.get("resource_name")
+    moment = datetime.fromtimestamp(now, timezone.utc)
+    for each in pending:
+        known = _known(each, moment, answer.get("boot_id"))
+        following = follow([known], document, name, _unclear_seconds(each, now))
+        listed = following.listed.get(known.event.key)
+        if listed is not None:
+            each["event"] = listed.to_dict(moment, name)
+        for transition in following.transitions:
+            if transition.event.key == known.event.key:
+                each["phase"], each["outcome"] = transition.phase, transition.outcome
         if each["phase"] == ENDED:
-            continue
-        each["connection_lost"] = each["connection_lost"] or bool(answer.get("unreachable"))
-        if not known:
-            continue
-        event = listed.get(progress_key(each))
-        if event is None:
-            each["outcome"] = COMPLETED if _happened(each, now) else WITHDRAWN
-            each["phase"] = ENDED
             each["ended_after_seconds"] = round(now - each["seen_at"])
-        else:
-            each["event"] = event
-            each["phase"] = STARTED if _has_started(event) else each["phase"]
         if each["phase"] != ANNOUNCED and each["notice_used_seconds"] is None:
             each["notice_used_seconds"] = round(now - each["seen_at"])
     return followed
 
 
-def _has_started(event: Mapping[str, Any]) -> bool:
-    return bool(event["event_status"] == STATUS_STARTED)
+def _note_answer(each: dict[str, Any], answer: Mapping[str, Any], now: float) -> None:
+    """Note what an answer tells besides the events: whether there was one, during which boot, whether it is clear."""
+    each["connection_lost"] = each["connection_lost"] or bool(answer.get("unreachable"))
+    answered = "document_received" in answer
+    each["no_answer"] = None if answered else str(answer.get("msg") or "no answer")
+    each["rebooted"] = each["rebooted"] or not same_boot(each["boot_id"], answer.get("boot_id"))
+    if not answered or answer.get("document_is_clear"):
+        each["unclear_since"] = None
+    elif each["unclear_since"] is None:
+        each["unclear_since"] = now
 
 
-def _happened(each: Mapping[str, Any], now: float) -> bool:
-    """Tell whether an event that is gone took place: whatever Azure withdraws was never started, approved or due."""
-    signs = (each["phase"] == STARTED, each["approved_by"], each["connection_lost"])
-    return any(signs) or seconds_left(each["event"], now) == 0
+def _unclear_seconds(each: Mapping[str, Any], now: float) -> float:
+    return 0.0 if each["unclear_since"] is None else now - float(each["unclear_since"])
 
 
-def seconds_left(event: Mapping[str, Any], now: float) -> float | None:
-    """Return the seconds until Azure may start the event, None where that is not known."""
-    if not event["not_before"]:
+def _known(each: Mapping[str, Any], moment: datetime, boot_id: str | None) -> Known:
+    event = _read_event(each["event"])
+    if each["phase"] == STARTED:
+        event = event._replace(event_status=STATUS_STARTED)
+    approved = bool(each["approved_by"] or each["may_be_approved"])
+    # A boot that was noticed stays evidence, also where the boot id of now is not known.
+    known = Known.at(moment, event, each["boot_id"], boot_id, approved)
+    return known._replace(rebooted=known.rebooted or each["rebooted"])
+
+
+def _read_document(answer: Mapping[str, Any]) -> Document | None:
+    if not answer["document_received"]:
         return None
-    return max(0.0, parse_utc(str(event["not_before"])).timestamp() - now)
+    events = tuple(_read_event(event) for event in answer["events"])
+    return Document(answer.get("document_incarnation"), events, (), bool(answer.get("document_is_clear")))
+
+
+def _read_event(event: Mapping[str, Any]) -> Event:
+    """Return the event of which scheduled_events_info made this."""
+    # A date that cannot be read is an unknown start; it must not stop what becomes of the event.
+    moment = event["not_before"] if read_utc(str(event["not_before"] or "")) else None
+    read = Event.from_dict({**event, "not_before": moment})
+    # The VM itself could tell whether it is listed only where every name could be read.
+    return read._replace(names_its_vms=read.names_its_vms and event["affects_this_vm"] is not None)
+
+
+def seconds_left(event: Mapping[str, Any], now: float) -> int | None:
+    """Return the seconds until Azure may start the event, None where that is not known."""
+    return _read_event(event).seconds_until_start(datetime.fromtimestamp(now, timezone.utc))
 
 
 def mark_progress(progress: Iterable[Mapping[str, Any]], event_id: str, **changes: Any) -> list[dict[str, Any]]:
@@ -125,23 +171,32 @@ def settle_progress(
     :param wait: whether the end of the events is waited for.
     """
     by_key = {fold_case(plan["event"]["event_id"]): plan for plan in plans}
-    settled = [dict(each) for each in progress]
-    for each in settled:
+    settled = []
+    for each in progress:
         plan = by_key.get(progress_key(each))
-        if plan is None or each["phase"] == ENDED:
-            continue
-        changes = {"why": plan["why"], "failed": each["failed"] or plan["blocked"], "stays_prepared": plan["wait"]}
-        if plan["approver"]:
-            changes = _judge_approval(
-                plan["approver"], _approval(results.get(plan["approver"], ()), progress_key(each))
-            )
-        if changes.get("approved_by") and each["notice_used_seconds"] is None:
-            changes["notice_used_seconds"] = round(now - each["seen_at"])
-        if not wait and each["phase"] == ANNOUNCED and not changes.get("approved_by"):
-            changes["stays_prepared"] = False
-        (changed,) = mark_progress([each], each["event"]["event_id"], **changes)
-        each.update(changed)
+        changes = {} if plan is None or each["phase"] == ENDED else _settle(each, plan, results, wait, now)
+        settled += mark_progress([each], each["event"]["event_id"], **changes)
     return settled
+
+
+def _settle(
+    each: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    results: Mapping[str, Iterable[Mapping[str, Any]]],
+    wait: bool,
+    now: float,
+) -> dict[str, Any]:
+    """Return what a plan and its result change of one event of one host."""
+    approver = plan["approver"]
+    if approver:
+        changes = _judge_approval(approver, _approval(results.get(approver, ()), progress_key(each)))
+    else:
+        changes = {"why": plan["why"], "failed": each["failed"] or plan["blocked"], "stays_prepared": plan["wait"]}
+    if changes.get("approved_by") and each["notice_used_seconds"] is None:
+        changes["notice_used_seconds"] = round(now - each["seen_at"])
+    if not wait and each["phase"] == ANNOUNCED and not changes.get("approved_by"):
+        changes["stays_prepared"] = False
+    return changes
 
 
 def rejoin_progress(progress: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -164,18 +219,19 @@ def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, An
 
 
 def _judge_approval(approver: str, approval: Mapping[str, Any]) -> dict[str, Any]:
-    said = approval.get("result")
-    if said == "approved":
-        return {"approved_by": approver}
-    if said in ("already_started", "not_found"):
-        return {}
+    """Return what the result of scheduled_event_approve for one event changes, for each of its hosts."""
     if approval.get("unreachable"):
         # The very event that was approved may have cut the connection.
-        return {
-            "connection_lost": True,
-            "why": f"Whether {approver} approved it is not known: its connection was lost.",
-        }
-    return {"failed": True, "why": f"Not approved: {approver}: {approval.get('msg') or 'it gave no answer'}"}
+        why = f"Whether {approver} approved it is not known: its connection was lost."
+        return {"connection_lost": True, "may_be_approved": True, "why": why}
+    # Where it is changed and not approved, an approval was sent and its answer was lost.
+    cases: dict[Any, dict[str, Any]] = {
+        "approved": {"approved_by": approver},
+        "already_started": {"phase": STARTED, "may_be_approved": bool(approval.get("changed"))},
+        "not_found": {"may_be_approved": bool(approval.get("changed"))},
+    }
+    failure = {"failed": True, "why": f"Not approved: {approver}: {approval.get('msg') or 'it gave no answer'}"}
+    return cases.get(approval.get("result"), failure)
 
 
 def progress_key(each: Mapping[str, Any]) -> str:

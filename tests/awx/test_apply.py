@@ -21,6 +21,7 @@ def methods(awx):
     return {method for method, *_rest in awx.requests}
 
 
+@pytest.mark.matrix
 def test_two_variables_are_enough_by_the_commands_of_the_guide(awx, ansible, collections, tmp_path):
     organization = awx.named("organizations", "Default")["id"]
     project = awx.add("projects", name=NAME, organization=organization, scm_type="git")
@@ -76,6 +77,7 @@ def test_a_second_run_changes_nothing(applied, ansible):
     assert methods(applied) == {"GET"}
 
 
+@pytest.mark.matrix
 def test_check_mode_of_an_empty_survey_writes_nothing(awx, ansible):
     awx.add("projects", name=NAME, organization=awx.named("organizations", "Default")["id"], scm_type="git")
     run, _changed = apply_to(awx, ansible, "--check", **{**dict.fromkeys(ALL, ""), **TWO})
@@ -93,9 +95,19 @@ def test_check_mode_in_an_awx_that_has_nothing_yet(awx, ansible):
     ("variables", "said"),
     [
         ({}, "apply_inventory must name the inventory of AWX that has the Azure VMs."),
-        ({"apply_inventory": ""}, "apply_inventory must name the inventory of AWX"),
-        ({**TWO, "apply_slices": "0"}, "apply_slices must be a number of slices, 1 or more, not 0."),
-        ({**TWO, "apply_slices": "many"}, "apply_slices must be a number of slices, 1 or more, not many."),
+        pytest.param(
+            {"apply_inventory": ""}, "apply_inventory must name the inventory of AWX", marks=pytest.mark.matrix
+        ),
+        pytest.param(
+            {**TWO, "apply_slices": "0"},
+            "apply_slices must be a number of slices, 1 or more, not 0.",
+            marks=pytest.mark.matrix,
+        ),
+        pytest.param(
+            {**TWO, "apply_slices": "many"},
+            "apply_slices must be a number of slices, 1 or more, not many.",
+            marks=pytest.mark.matrix,
+        ),
         ({**TWO, "apply_report_dir": "reports"}, "apply_report_dir must be a path that begins with /, not reports."),
     ],
 )

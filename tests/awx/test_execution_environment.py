@@ -13,6 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import PR
 DEFINITION = ROOT / "examples" / "execution_environment" / "execution-environment.yml"
 
 
+@pytest.mark.matrix
 def test_the_commands_of_the_guide(ansible, collections, tmp_path):
     home = tmp_path / "ann"
     run = ansible(
@@ -29,7 +30,7 @@ def test_the_commands_of_the_guide(ansible, collections, tmp_path):
     assert (context / "_build" / "requirements.yml").read_text() == (DEFINITION.parent / "requirements.yml").read_text()
 
 
-@pytest.mark.parametrize("folder", [PROJECT / "collections", DEFINITION.parent])
+@pytest.mark.parametrize("folder", [PROJECT / "collections", pytest.param(DEFINITION.parent, marks=pytest.mark.matrix)])
 def test_the_requirements_are_met_by_this_version(ansible, collections, folder):
     """Galaxy is not asked, because the collection is there already, and awx.awx comes with the package ansible."""
     command = ["ansible-galaxy", "collection", "install", "--offline", "-r", str(folder / "requirements.yml")]

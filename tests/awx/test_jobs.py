@@ -78,6 +78,7 @@ def test_the_workflow_reports_in_slices_merges_and_notifies(job, azure, inventor
     assert rules.render(messages["error"]["body"], url="https://awx/#/8")["text"].endswith("failed. https://awx/#/8")
 
 
+@pytest.mark.matrix
 def test_a_check_job_of_the_report_asks_and_writes_nothing(job, azure, inventory, template, tmp_path):
     azure.announce("Freeze", "web-2")
     ended = job(template("report"), inventory("web-1", "web-2"), "--check", "--diff")
@@ -105,7 +106,7 @@ def test_an_approval_without_any_answer_fails_in_words(job, azure, inventory, te
 
 
 def test_a_maintenance_is_gone_through_with_an_empty_survey(job, azure, inventory, template):
-    event = azure.announce("Reboot", "web-1", "web-2", started_for=2)
+    event = azure.announce("Reboot", "web-1", "web-2", start_delay=0, started_for=0)
     ended = job(template("respond"), inventory("web-1", "web-2", "web-3"))
     assert ended.status == "successful", ended.out
     assert [body["StartRequests"] for _vm, body in azure.posted()] == [[{"EventId": event}]]
@@ -119,6 +120,7 @@ def test_a_maintenance_is_gone_through_with_an_empty_survey(job, azure, inventor
     assert (summary["approved"], summary["completed"], summary["failed"]) == (1, 1, 0)
 
 
+@pytest.mark.matrix
 def test_a_maintenance_is_only_prepared_for_where_the_survey_says_so(job, azure, inventory, template):
     azure.announce("Freeze", "web-1", started_for=1, notice=900)
     answers = {"event_response_event_types": ["Reboot"], "event_response_approve": "false", "target": "web-1"}
@@ -137,12 +139,14 @@ def test_the_checker_is_checked_before_it_is_installed(job, inventory, template)
     assert "perhaps" in ended.out
 
 
+@pytest.mark.matrix
 def test_a_rehearsal_needs_no_host(job, template):
     ended = job(template("rehearse"), "")
     assert ended.status == "successful", ended.out
     assert "The rehearsal went well." in ended.out
 
 
+@pytest.mark.matrix
 def test_a_rehearsal_of_the_checker_wants_to_be_told_where(job, azure, inventory, template):
     ended = job(template("rehearse the checker", target=""), inventory("web-1"))
     assert ended.status == "failed"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import (
@@ -19,6 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import (
     polls,
     rulebook,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
@@ -46,10 +46,8 @@ def with_awx(awx):
 
 
 @pytest.fixture
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+def port():
+    return free_port()
 
 
 @pytest.fixture
@@ -109,9 +107,11 @@ def test_source_to_playbook_and_on_through_faults(simulator, tmp_path):
         running.wait_for_runs(2)
         another_id = azure.announce("Redeploy", "web-1")
         running.wait_for_runs(3)
-        inject_faults(azure, 15)
+        azure.control("POST", "/simulator/faults", {"fault": "status", "status": 500})
+        running.wait_for("word of a fault", lambda: "Azure could not be asked" in running.said())
+        azure.control("DELETE", "/simulator/faults")
+        inject_faults(azure, 5)
         assert phases(running.ran()) == [PREPARED, RESTORED, PREPARED]
-        assert "Azure could not be asked" in running.said()
         azure.control("DELETE", f"/simulator/events/{another_id}")
         runs = running.wait_for_runs(4)
     assert phases(runs) == [PREPARED, RESTORED, PREPARED, RESTORED]
@@ -119,6 +119,7 @@ def test_source_to_playbook_and_on_through_faults(simulator, tmp_path):
     assert not (tmp_path / "hacked").exists()
 
 
+@pytest.mark.matrix
 def test_source_to_job_template(simulator, tmp_path, awx):
     azure = simulator("--vms", "web-1,web-2")
     env = {"AZURE_IMDS_ENDPOINT": azure.endpoint("web-1"), **with_awx(awx)}
@@ -140,16 +141,17 @@ def check_jobs(launched, event_id):
 
 
 @pytest.mark.hostile_text
-def test_checker_to_playbook(checker, tmp_path, free_port):
-    variables = post_to(checker, free_port, tmp_path)
+@pytest.mark.matrix
+def test_checker_to_playbook(checker, tmp_path, port):
+    variables = post_to(checker, port, tmp_path)
     with rulebook(tmp_path, NAME + "checker_webhook", variables) as running:
         event_id = checker.azure.announce("Reboot", "web-1", description=hostile(tmp_path))
         # It tries until somebody listens.
         checker.start("check")
         running.wait_for_runs(1)
         # Nobody without the token, and nothing that Ansible takes for more than one host
-        assert post(free_port, "wrong", "web-2") == 401
-        assert post(free_port, "secret-of-the-webhook", "web-1,web-2") == 200
+        assert post(port, "wrong", "web-2") == 401
+        assert post(port, "secret-of-the-webhook", "web-1,web-2") == 200
         checker.azure.control("DELETE", f"/simulator/events/{event_id}")
         runs = running.wait_for_runs(2)
     assert phases(runs) == [PREPARED, RESTORED]
@@ -158,8 +160,8 @@ def test_checker_to_playbook(checker, tmp_path, free_port):
     assert not (tmp_path / "hacked").exists()
 
 
-def test_checker_to_job_template(checker, tmp_path, free_port, awx):
-    variables = {**post_to(checker, free_port, tmp_path), **JOBS}
+def test_checker_to_job_template(checker, tmp_path, port, awx):
+    variables = {**post_to(checker, port, tmp_path), **JOBS}
     with rulebook(tmp_path, NAME + "checker_webhook_job_template", variables, with_awx(awx)) as running:
         event_id = checker.azure.announce("Reboot", "web-1")
         checker.start("check")

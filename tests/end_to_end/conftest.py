@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import launcher, plain_environment
 
+TREE = Path(__file__).resolve().parents[2]
 # Where nothing listens: a forgotten endpoint must not reach 169.254.169.254, which is a real service on some networks.
 NOWHERE = "http://127.0.0.1:9"
-LONGEST_RUN = 300
+# Seconds. Ends what hangs; no test judges by it.
+LONGEST_RUN = 600
 
 
 class Run(NamedTuple):
@@ -43,6 +46,16 @@ def ansible(tmp_path):
 def ansible_once(tmp_path_factory):
     """The same for what all tests of a module share."""
     return runner(tmp_path_factory.mktemp("shared") / "home")
+
+
+@pytest.fixture(scope="session")
+def artifact(tmp_path_factory):
+    """The file that ansible-galaxy builds of this collection."""
+    folder = tmp_path_factory.mktemp("artifact")
+    run = runner(folder / "home")("ansible-galaxy", "collection", "build", str(TREE), "--output-path", str(folder))
+    assert run.code == 0, run.out + run.err
+    (built,) = folder.glob("fleetops-azure_maintenance-*.tar.gz")
+    return built
 
 
 def runner(home):

@@ -61,21 +61,27 @@ def fleet(ansible, simulator, tmp_path):
     return Fleet(ansible, simulator("--vms", ",".join(VMS), "--clock", "manual"), tmp_path)
 
 
-def test_an_event_is_approved_by_its_id_whatever_its_letter_case_and_no_other(fleet):
-    wanted = fleet.announce("Reboot", "web-1")
+def test_an_event_is_approved_by_its_id_in_any_letter_case_with_vms_that_the_caller_says_are_ready(
+    fleet,
+):
+    wanted = fleet.announce("Reboot", "web-1", "web-2", start_delay=0, started_for=0)
     fleet.announce("Reboot", "web-1")
-    run = fleet.approve(target="web-1", approve_event_ids=wanted.lower())
+    run = fleet.approve(
+        target="web-1", approve_event_ids=wanted.lower(), approve_resources_ready="WEB-2", approve_wait_for="ended"
+    )
     assert run.code == 0, run.out
     assert fleet.posted() == [("web-1", [wanted])]
     assert f"approved {wanted}" in run.out
     assert recap(run)["web-1"]["changed"] == 1
+    shown, _other = fleet.simulator.control("GET", "/simulator/events")["events"]
+    assert (shown["phase"], shown["outcome"], shown["approved_by"]) == ("ended", "completed", "web-1")
 
 
-def test_by_type_each_vm_approves_its_own_events_of_that_type(fleet):
+def test_by_type_each_vm_approves_its_own_events_of_that_type_and_answers_left_empty_count_as_not_given(fleet):
     freeze_1 = fleet.announce("Freeze", "web-1")
     freeze_2 = fleet.announce("Freeze", "web-2")
     fleet.announce("Reboot", "db-1")
-    run = fleet.approve(approve_event_types=["freeze"])
+    run = fleet.approve(**{**EMPTY_SURVEY, "approve_event_types": ["freeze"]})
     assert run.code == 0, run.out
     assert fleet.posted() == [("web-1", [freeze_1]), ("web-2", [freeze_2])]
     assert {host: counts["changed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 1, "db-1": 0}
@@ -90,27 +96,13 @@ def test_by_source_on_the_command_line_as_the_head_of_the_playbook_shows_it(flee
     assert fleet.posted() == [("web-1", [ours])]
 
 
-def test_s4_what_the_guard_refuses_is_not_approved_and_fails_the_run(fleet):
-    event = fleet.announce("Reboot", "web-1", "web-2")
-    run = fleet.approve(target="web-1", approve_event_ids=event)
-    assert run.code != 0
-    assert "it waits for web-2; prepare them and name them in resources_ready" in run.out
-    assert recap(run)["web-1"] == {**recap(run)["web-1"], "failed": 1, "changed": 0}
-    assert fleet.posted() == []
-
-
-def test_vms_that_the_caller_vouches_for_satisfy_the_guard(fleet):
-    event = fleet.announce("Reboot", "web-1", "web-2")
-    run = fleet.approve(target="web-1", approve_event_ids=event, approve_resources_ready="WEB-2")
-    assert run.code == 0, run.out
-    assert fleet.posted() == [("web-1", [event])]
-
-
-def test_a_vm_that_refuses_does_not_keep_another_from_approving(fleet):
+def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_another_from_approving(fleet):
     fleet.announce("Reboot", "web-1", "web-2")
     alone = fleet.announce("Reboot", "db-1")
     run = fleet.approve(approve_event_types="Reboot")
     assert run.code != 0
+    assert "it waits for web-2; prepare them and name them in resources_ready" in run.out
+    assert recap(run)["web-1"] == {**recap(run)["web-1"], "failed": 1, "changed": 0}
     assert fleet.posted() == [("db-1", [alone])]
     assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 1, "db-1": 0}
 
@@ -124,28 +116,19 @@ def test_a_survey_left_empty_fails_clearly_before_any_vm_is_asked(fleet):
     assert fleet.asked() == set()
 
 
-def test_a_survey_with_one_answer_takes_the_others_for_not_given(fleet):
-    event = fleet.announce("Reboot", "web-1")
-    run = fleet.approve(**{**EMPTY_SURVEY, "approve_event_types": "Reboot"})
-    assert run.code == 0, run.out
-    assert fleet.posted() == [("web-1", [event])]
-
-
-def test_check_mode_says_what_it_would_do_and_sends_nothing(fleet):
-    event = fleet.announce("Reboot", "web-1")
-    run = fleet.approve("--check", "--diff", target="web-1", approve_event_ids=event, approve_wait_for="ended")
-    assert run.code == 0, run.out
-    assert recap(run)["web-1"]["changed"] == 1
+def test_check_mode_says_what_it_would_do_and_fails_where_the_guard_would_refuse_and_sends_nothing(fleet):
+    fleet.announce("Reboot", "web-1", "web-2")
+    event = fleet.announce("Reboot", "db-1")
+    run = fleet.approve(
+        "--check", "--diff", target="web-1,db-1", approve_event_types="Reboot", approve_wait_for="ended"
+    )
+    assert run.code != 0
+    assert "it waits for web-2" in run.out
+    assert [recap(run)[host]["failed"] for host in ("web-1", "db-1")] == [1, 0]
+    assert recap(run)["db-1"]["changed"] == 1
     assert f'-    "{event}": "Scheduled"' in run.out
     assert f'+    "{event}": "approved"' in run.out
     assert fleet.posted() == []
-
-
-def test_check_mode_fails_where_the_guard_would_refuse(fleet):
-    event = fleet.announce("Reboot", "web-1", "web-2")
-    run = fleet.approve("--check", target="web-1", approve_event_ids=event)
-    assert run.code != 0
-    assert "it waits for web-2" in run.out
 
 
 def test_limit_and_target_leave_the_other_vms_unasked(fleet):
@@ -179,12 +162,3 @@ def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, t
     assert "Nothing answers at http://127.0.0.1:9" in run.out
     assert '"reason": "unreachable"' in run.out
     assert fleet.posted() == [("web-1", [event])]
-
-
-def test_it_waits_until_the_event_has_ended(ansible, simulator, tmp_path):
-    fleet = Fleet(ansible, simulator("--vms", ",".join(VMS)), tmp_path)
-    event = fleet.announce("Reboot", "web-1", start_delay=1, started_for=1)
-    run = fleet.approve(target="web-1", approve_event_ids=event, approve_wait_for="ended", approve_wait_timeout="60")
-    assert run.code == 0, run.out
-    (shown,) = fleet.simulator.control("GET", "/simulator/events")["events"]
-    assert (shown["phase"], shown["outcome"], shown["approved_by"]) == ("ended", "completed", "web-1")

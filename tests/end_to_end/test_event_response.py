@@ -56,6 +56,16 @@ TAKE_LONGER = """
 """
 
 
+# A Python of a host that reads its boot id from a file of the test
+OTHER_BOOT_ID = """
+import builtins
+plain_open = builtins.open
+def open(file, *arguments, **options):
+    return plain_open({boot!r} if file == "/proc/sys/kernel/random/boot_id" else file, *arguments, **options)
+builtins.open = open
+"""
+
+
 class Fleet:
     """Hosts of an inventory, each a VM of the simulator, and what the play made of them.
 
@@ -82,6 +92,21 @@ class Fleet:
             (folder / f"{host}.up").touch()
         self.inventory = folder / "inventory.json"
         self.inventory.write_text(json.dumps({"all": {"hosts": inventory}}))
+
+    def give_boot_id(self, host):
+        """Let this host have a boot id of its own; returns the file that holds it."""
+        boot = self.folder / f"{host}.boot"
+        boot.write_text("boot-1\n")
+        modules = self.folder / f"{host}.modules"
+        modules.mkdir()
+        (modules / "sitecustomize.py").write_text(OTHER_BOOT_ID.format(boot=str(boot)))
+        python = self.folder / f"{host}.python"
+        python.write_text(f'#!/bin/sh\nPYTHONPATH={modules} exec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        inventory = json.loads(self.inventory.read_text())
+        inventory["all"]["hosts"][host]["ansible_python_interpreter"] = str(python)
+        self.inventory.write_text(json.dumps(inventory))
+        return boot
 
     def announce(self, *resources, event_type="Reboot", **more):
         return self.azure.announce(event_type, *resources, **{"start_delay": 0, "started_for": 0, **more})
@@ -238,6 +263,22 @@ def test_a_host_that_becomes_unreachable_before_the_approval_holds_it_back(fleet
     assert fleet.approved == []
     assert "host-b became unreachable" in run.out
     assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
+
+
+@pytest.mark.parametrize("boots", [True, False])
+def test_a_host_that_booted_after_its_preparation_holds_it_back(fleet, boots):
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    boot = fleet.give_boot_id("host-b")
+    run = fleet.respond(
+        prepare=f"""
+        - name: Boot, and be back soon
+          ansible.builtin.raw: echo {"boot-2" if boots else "boot-1"} >{boot}
+          when: inventory_hostname == 'host-b'
+        """
+    )
+    assert run.code == (2 if boots else 0), run.out + run.err
+    assert fleet.approved == ([] if boots else [("web-1", [event])])
+    assert ("host-b is not prepared: it booted after its preparation" in run.out) is boots
 
 
 def test_an_event_that_starts_before_all_are_ready_is_not_approved(fleet):
@@ -428,7 +469,7 @@ BAD_INPUT = [
     ({"event_response_wait_timeout": "soon"}, "event_response_wait_timeout"),
     (
         {"event_response_due_within": "soon"},
-        "event_response_due_within: must be a whole number of seconds, not 'soon'.",
+        "event_response_due_within must be a whole number of seconds, not 'soon'.",
     ),
     ({"event_response_event_types": {"a": 1}}, "event_response_event_types"),
 ]

@@ -22,6 +22,9 @@ import yaml
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
+from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
+
+pytestmark = pytest.mark.matrix
 
 TREE = Path(__file__).resolve().parents[2]
 DOCSITE = TREE / "docs" / "docsite"
@@ -97,12 +100,6 @@ def plain(text):
     text = re.sub(r"\b[0-9A-F]{8}(-…|(-[0-9A-F]{4}){3}-[0-9A-F]{12})?(?!\w)", "ID", text)
     text = re.sub(r"\bin \d+ min( \d+ s)?", "in TIME", text)
     return " ".join(text.split())
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 @contextlib.contextmanager

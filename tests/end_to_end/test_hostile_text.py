@@ -341,7 +341,7 @@ THIS = "[inventory_hostname]"
 FILTERS = [
     {"fleet_part": "{'host-a': said} | %sfleet_part", "response_follow": "none | %sresponse_follow(said)"},
     {
-        "__event_response_courses": "courses | %sresponse_follow(said)",
+        "__event_response_progress": "courses | %sresponse_follow(said)",
         "__event_response_name": "asked.resource_name",
         "__event_response_approvals": "{'results': []}",
         "fleet_report": "[part] | %sfleet_report",

@@ -25,14 +25,12 @@ PREPARE_FAILS_ON_WEB_2 = """
     msg: the balancer said no
   when: inventory_hostname == 'rehearsal-web-2'
 """
-RESTORE = """
+RESTORE_FAILS = """
 - name: Leave a trace
   ansible.builtin.copy:
     content: "{{ maintenance_event.event_type }}"
     dest: "{{ trace }}/restored-{{ inventory_hostname }}"
     mode: "0600"
-"""
-RESTORE_FAILS = """
 - name: Refill
   ansible.builtin.fail:
     msg: the balancer is gone
@@ -69,8 +67,14 @@ def trace(tmp_path):
     return folder
 
 
-def test_a_rehearsal_goes_from_announced_to_restored_and_leaves_nothing_behind(ansible):
-    run = ansible("ansible-playbook", "-v", REHEARSE)
+def test_a_rehearsal_of_the_built_artifact_goes_from_announced_to_restored_and_leaves_nothing_behind(
+    ansible, artifact, tmp_path
+):
+    """Without the repository, as users get the collection."""
+    elsewhere = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections")}
+    installed = ansible("ansible-galaxy", "collection", "install", "--offline", str(artifact), env=elsewhere)
+    assert installed.code == 0, installed.out
+    run = ansible("ansible-playbook", "-v", REHEARSE, env=elsewhere, cwd=tmp_path)
     assert run.code == 0, run.out
     lines = timeline(run.out)
     order(
@@ -92,9 +96,11 @@ def test_a_rehearsal_goes_from_announced_to_restored_and_leaves_nothing_behind(a
     assert_nothing_listens(simulator_url(run.out))
 
 
-def test_s1_s4_a_failed_prepare_on_one_vm_holds_the_approval_of_both_back(ansible, tmp_path, trace):
+def test_s1_s4_a_failed_prepare_holds_the_approval_of_both_back_and_failed_restores_are_told_too(
+    ansible, tmp_path, trace
+):
     (tmp_path / "drain.yml").write_text(PREPARE_FAILS_ON_WEB_2)
-    (tmp_path / "refill.yml").write_text(RESTORE)
+    (tmp_path / "refill.yml").write_text(RESTORE_FAILS)
     run = ansible(
         "ansible-playbook",
         "-v",
@@ -109,6 +115,8 @@ def test_s1_s4_a_failed_prepare_on_one_vm_holds_the_approval_of_both_back(ansibl
     verdict = run.out.split("TASK [Say how it went]", 1)[1]
     assert "rehearsal-web-2 could not be prepared: Drain: the balancer said no" in verdict
     assert "Not approved: rehearsal-web-2 is not prepared." in verdict
+    assert "rehearsal-web-1 could not be restored: Refill: the balancer is gone" in verdict
+    assert "rehearsal-web-2 could not be restored: Refill: the balancer is gone" in verdict
     assert sorted(path.name for path in trace.iterdir()) == [
         "prepared-rehearsal-web-1",
         "prepared-rehearsal-web-2",
@@ -119,19 +127,12 @@ def test_s1_s4_a_failed_prepare_on_one_vm_holds_the_approval_of_both_back(ansibl
     assert_nothing_listens(simulator_url(run.out))
 
 
-def test_a_failed_restore_is_told_at_the_end_and_the_simulator_stops(ansible, tmp_path):
-    (tmp_path / "refill.yml").write_text(RESTORE_FAILS)
-    run = ansible("ansible-playbook", "-v", REHEARSE, "-e", f"rehearse_restore={tmp_path}/refill.yml")
-    assert run.code != 0, run.out
-    verdict = run.out.split("TASK [Say how it went]", 1)[1]
-    assert "rehearsal-web-1 could not be restored: Refill: the balancer is gone" in verdict
-    assert "rehearsal-web-2 could not be restored: Refill: the balancer is gone" in verdict
-    assert_nothing_listens(simulator_url(run.out))
-
-
-@pytest.mark.parametrize("option", ["rehearse_prepare", "rehearse_restore"])
-def test_a_task_file_that_does_not_exist_stops_the_rehearsal_before_it_begins(ansible, option):
-    run = ansible("ansible-playbook", REHEARSE, "-e", f"{option}=no/such/file.yml")
+def test_task_files_that_do_not_exist_stop_the_rehearsal_before_it_begins(ansible):
+    options = ("rehearse_prepare", "rehearse_restore")
+    run = ansible(
+        "ansible-playbook", REHEARSE, "-e", json.dumps({option: f"no/such/{option}.yml" for option in options})
+    )
     assert run.code != 0
-    assert f"{option}: there is no file no/such/file.yml" in run.out
+    for option in options:
+        assert f"{option}: there is no file no/such/{option}.yml" in run.out
     assert "Start the simulator" not in run.out

@@ -63,7 +63,7 @@ class Site:
             "event_response_endpoint": self.azure.url + "/vm/{{ inventory_hostname }}",
             "event_response_prepare": str(RUNBOOK / "prepare.yml"),
             "event_response_restore": str(RUNBOOK / "restore.yml"),
-            "event_response_wait_timeout": 60,
+            "event_response_wait_timeout": PATIENCE,
             **variables,
         }
         extra = ["--extra-vars", json.dumps(settings)]
@@ -164,7 +164,7 @@ def seconds(moment):
 def test_two_of_three_servers_go_through_a_reboot_and_no_client_notices(site):
     """The event is approved only when the last session has ended; requests come back only when the application has."""
     event = site.announce("web-1", "web-2", start_delay=2)
-    with site.session_with("web-1") as got, site.once_drained("web-1", then=lambda: time.sleep(2)):
+    with site.session_with("web-1") as got, site.once_drained("web-1", then=lambda: None):
         run = site.respond()
     assert run.code == 0, run.out + run.err
     assert site.approved == [("web-1", [event])]
@@ -176,6 +176,7 @@ def test_two_of_three_servers_go_through_a_reboot_and_no_client_notices(site):
     wait_until(lambda: site.balancer.served_by(begun) == set(VMS))
 
 
+@pytest.mark.matrix
 def test_a_session_that_does_not_end_holds_the_event_back_and_is_not_cut(site):
     site.announce("web-1", notice=900)
     with site.session_with("web-1") as got:
@@ -187,6 +188,7 @@ def test_a_session_that_does_not_end_holds_the_event_back_and_is_not_cut(site):
     assert got[:2] == [200, "web-1"]
 
 
+@pytest.mark.matrix
 def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time(site):
     site.balancer.order("set server web/web-3 state maint")
     site.announce("web-1", "web-2", notice=900)
@@ -198,6 +200,7 @@ def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time(site):
     assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "MAINT"}
 
 
+@pytest.mark.matrix
 def test_the_last_server_leaves_where_none_must_stay():
     application = Application("web-1")
     balancer = Balancer(PROGRAM, [application])
@@ -216,6 +219,7 @@ def test_the_last_server_leaves_where_none_must_stay():
         application.stop()
 
 
+@pytest.mark.matrix
 def test_a_withdrawn_event_refills(site):
     event = site.announce("web-1")
 
@@ -230,6 +234,7 @@ def test_a_withdrawn_event_refills(site):
     assert site.balancer.states()["web-1"] == "UP"
 
 
+@pytest.mark.matrix
 def test_what_an_operator_took_out_stays_out_and_a_vm_in_two_events_is_refilled_after_both(site):
     site.balancer.order("set server web/web-3 state drain")
     events = [site.announce("web-3"), site.announce("web-1"), site.announce("web-1", event_type="Freeze")]
@@ -239,6 +244,7 @@ def test_what_an_operator_took_out_stays_out_and_a_vm_in_two_events_is_refilled_
     assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "DRAIN"}
 
 
+@pytest.mark.matrix
 def test_an_application_that_is_ill_after_the_reboot_gets_no_requests(site):
     event = site.announce("web-1")
     site.ill_after_reboot = ["web-1"]
@@ -250,6 +256,7 @@ def test_an_application_that_is_ill_after_the_reboot_gets_no_requests(site):
     assert site.balancer.served_by(seconds(site.event(event)["approved_at"])) == {"web-2", "web-3"}
 
 
+@pytest.mark.matrix
 def test_what_cannot_be_taken_out_is_named_and_left_alone(site):
     site.balancers["lb-2"] = {"ansible_connection": "mortal", "up_file": str(site.folder / "never")}
     wrong_input = "Check the input: Give haproxy_balancers (a list of hosts of the inventory), haproxy_backend"
@@ -280,6 +287,7 @@ def test_what_cannot_be_taken_out_is_named_and_left_alone(site):
     assert site.balancer.states() == before
 
 
+@pytest.mark.matrix
 def test_check_mode_looks_and_changes_nothing(site):
     event = site.announce("web-1")
     run = site.respond("--check")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
-from ansible_collections.fleetops.azure_maintenance.tests.postgresql import USER, pair_of_servers, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.postgresql import PATIENCE, USER, pair_of_servers, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 # Not on PATH, for Debian keeps several versions side by side
@@ -59,7 +59,7 @@ class Maintenance:
                 "postgresql_start": server.start_command,
                 "postgresql_stop": server.stop_command,
                 "postgresql_environment": {"PGHOST": str(server.folder), "PGPORT": str(server.port)},
-                "postgresql_timeout": 20,
+                "postgresql_timeout": 120,
             }
             (folder / f"{host}.up").touch()
 
@@ -69,7 +69,7 @@ class Maintenance:
         settings = {
             "event_response_prepare": str(RUNBOOK / "prepare.yml"),
             "event_response_restore": str(RUNBOOK / "restore.yml"),
-            "event_response_wait_timeout": 60,
+            "event_response_wait_timeout": PATIENCE,
         }
         argv = ["ansible-playbook", "-i", str(inventory), "fleetops.azure_maintenance.respond"]
         env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_PIPELINING": "true"}
@@ -166,6 +166,7 @@ def test_the_standby_takes_over_before_the_primary_reboots(maintenance):
     assert promoted < datetime.fromisoformat(event["approved_at"]).timestamp()
 
 
+@pytest.mark.matrix
 def test_a_withdrawn_event_is_not_approved_and_the_new_primary_stays(maintenance):
     event = maintenance.azure.announce("Reboot", "vm-1")
 
@@ -183,6 +184,7 @@ def test_a_withdrawn_event_is_not_approved_and_the_new_primary_stays(maintenance
     maintenance.assert_whole("db-2", seen)
 
 
+@pytest.mark.matrix
 def test_a_standby_may_reboot_at_once(maintenance):
     maintenance.azure.announce("Reboot", "vm-2", started_for=3)
     started = maintenance.servers["db-1"].ask(STARTED)
@@ -195,6 +197,7 @@ def test_a_standby_may_reboot_at_once(maintenance):
     assert maintenance.servers["db-1"].ask(STARTED) == started
 
 
+@pytest.mark.matrix
 def test_check_mode_asks_both_servers_and_changes_nothing(maintenance):
     event = maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
     started = [server.ask(STARTED) for server in maintenance.pair.both]
@@ -221,6 +224,7 @@ def wait_for_the_standby(pair):
         assert pair.first.ask(query) is not None
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("vms", "arrange", "why"),
     [
@@ -245,6 +249,7 @@ def test_an_event_is_held_back_where_nobody_can_take_over(maintenance, vms, arra
     assert maintenance.servers["db-1"].ask(STARTED) == started
 
 
+@pytest.mark.matrix
 def test_a_standby_that_does_not_get_it_all_is_not_promoted(maintenance):
     """The old primary, which is down by then, becomes the primary again."""
     maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
@@ -261,6 +266,7 @@ def test_a_standby_that_does_not_get_it_all_is_not_promoted(maintenance):
     maintenance.assert_whole("db-1", seen)
 
 
+@pytest.mark.matrix
 def test_a_promotion_whose_answer_is_lost_is_not_undone(maintenance, servers):
     maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
     maintenance.hosts["db-2"]["postgresql_programs"] = str(programs_that_lose_an_answer(servers.folder))
@@ -272,6 +278,7 @@ def test_a_promotion_whose_answer_is_lost_is_not_undone(maintenance, servers):
     maintenance.assert_whole("db-2", seen)
 
 
+@pytest.mark.matrix
 def test_a_switchover_that_was_cut_off_is_ended_by_the_next_run(maintenance):
     """db-1 is rebooted in the middle of it, and db-2 cannot be reached: nobody can tell whether it was promoted."""
     maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF, started_for=1)

@@ -28,6 +28,7 @@ options:
 """
 
 import os
+from pathlib import Path
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection.local import Connection as LocalConnection
@@ -49,6 +50,5 @@ class Connection(LocalConnection):
     def _check(self) -> None:
         up = self.get_option("up")
         if not os.path.exists(up):
-            with open(up + ".missed", "w", encoding="ascii"):
-                """Tell the test."""
+            Path(up + ".missed").touch()
             raise AnsibleConnectionFailure("The host is down.")

@@ -36,9 +36,11 @@ description:
     is told.
   - What is listed when the source starts is told as announced or started, even if it was told before a restart. Of an
     event that is gone by then the end is told only with O(state_file).
-  - A metadata service that fails, or answers nothing, ends no event. It is asked again for ever, with pauses that grow
-    to 5 seconds (or O(poll_interval), if that is longer). A C(Retry-After) is heeded up to a minute. The log says when
-    it begins to fail, when it fails for another reason, and when it answers again.
+  - Only a document ends an event. A failure, an empty answer and a document with an entry that cannot be read end none.
+    When all answers of five minutes were empty or held such an entry, the events end that had started or were due.
+  - A metadata service that fails is asked again for ever, with pauses that grow to 5 seconds (or O(poll_interval), if
+    that is longer). A C(Retry-After) counts up to a minute. The log says when it begins to fail, when it fails for
+    another reason, and when it answers again, and says the same no more than once an hour.
   - Azure does not tell who approved an event. One that was approved and is gone before it was seen started counts as
     withdrawn, unless its time had come or this VM has booted meanwhile.
   - An event that names no VM is told with C(affects_this_vm) null; whether it concerns this VM is unknown.
@@ -60,7 +62,8 @@ options:
     default: 3.0
   timeout:
     description:
-      - Seconds to wait for the first answer, more than 0 and at most 86400. Later ones may take 10 seconds at most.
+      - Seconds to wait for the first answer, more than 0 and at most 86400. Later ones may take 10 seconds at most, and
+        so may all where O(state_file) knows of an event, or of an answer since this VM booted.
       - Azure may hold the first answer up to two minutes while it switches Scheduled Events on for the VM.
     type: float
     default: 150.0
@@ -77,6 +80,7 @@ options:
     description:
       - A file in which to remember the events that have not ended, so that their end is also told when it came while
         the source did not run, as it does when the maintenance reboots this VM. It is created, its folder is not.
+      - A damaged file is renamed, and the log says so. What can be read of it is used.
       - If not set, nothing is written.
     type: str
 notes:

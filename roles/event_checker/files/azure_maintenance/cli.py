@@ -159,7 +159,10 @@ def _open_store(
     with lock(folders.run, "state", wait=True):
         if may_return and not unwritable and not is_any_running(folders):
             return_home(folders.state, folders.run, warn)
-        return Store(open_database(folders.state, folders.run, warn, unwritable, damaged, busy_timeout))
+        # Whoever opens it next is not to wait behind this program for the lock of another.
+        store = Store(open_database(folders.state, folders.run, warn, unwritable, damaged, min(busy_timeout, 1.0)))
+    store.connection.execute(f"PRAGMA busy_timeout = {int(busy_timeout * 1000)}")
+    return store
 
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
@@ -171,9 +174,11 @@ def _check(options: argparse.Namespace, folders: Folders) -> int:
             say("Another check is running; it sees what there is to see.")
             return FINE
         # A lock that somebody else holds must not keep it from polling.
-        open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=2.0)
+        open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=0.5)
         checker = Checker(config, folders, Clock(), open_store, start_unit)
-        return FINE if checker.run(options.once) else FAILED
+        answered = checker.run(options.once)
+        # After a check that failed systemd waits 5 s, and the next request would come too late (P8).
+        return FINE if answered or not options.once else FAILED
 
 
 def _respond(options: argparse.Namespace, folders: Folders) -> int:

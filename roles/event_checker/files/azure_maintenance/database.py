@@ -71,8 +71,11 @@ def return_home(folder: str, fallback_folder: str, warn: Callable[[str], None]) 
     if not os.path.exists(fallback):
         return
     try:
-        target, source = _open_sound(path, warn), _open_sound(fallback, warn)
+        target, source = _open_sound(path, warn, 2.0), _open_sound(fallback, warn)
         try:
+            # backup() would wait without end for a lock of another program, and the polling with it (P8).
+            target.execute("BEGIN IMMEDIATE")
+            target.execute("ROLLBACK")
             source.backup(target)
         finally:
             source.close()

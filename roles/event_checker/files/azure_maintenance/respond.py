@@ -254,7 +254,10 @@ class Responder:
         self._write(task, lambda: self._store.finish_step(step, state, message, self._clock.now()))
 
     def _pause(self, task: _Task) -> None:
-        """Wait before the next try, unless the event ends meanwhile and this is its preparation."""
+        """Wait before the next try until the event has ended at the latest; a preparation stops then.
+
+        Nothing that follows the event, such as putting the VM back into service, has to wait for it.
+        """
         prolong_start(task.rule.retry_delay + _SLACK)
         left = float(task.rule.retry_delay)
         while left > 0:
@@ -262,8 +265,11 @@ class Responder:
             left -= 1.0
             self._reopen(task)
             record = self._store.event(task.response.event)
-            if task.response.phase == ANNOUNCED and record is not None and record.phase == ENDED:
+            if record is None or record.phase != ENDED or task.response.phase == ENDED:
+                continue
+            if task.response.phase == ANNOUNCED:
                 raise _Stop(records.SKIPPED, OVERTAKEN)
+            return
 
     def _try_step(self, task: _Task, step: StepRecord) -> str:
         record = self._store.event(task.response.event)
@@ -277,7 +283,7 @@ class Responder:
 
     def _approve(self, task: _Task, record: EventRecord) -> str:
         """Let Azure start the event, unless it lists a VM for which this one cannot speak."""
-        client = self._config.client(retries=False, timeout=min(task.rule.timeout, self._config.timeout))
+        client = self._config.client(retries=True, timeout=min(task.rule.timeout, self._config.timeout))
         deadline = client.deadline()
         search = find_endpoint_addresses if self._config.discover_endpoint else None
         sent: list[str] = []

@@ -36,7 +36,7 @@ from .store import Store
 MOST_OPEN = 100
 _MOST_LINES = 10
 _NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is done"
-OVERTAKEN = "The event went on before its preparation had ended."
+OVERTAKEN = "The event ended before its preparation did."
 _COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing is done"
 
 
@@ -89,12 +89,8 @@ def record_answer(
 def _known(record: EventRecord, now: Moment) -> Known:
     # The clock that nobody can set, where it reaches back to when the event was first seen
     undisturbed = record.nows(now)[-1]
-    return Known(
-        record.event,
-        approved=record.approval in (APPROVED, SENDING),
-        rebooted=record.seen.boot_id != now.boot_id,
-        fell_due=record.event.seconds_until_start(undisturbed) == 0,
-    )
+    approved = record.approval in (APPROVED, SENDING)
+    return Known.at(undisturbed, record.event, record.seen.boot_id, now.boot_id, approved)
 
 
 def _bounded(following: Following, records: dict[str, EventRecord]) -> tuple[Following, list[str]]:

@@ -18,7 +18,12 @@ from http import HTTPStatus
 from typing import Any, Iterator, NamedTuple
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _answer, _errors, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (
+    _approve,
+    _errors,
+    _imds,
+    _imds_transport,
+)
 
 # What takes longer hangs.
 STOP = 600.0
@@ -269,7 +274,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Let the client and the wait for events pause on this clock."""
     clock = Clock()
-    for module in (_imds, _answer):
+    for module in (_imds, _imds_transport, _approve):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

@@ -122,6 +122,34 @@ def test_the_guard(wanted: dict[str, Any], event: dict[str, Any], result: str, w
         assert name in approval.why
 
 
+UNREADABLE_VMS = [[None], [5, "vm-1"], ["vm-1", ""], ["vm-1", {"name": "vm-2"}]]
+
+
+@pytest.mark.parametrize("resources", UNREADABLE_VMS)
+def test_p4_an_event_with_a_vm_that_cannot_be_read_is_refused_whatever_is_ready(resources: list[Any]) -> None:
+    event = raw_event("A", Resources=resources)
+    shown = parse(event).events[0].resources
+    for ready in ((), ("vm-1", "vm-2", "5", "null", ""), shown):
+        made = plan(event, event_ids=("A",), resources_ready=ready)
+        assert results(made) == [("A", "refused")]
+    assert "not every VM that it lists can be read" in made.refusals[0].why
+    assert results(plan(event, event_ids=("A",), force=True)) == [("A", "approved")]
+
+
+def test_p4_conditions_meet_an_event_of_others_with_a_vm_that_cannot_be_read_and_refuse_it() -> None:
+    event = raw_event("A", "vm-2", None)
+    assert results(plan(event, event_types=["Reboot"])) == [("A", "refused")]
+    assert results(plan(event, event_types=["Reboot"], force=True)) == []
+
+
+def test_p4_an_id_that_an_unclear_document_does_not_list_may_be_there() -> None:
+    made = plan(raw_event(""), event_ids=("A",))
+    assert (results(made), made.ids_to_approve) == ([("A", "not_found")], [])
+    assert made.warnings == (
+        "Event A is not in the document: an entry of the document cannot be read and may be this event. Ask again.",
+    )
+
+
 @pytest.mark.parametrize("odd", [None, 7, "", {"name": "vm-1"}])
 def test_an_event_that_lists_what_is_no_name_is_refused(odd: Any) -> None:
     ready = ("", "null", "None", "7", str(odd))

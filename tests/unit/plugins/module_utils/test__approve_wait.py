@@ -170,3 +170,36 @@ def test_a_pause_lies_between_two_looks(serve, clock):
 def test_azure_allows_five_requests_a_second(monkeypatch):
     monkeypatch.undo()
     assert _approve.POLL_INTERVAL == 1.0
+
+
+UNCLEAR = [b"null", b'{"EventId": null}', b"{}", b'"A"', b'{"EventId": "' + b"A" * 300 + b'"}']
+
+
+def unclear(entry, *listed):
+    events = json.loads(document(**dict(listed))[1])["Events"]
+    return 200, json.dumps({"Events": [json.loads(entry), *events]}).encode()
+
+
+@pytest.mark.parametrize("entry", UNCLEAR)
+@pytest.mark.parametrize("until_ended", [False, True])
+def test_p4_an_unclear_document_that_does_not_list_an_event_does_not_end_it(serve, entry, until_ended):
+    server = serve(unclear(entry), unclear(entry), document(A="Scheduled"), unclear(entry), document())
+    assert wait(server, {"A": "Scheduled"}, until_ended) == {"A": GONE}
+    assert len(server.requests) == 5
+
+
+def test_p4_an_unclear_document_tells_of_the_events_that_it_lists(serve):
+    server = serve(unclear(b"null", ("A", "Started")))
+    assert wait(server, {"A": "Scheduled"}, until_ended=False) == {"A": "Started"}
+
+
+def test_p4_an_event_that_had_started_is_not_waited_for_again_in_an_unclear_document(serve):
+    server = serve(document(A="Started", B="Scheduled"), unclear(b"null", ("B", "Started")))
+    assert wait(server, {"A": "Scheduled", "B": "Scheduled"}, until_ended=False) == {"A": "Started", "B": "Started"}
+
+
+@pytest.mark.parametrize("last", [(200, b""), unclear(b"null")])
+def test_p4_a_wait_in_vain_knows_that_the_last_answer_was_unclear(serve, last):
+    with pytest.raises(_approve.WaitExpired) as caught:
+        wait(serve(document(A="Started"), then=last), {"A": "Scheduled"}, until_ended=True, seconds=1000)
+    assert (caught.value.statuses, caught.value.unclear) == ({"A": "Started"}, True)

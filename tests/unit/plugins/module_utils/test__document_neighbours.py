@@ -185,3 +185,53 @@ def test_any_crowd_of_malformed_neighbours_costs_no_event(seed: int) -> None:
 def test_a_document_of_nothing_but_malformed_events_is_a_document() -> None:
     document = read(None, {}, 7, {"EventId": ""})
     assert (document.events, document.incarnation, len(document.warnings)) == ((), 2, 4)
+
+
+@pytest.mark.parametrize(("thing", "is_event", "_word"), MALFORMED)
+def test_p4_a_document_is_clear_only_if_every_entry_can_be_read(thing: Any, is_event: bool, _word: str | None) -> None:
+    assert read(*GOOD, thing).is_clear is is_event
+
+
+@pytest.mark.parametrize("length", [256, 257, 300])
+def test_p4_an_id_of_more_than_256_characters_is_none(length: int) -> None:
+    document = read(odd_event(EventId="A" * length))
+    assert document.is_clear is (length == 256)
+    assert len(document.events) == (length == 256)
+    assert [warning for warning in document.warnings if f"{length} characters" in warning] == list(document.warnings)
+
+
+@pytest.mark.parametrize(
+    ("resources", "readable", "affects_web_1"),
+    [
+        (None, False, None),
+        (..., False, None),
+        ([], False, None),
+        ("web-1", False, None),
+        ([None], False, None),
+        ([5], False, None),
+        ([5, "web-1"], False, True),
+        (["web-1", ""], False, True),
+        (["web-2", ""], False, None),
+        (["web-2", {"name": "web-1"}], False, None),
+        (["web-2"], True, False),
+        (["web-2", "WEB-1"], True, True),
+    ],
+)
+def test_p4_an_event_with_a_vm_that_cannot_be_read_may_affect_any_vm(
+    resources: Any, readable: bool, affects_web_1: bool | None
+) -> None:
+    document = read(odd_event(Resources=resources))
+    (event,) = document.events
+    assert document.is_clear
+    assert event.names_its_vms is readable
+    assert event.affects("web-1") is affects_web_1
+    assert event.to_dict(NOW, "web-1")["affects_this_vm"] is affects_web_1
+    assert bool(document.warnings) is not readable
+
+
+def test_three_entries_with_one_id_are_one_event_of_the_vms_of_all() -> None:
+    entries = [odd_event(Resources=["a", "b"]), odd_event(Resources=["B", "c"], EventStatus="Started")]
+    document = read(*entries, odd_event(Resources=["C", "d"]))
+    (event,) = document.events
+    assert (event.resources, event.event_status) == (("a", "b", "c", "d"), "Started")
+    assert len(document.warnings) == 2

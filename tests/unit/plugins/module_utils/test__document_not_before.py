@@ -10,7 +10,12 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
+    Event,
+    format_utc,
+    parse_document,
+    parse_utc,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import Selection
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
@@ -52,6 +57,7 @@ def parse_one(not_before: Any, status: str = "Scheduled") -> tuple[Event, tuple[
         pytest.param("2026-04-29T18:00:00-0930", "2026-04-30T03:30:00Z", id="ISO 8601, offset without colon"),
         pytest.param(" Mon, 19 Sep 2016 18:29:47 GMT\r\n", "2016-09-19T18:29:47Z", id="white space around"),
         pytest.param("\t2026-04-29T18:00:00Z ", "2026-04-29T18:00:00Z", id="white space around ISO 8601"),
+        pytest.param("1000-01-01T00:00:00+05:00", "0999-12-31T19:00:00Z", id="the year 999 in UTC"),
         pytest.param("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z", id="the last second there is"),
     ],
 )
@@ -62,6 +68,9 @@ def test_a_date_is_read_as_utc_and_kept_as_sent(sent: str, shown: str) -> None:
     assert event.not_before_raw == sent
     assert event.not_before is not None
     assert event.not_before.tzinfo is timezone.utc
+    assert format_utc(parse_utc(shown)) == shown
+    assert Event.from_dict(event.fields()) == event
+    assert Event.from_dict(event.to_dict(NOW, "vm-1")) == event
 
 
 @pytest.mark.parametrize(

@@ -148,13 +148,42 @@ def test_request_for_an_approval(serve, event_ids, incarnation, body):
     assert json.loads(request.body)["StartRequests"][0]["EventId"] == event_ids[0]
 
 
-@pytest.mark.parametrize("fault", [["reset"], [b"HTTP/1.1 200 OK\r\nContent-Le", "reset"], (500, b"{}"), (429, b"{}")])
-def test_an_approval_is_sent_again_after_a_fault(serve, short_pauses, fault):
-    server = serve(fault, (200, b""))
-    make_client(server.endpoint).approve(["A-1"], "7")
-    first, second = server.requests
-    assert first.method == second.method == "POST"
-    assert first.body == second.body == b'{"DocumentIncarnation": "7", "StartRequests": [{"EventId": "A-1"}]}'
+@pytest.mark.parametrize(
+    ("fault", "refused", "may_pass"),
+    [
+        (["reset"], False, True),
+        ([b"HTTP/1.1 200 OK\r\nContent-Le", "reset"], False, True),
+        ((500, b"{}"), False, True),
+        ((302, b"", {"Location": "http://portal"}), False, False),
+        (b"SSH-2.0-OpenSSH\r\n", False, False),
+        ((500, b" " * (1024 * 1024 + 1)), False, False),
+        ((410, b"{}"), True, True),
+        ((429, b"{}"), True, True),
+        ((400, b"{}"), True, False),
+        ((403, b"{}"), True, False),
+        ((404, b"404 page not found"), True, False),
+    ],
+)
+def test_p1_an_approval_is_sent_once_and_its_error_says_whether_azure_may_have_taken_it(
+    serve, short_pauses, fault, refused, may_pass
+):
+    server = serve(fault)
+    with pytest.raises(_errors.ImdsError) as caught:
+        make_client(server.endpoint).approve(["A-1"], "7")
+    assert (caught.value.refused, caught.value.may_pass) == (refused, may_pass)
+    assert [request.body for request in server.requests] == [
+        b'{"DocumentIncarnation": "7", "StartRequests": [{"EventId": "A-1"}]}'
+    ]
+
+
+def test_an_approval_that_was_never_sent_is_not_in_doubt(dead_endpoint):
+    with pytest.raises(_errors.UnreachableError) as caught:
+        make_client(dead_endpoint).approve(["A-1"])
+    assert caught.value.refused
+    client = make_client(dead_endpoint)
+    with pytest.raises(_errors.NoAnswerError) as late:
+        client.approve(["A-1"], deadline=client.deadline(0))
+    assert (late.value.refused, late.value.reason) == (True, "timeout")
 
 
 def test_an_approval_that_azure_does_not_take_is_sent_once(serve, short_pauses):
@@ -171,7 +200,10 @@ def test_an_approval_that_azure_does_not_take_is_sent_once(serve, short_pauses):
         ((200, b"aks-default-36328368-vmss_18\n"), "aks-default-36328368-vmss_18"),
         ((200, b"\r\n web-1 \r\n"), "web-1"),
         ((200, "größe-1".encode()), "größe-1"),
-        ((200, b"n" * 256), "n" * 256),
+        ((200, b"n" * 128), "n" * 128),
+        ((200, b"FrontEnd_IN_0"), "FrontEnd_IN_0"),
+        ((200, b"_worker.local-1"), "_worker.local-1"),
+        ((200, "サーバー１".encode()), "サーバー１"),
         ((200, b"gr\xf6sse-1"), "gr\ufffdsse-1"),
         ((200, b""), None),
         ((200, b"\n"), None),
@@ -190,7 +222,15 @@ def test_resource_name(serve, short_pauses, answer, name):
     "body",
     [
         b"<html><body>Log in</body></html>",
-        b"n" * 257,
+        b"n" * 129,
+        b"n" * 5120,
+        b'{"error": "Bad request"}',
+        b'{"error":"unavailable"}',
+        b'"web-1"',
+        b"[]",
+        b"Service Unavailable",
+        b"503:unavailable",
+        b"http://portal/login",
         b"web-1\nweb-2",
         b"web\x00",
         b"\xc2\x9b31mweb-1",
@@ -199,10 +239,12 @@ def test_resource_name(serve, short_pauses, answer, name):
 )
 def test_what_is_no_resource_name(serve, body):
     server = serve((200, body))
-    with pytest.raises(_errors.NotImdsError, match=r"gave no VM name: .*Set resource_name") as caught:
+    with pytest.raises(
+        _errors.NotImdsError, match=r"which is not a VM name\. Check .*, or set resource_name"
+    ) as caught:
         make_client(server.endpoint).get_resource_name()
     assert (caught.value.reason, caught.value.http_status) == ("not_imds", 200)
-    assert len(str(caught.value)) < 400
+    assert len(str(caught.value)) < 450
     assert str(caught.value).isprintable()
 
 

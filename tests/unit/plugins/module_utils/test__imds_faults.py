@@ -202,15 +202,14 @@ class _RestartingService(_imds_transport.SocketTransport):
 
 def test_a_service_that_restarts_between_two_tries_is_asked_again(serve, short_pauses):
     server = serve((500, b"{}"), (200, DOCUMENT))
-    client = _RestartingService(server.endpoint, timeout=STOP)
-    client.refused = range(2, 3)
-    assert client.get_document() == DOCUMENT
+    transport = _RestartingService(server.endpoint, refused=range(2, 3))
+    assert _imds.ImdsClient(server.endpoint, timeout=STOP, transport=transport).get_document() == DOCUMENT
 
 
 def test_a_connection_refused_later_on_does_not_hide_what_was_answered_before(serve, clock):
     server = serve((500, b"{}"))
-    client = _RestartingService(server.endpoint, timeout=STOP)
-    client.refused = range(2, 1000)
+    transport = _RestartingService(server.endpoint, refused=range(2, 1000))
+    client = _imds.ImdsClient(server.endpoint, timeout=STOP, transport=transport)
     with pytest.raises(_errors.HttpStatusError) as caught:
         client.get_document()
     assert caught.value.http_status == 500

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _document, _info
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _boot, _document, _info
 
 OPTIONS = {
     "scope": "all",
@@ -24,20 +24,44 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(
-    ("body", "received"),
-    [(b"", False), (b'{"Events": []}', True), (b'{"DocumentIncarnation": 7, "Events": []}', True)],
-    ids=["empty body", "document without an incarnation", "document"],
+    ("body", "received", "clear"),
+    [
+        pytest.param(b"", False, False, id="empty body"),
+        pytest.param(b'{"Events": []}', True, True, id="document without an incarnation"),
+        pytest.param(b'{"DocumentIncarnation": 7, "Events": []}', True, True, id="document"),
+        pytest.param(b'{"Events": [{"EventId": null}]}', True, False, id="document with an entry that has no id"),
+        pytest.param(b'{"Events": [5]}', True, False, id="document with an entry that is not an object"),
+    ],
 )
-def test_a_document_is_told_from_an_empty_body(serve, body, received):
+def test_a_document_is_told_from_an_empty_body_and_from_one_that_cannot_be_read_whole(serve, body, received, clear):
     server = serve((200, body))
     result = _info.get_info(OPTIONS, server.client(), lambda _warning: None, "boot-1")
     assert (result["document_received"], result["boot_id"]) == (received, "boot-1")
+    assert result["document_is_clear"] is clear
 
 
-def test_the_boot_id_is_what_the_file_holds_or_null(tmp_path):
-    (tmp_path / "boot_id").write_text("4f6a5a2e\n")
-    assert _info.read_boot_id(str(tmp_path / "boot_id")) == "4f6a5a2e"
-    assert _info.read_boot_id(str(tmp_path / "missing")) is None
+STAT = "1 (systemd (x) y) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1 2\n"
+
+
+@pytest.mark.parametrize(
+    ("boot_id", "stat", "expected"),
+    [
+        ("4f6a5a2e\n", STAT.format(start=12), "4f6a5a2e/12"),
+        ("4f6a5a2e\n", STAT.format(start=99), "4f6a5a2e/99"),
+        ("4f6a5a2e\n", None, "4f6a5a2e"),
+        ("4f6a5a2e\n", "1 (init)", "4f6a5a2e"),
+        ("", STAT.format(start=12), None),
+        (None, STAT.format(start=12), None),
+    ],
+    ids=["a VM", "another boot of a container", "process 1 is hidden", "no start", "empty", "no boot id"],
+)
+def test_the_boot_id_differs_from_boot_to_boot_and_is_null_where_there_is_none(tmp_path, boot_id, stat, expected):
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "1").mkdir()
+    for place, text in (("sys/kernel/random/boot_id", boot_id), ("1/stat", stat)):
+        if text is not None:
+            (tmp_path / place).write_text(text)
+    assert _boot.read_boot_id(str(tmp_path)) == expected
 
 
 def test_an_event_survives_json():

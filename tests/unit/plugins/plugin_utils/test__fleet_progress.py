@@ -20,19 +20,32 @@ def make_event(
         "event_id": event_id,
         "event_type": "Reboot",
         "event_status": status,
+        "resource_type": "VirtualMachine",
         "resources": list(resources),
         "not_before": None if status == "Started" else not_before,
+        "not_before_raw": "",
+        "description": None,
+        "event_source": "Platform",
+        "duration_seconds": None,
         "affects_this_vm": True,
         **more,
     }
 
 
 def make_progress(event=None, **changes):
-    return {**response.NEW_PROGRESS, "event": event or make_event(), "seen_at": NOW, "prepared": True, **changes}
+    seen = {"event": event or make_event(), "seen_at": NOW, "prepared": True, "boot_id": "boot-1"}
+    return {**response.NEW_PROGRESS, **seen, **changes}
 
 
-def answer(*events, incarnation=1):
-    return {"events": list(events), "document_received": incarnation is not None}
+def answer(*events, received=True, clear=True, boot_id="boot-1", name="web-1"):
+    return {
+        "events": list(events),
+        "document_received": received,
+        "document_is_clear": received and clear,
+        "document_incarnation": None,
+        "boot_id": boot_id,
+        "resource_name": name,
+    }
 
 
 def host(name, *progress, lost=None):
@@ -53,31 +66,83 @@ def test_a_host_follows_what_surely_affects_it():
     ]
 
 
+STARTED = {"phase": "started"}
+UNREADABLE = answer(clear=False)
+
+
 @pytest.mark.parametrize(
     ("each", "said", "after", "phase", "outcome"),
     [
-        ({}, answer(make_event()), 10, "announced", None),
-        ({}, answer(make_event("a1")), 10, "announced", None),
-        ({}, answer(make_event(status="Started")), 10, "started", None),
-        ({}, answer(), 10, "ended", "withdrawn"),
-        ({}, answer(), 899, "ended", "withdrawn"),
-        ({}, answer(), 900, "ended", "completed"),
-        ({"phase": "started"}, answer(), 10, "ended", "completed"),
-        ({"approved_by": "host-a"}, answer(), 10, "ended", "completed"),
-        ({"connection_lost": True}, answer(), 10, "ended", "completed"),
-        # S7: where there is no document, nothing has ended.
-        ({}, answer(incarnation=None), 10, "announced", None),
-        ({"phase": "started"}, {"msg": "HTTP 500"}, 10, "started", None),
-        ({}, {"unreachable": True}, 10, "announced", None),
-        ({"phase": "started"}, answer(make_event()), 10, "started", None),
-        ({"phase": "ended", "outcome": "withdrawn"}, answer(make_event()), 10, "ended", "withdrawn"),
-        ({"event": make_event(not_before=None)}, answer(), 9000, "ended", "withdrawn"),
+        pytest.param({}, answer(make_event()), 10, "announced", None, id="listed"),
+        pytest.param({}, answer(make_event("a1")), 10, "announced", None, id="listed in other letter case"),
+        pytest.param({}, answer(make_event(status="Started")), 10, "started", None, id="started"),
+        pytest.param({}, answer(), 10, "ended", "withdrawn", id="gone"),
+        pytest.param({}, answer(), 899, "ended", "withdrawn", id="gone a second before it is due"),
+        pytest.param({}, answer(), 899.5, "ended", "completed", id="gone half a second before it is due"),
+        pytest.param({}, answer(), 900, "ended", "completed", id="gone when it is due"),
+        pytest.param(STARTED, answer(), 10, "ended", "completed", id="gone after it was seen started"),
+        pytest.param({"approved_by": "host-a"}, answer(), 10, "ended", "completed", id="gone after its approval"),
+        pytest.param({"may_be_approved": True}, answer(), 10, "ended", "completed", id="the approval was not answered"),
+        pytest.param({"connection_lost": True}, answer(), 10, "ended", "withdrawn", id="lost connection: no proof"),
+        pytest.param({}, answer(boot_id="boot-2"), 10, "ended", "completed", id="gone after a boot"),
+        pytest.param({"rebooted": True}, answer(boot_id=None), 10, "ended", "completed", id="a boot is not forgotten"),
+        pytest.param({}, answer(boot_id=None), 10, "ended", "withdrawn", id="no boot id now"),
+        pytest.param({"boot_id": None}, answer(boot_id="boot-2"), 10, "ended", "withdrawn", id="no boot id then"),
+        pytest.param({}, answer(received=False), 10, "announced", None, id="S7: an empty body ends nothing"),
+        pytest.param(STARTED, answer(received=False), 10, "started", None, id="S7: nor what has started"),
+        pytest.param(STARTED, {"msg": "HTTP 500"}, 10, "started", None, id="a failure ends nothing"),
+        pytest.param({}, {"unreachable": True}, 10, "announced", None, id="a host that is away ends nothing"),
+        pytest.param(STARTED, UNREADABLE, 10, "started", None, id="an entry that cannot be read ends nothing"),
+        pytest.param(
+            {**STARTED, "unclear_since": NOW}, UNREADABLE, 300, "ended", "completed", id="unclear for five minutes"
+        ),
+        pytest.param(
+            {**STARTED, "unclear_since": NOW + 1}, UNREADABLE, 300, "started", None, id="unclear for a little less"
+        ),
+        pytest.param({"unclear_since": NOW}, UNREADABLE, 500, "announced", None, id="unclear, and only announced"),
+        pytest.param(STARTED, answer(make_event()), 10, "started", None, id="started stays started"),
+        pytest.param(
+            {}, answer(make_event(resources=["web-2"], affects_this_vm=False)), 10, "ended", "withdrawn", id="left it"
+        ),
+        pytest.param(
+            {}, answer(make_event(resources=[], affects_this_vm=None)), 10, "announced", None, id="names no VM now"
+        ),
+        pytest.param({}, answer(make_event(), name=None), 10, "announced", None, id="the VM has lost its name"),
+        pytest.param(
+            {"phase": "ended", "outcome": "withdrawn"},
+            answer(make_event()),
+            10,
+            "ended",
+            "withdrawn",
+            id="over is over",
+        ),
+        pytest.param(
+            {"event": make_event(not_before=None)}, answer(), 9000, "ended", "withdrawn", id="when it is due is unknown"
+        ),
     ],
 )
 def test_what_a_later_answer_tells(each, said, after, phase, outcome):
     (followed,) = response.follow_progress([make_progress(**each)], said, NOW + after)
     assert (followed["phase"], followed["outcome"]) == (phase, outcome)
     assert followed["connection_lost"] == (each.get("connection_lost", False) or "unreachable" in said)
+
+
+def test_an_answer_between_unclear_ones_begins_the_five_minutes_anew():
+    progress = [make_progress(phase="started")]
+    between = {60: UNREADABLE, 120: {"msg": "HTTP 500"}, 180: UNREADABLE, 400: UNREADABLE, 479: UNREADABLE}
+    for after, said in between.items():
+        progress = response.follow_progress(progress, said, NOW + after)
+        assert progress[0]["phase"] == "started"
+    (each,) = response.follow_progress(progress, UNREADABLE, NOW + 480)
+    assert each["outcome"] == "completed"
+
+
+def test_what_is_known_of_an_event_is_not_taken_back():
+    progress = response.follow_progress([make_progress()], answer(make_event(status="Started")), NOW + 10)
+    later = make_event(resources=[], affects_this_vm=None)
+    (each,) = response.follow_progress(progress, answer(later), NOW + 20)
+    assert (each["event"]["event_status"], each["event"]["resources"]) == ("Started", ["web-1", "web-2"])
+    assert each["event"]["affects_this_vm"] is True
 
 
 def test_the_seconds_are_counted_once():
@@ -148,6 +213,20 @@ UNPREPARED = make_progress(prepared=False)
             id="prepared, and then unreachable",
         ),
         pytest.param(
+            {**READY, "host-b": host("web-2", make_progress(rebooted=True))},
+            None,
+            [],
+            "host-b is not prepared: it booted after its preparation",
+            id="booted after its preparation",
+        ),
+        pytest.param(
+            {**READY, "host-b": host("web-2", make_progress(no_answer="HTTP 500"))},
+            None,
+            [],
+            "host-b could not be asked again: HTTP 500",
+            id="prepared, and which boot it is in now is not known",
+        ),
+        pytest.param(
             {"host-a": READY["host-a"]}, None, [], "no host of this play said that it is web-2", id="S4: outside"
         ),
         pytest.param(
@@ -181,6 +260,24 @@ def test_who_approves_an_event(hosts, approver, ready, why):
     (plan,) = response_plan.plan_response(hosts, True, response_plan.REFUSE, 0.0, NOW)
     assert (plan["approver"], plan["resources_ready"]) == (approver, ready)
     assert plan["why"] == (why if why is None or why.startswith("It ") else f"Not approved: {why}.")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "obstacle"),
+    [
+        pytest.param("boot-1", "boot-1", None, id="the same boot"),
+        pytest.param("boot-1", "boot-2", "host-a is not prepared: it booted after its preparation", id="another boot"),
+        pytest.param(None, "boot-2", None, id="no boot id before"),
+        pytest.param("boot-1", None, None, id="no boot id after"),
+    ],
+)
+def test_only_what_is_prepared_in_this_boot_is_approved(before, after, obstacle):
+    event = make_event(resources=["web-1"])
+    (each,) = response.begin_progress(answer(event, boot_id=before), NOW)
+    progress = response.follow_progress([{**each, "prepared": True}], answer(event, boot_id=after), NOW + 60)
+    (plan,) = response_plan.plan_response({"host-a": host("web-1", *progress)}, True, response_plan.REFUSE, 0.0, NOW)
+    assert plan["approver"] == (None if obstacle else "host-a")
+    assert plan["why"] == (obstacle and f"Not approved: {obstacle}.")
 
 
 def test_vms_outside_may_be_ignored():
@@ -232,18 +329,26 @@ def plan_for(approver, **more):
     return {**plan, **more}
 
 
+REFUSED = {"approvals": [{"result": "refused"}], "msg": "It waits for web-2."}
+WENT_DOWN = {"unreachable": True, "msg": "down"}
+
+
 @pytest.mark.parametrize(
-    ("result", "approved_by", "failed", "why"),
+    ("result", "approved_by", "outcome", "failed", "why"),
     [
-        ({"approvals": [{"result": "approved"}]}, "host-a", False, []),
-        ({"approvals": [{"result": "already_started"}]}, None, False, []),
-        ({"approvals": [{"result": "not_found"}]}, None, False, []),
-        ({"approvals": [{"result": "refused"}], "msg": "It waits for web-2."}, None, True, ["It waits for web-2."]),
-        ({"msg": "HTTP 500"}, None, True, ["HTTP 500"]),
-        ({"unreachable": True, "msg": "down"}, None, False, ["is not known"]),
+        pytest.param({"approvals": [{"result": "approved"}]}, "host-a", "completed", False, [], id="approved"),
+        pytest.param({"approvals": [{"result": "already_started"}]}, None, "completed", False, [], id="started"),
+        pytest.param({"approvals": [{"result": "not_found"}]}, None, "withdrawn", False, [], id="gone"),
+        pytest.param(
+            {"approvals": [{"result": "not_found"}], "changed": True}, None, "completed", False, [], id="not answered"
+        ),
+        pytest.param(REFUSED, None, "withdrawn", True, ["It waits for web-2."], id="refused"),
+        pytest.param({"msg": "HTTP 500"}, None, "withdrawn", True, ["HTTP 500"], id="failed"),
+        pytest.param({}, None, "withdrawn", True, ["it gave no answer"], id="nothing"),
+        pytest.param(WENT_DOWN, None, "completed", False, ["is not known"], id="the approver went down"),
     ],
 )
-def test_what_came_of_an_approval(result, approved_by, failed, why):
+def test_what_came_of_an_approval(result, approved_by, outcome, failed, why):
     results = {"host-a": [{**result, "item": {"event": make_event("a1")}}]}
     (each,) = response.settle_progress([make_progress()], [plan_for("host-a")], results, True, NOW + 30)
     assert (each["approved_by"], each["failed"]) == (approved_by, failed)
@@ -251,6 +356,8 @@ def test_what_came_of_an_approval(result, approved_by, failed, why):
     assert all(words in said for words, said in zip(why, each["why"]))
     assert each["notice_used_seconds"] == (30 if approved_by else None)
     assert each["stays_prepared"]
+    (ended,) = response.follow_progress([each], answer(), NOW + 60)
+    assert ended["outcome"] == outcome
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,
@@ -34,10 +35,12 @@ def busy(seconds):
         pytest.param(4, 4, False, [FINE], [0], 0, id="one shot"),
         pytest.param(1, 4, True, [FINE], [0], 0, id="once"),
         pytest.param(1, 4, True, [busy(30)], [0], 0, id="once, and Azure asks for quiet"),
-        pytest.param(1, 20, False, [BUSY] * 6, [0, 1, 3, 7, 12, 17], 19, id="longer while Azure fails"),
+        pytest.param(1, 20, False, [BUSY] * 6, [0, 1, 3, 7, 12, 17], 21, id="longer while Azure fails"),
         pytest.param(1, 60, False, [busy(50), *[FINE] * 10], [0, *range(50, 60)], 59, id="quiet that ends in time"),
         pytest.param(1, 10, False, [FINE, FINE, busy(8)], [0, 1, 2], 9, id="quiet that ends with the activation"),
-        pytest.param(1, 10, False, [FINE, FINE, busy(300)], [0, 1, 2], 9, id="quiet beyond the activation"),
+        pytest.param(
+            1, 10, False, [FINE, FINE, busy(300)], [0, 1, 2], 61, id="quiet beyond the activation, for a minute at most"
+        ),
     ],
 )
 def test_the_polls_of_an_activation(
@@ -53,8 +56,8 @@ def test_the_polls_of_an_activation(
         polled.append(passed())
         return ask(client, deadline)
 
-    ask = check.ImdsClient.get_document
-    monkeypatch.setattr(check.ImdsClient, "get_document", get_document)
+    ask = ImdsClient.get_document
+    monkeypatch.setattr(ImdsClient, "get_document", get_document)
     server = serve(*[answer if isinstance(answer, tuple) else (200, answer) for answer in answers])
     config = parse_config(
         {
@@ -64,7 +67,7 @@ def test_the_polls_of_an_activation(
             "timer_interval": timer_interval,
         }
     )
-    checker = check.Checker(config, folders, clock, lambda _unwritable: open_state(folders), pytest.fail)
+    checker = check.Checker(config, folders, clock, lambda: open_state(folders), pytest.fail)
     checker.run(once)
     assert polled == polls
     assert passed() == end
@@ -80,11 +83,11 @@ class TestTheNameOfThisVm:
         def check_once(azure, vm, **config):
             azure.control("DELETE", "/simulator/journal")
             settings = parse_config({"endpoint": azure.endpoint(vm), "rules": [], **config})
-            checker = check.Checker(settings, folders, clock, lambda _unwritable: open_state(folders), pytest.fail)
+            checker = check.Checker(settings, folders, clock, lambda: open_state(folders), pytest.fail)
             assert checker.run(once=True)
             requests = azure.control("GET", "/simulator/journal")["requests"]
             with closing(open_state(folders)) as state:
-                name = state.facts()["resource_name"]["name"]
+                name = state.fact("resource_name")["name"]
             return name, any("/instance" in request["path"] for request in requests)
 
         return check_once

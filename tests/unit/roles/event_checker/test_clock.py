@@ -16,6 +16,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
+    lock,
+    response_lock,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
 
@@ -39,13 +43,15 @@ class Vm:
         rule = {"name": "Drain", "lead_time": lead_time, "approve": approve, "retries": 0, **phases}
         self.config = parse_config({"endpoint": endpoint, "timeout": 600, "rules": [rule]})
 
-    def open(self, _unwritable=False):
+    def open(self, unwritable=False):
+        assert not unwritable
         return builders.open_state(self.folders)
 
     def start_unit(self, number):
         before = len(self.recorder.words)
-        with closing(self.open()) as state:
-            Responder(state, self.config, self.folders, self.clock).run(state.response(number))
+        responder = Responder(self.open, self.config, self.folders, self.clock)
+        with closing(responder), lock(self.folders.run, response_lock(number)):
+            responder.run(number)
         self.ran_at += [(word, self.seconds) for word in self.recorder.words[before:]]
 
     def check(self):

@@ -6,30 +6,56 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import socket
 import sys
+import threading
+from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import respond
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
+    is_running,
+    lock,
+    response_lock,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     make_document,
     make_event,
     make_rule,
+    open_state,
 )
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 NO_PROGRAM = {"command": ["/nosuch/program"]}
+
+
+class StageClock:
+    """The clock of a stage, which is told when it waits."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def now(self) -> Any:
+        return self._stage.clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        self._stage.pause(seconds)
 
 
 class Stage:
@@ -41,8 +67,9 @@ class Stage:
         self.clock = clock
         self.recorder = recorder
         self.config = Config(resource_name="web-1")
-        self.pauses: list[float] = []
         self.while_waiting: Any = lambda: None
+        self._runs = 0
+        self._pauses: dict[tuple[int, int], float] = {}
 
     def announce(self, *words: str, event: Any = None, **rule: Any) -> None:
         """Announce an event for which the recorder is to be called with each of the words."""
@@ -50,17 +77,36 @@ class Stage:
         self.see(event or make_event(), **rule)
 
     def see(self, *events: Any, **rule: Any) -> None:
-        record_document(self.state, [make_rule(**rule)], make_document(*events), self.clock.now(), "web-1")
+        record_answer(self.state, [make_rule(**rule)], make_document(*events), self.clock.now(), "web-1")
+
+    def due(self) -> list[Any]:
+        return due_responses(self.state, self.clock.now(), functools.partial(is_running, self.folders))
+
+    def open_store(self, unwritable: bool = False) -> Any:
+        assert not unwritable
+        return open_state(self.folders)
 
     def run(self) -> bool:
         """Run the first response that is due."""
+        return self.run_number(self.due()[0].number)
 
-        def sleep(seconds: float) -> None:
-            self.pauses.append(seconds)
-            self.while_waiting()
+    def run_number(self, number: int) -> bool:
+        self._runs += 1
+        with lock(self.folders.run, response_lock(number)) as free:
+            assert free
+            with closing(Responder(self.open_store, self.config, self.folders, StageClock(self))) as responder:
+                return responder.run(number)
 
-        response = due_responses(self.state, self.clock.now())[0]
-        return Responder(self.state, self.config, self.folders, self.clock, sleep).run(response)
+    def pause(self, seconds: float) -> None:
+        # One wait may be slept in several parts.
+        which = (self._runs, len(self.recorder.calls))
+        self._pauses[which] = self._pauses.get(which, 0) + seconds
+        self.while_waiting()
+
+    @property
+    def pauses(self) -> list[float]:
+        """How long it waited before each try that followed one that failed."""
+        return list(self._pauses.values())
 
     def retry(self, number: int = 1) -> None:
         with self.state.transaction():
@@ -102,7 +148,7 @@ def test_the_steps_run_in_their_order(stage, capfd):
     assert stage.recorder.words == ["one", "two"]
     assert stage.response == ("succeeded", None)
     assert stage.steps == [FINE, FINE]
-    assert due_responses(stage.state, stage.clock.now()) == []
+    assert stage.due() == []
     first, *_between, last = capfd.readouterr().err.splitlines()
     assert first == "Response 1 (announced, Reboot A1) begins."
     assert last == "Response 1 (announced, Reboot A1) succeeded."
@@ -123,7 +169,7 @@ def test_each_step_gets_the_event_as_it_is_known_by_then(stage):
 def test_the_name_of_this_vm_is_the_one_that_azure_gave(stage):
     stage.config = Config()
     with stage.state.transaction():
-        stage.state.set_facts({"resource_name": {"name": "WEB-1", "boot_id": "any"}})
+        stage.state.set_fact("resource_name", {"name": "WEB-1", "boot_id": "any"})
     stage.announce("one")
     assert stage.run()
     assert json.loads(stage.recorder.calls[0].stdin)["resource_name"] == "WEB-1"
@@ -170,7 +216,7 @@ def test_a_step_fails_after_one_try_and_the_retries(stage, retries, capfd):
     assert state == "failed"
     assert message.startswith("Step 1 (command ")
     assert message.endswith("): It ended with status 1.")
-    assert due_responses(stage.state, stage.clock.now()) == []
+    assert stage.due() == []
     lines = capfd.readouterr().err.splitlines()
     assert lines[-1] == ("Response 1 (announced, Reboot A1) failed. To try again: azure-maintenance retry 1")
     assert len([line for line in lines if line.endswith("It is tried again in 7 s.")]) == retries
@@ -276,35 +322,84 @@ class TestOvertaken:
 
     def test_the_steps_that_are_left_are_skipped(self, stage, capfd):
         stage.recorder.fail(1)
-        stage.announce("one", "two", approve="when_ready")
+        stage.announce("one", "two", approve="when_ready", retry_delay=600)
         stage.while_waiting = stage.see
         assert stage.run()
         assert stage.recorder.words == ["one"]
-        assert stage.response == ("skipped", "The event ended before the preparation did.")
+        assert stage.response == ("skipped", "The event ended before its preparation did.")
         assert [state for state, _message in stage.steps] == ["failed", "skipped", "skipped"]
-        assert "the event has ended" in capfd.readouterr().err
+        # It does not wait any longer than until the end was seen.
+        assert stage.pauses == [1]
+        assert "The steps that are left are skipped." in capfd.readouterr().err
 
     def test_it_is_seen_before_the_first_step(self, stage):
         stage.announce("one")
-        due_responses(stage.state, stage.clock.now())
+        stage.due()
         stage.see()
-        assert stage.run()
+        assert stage.run_number(1)
         assert stage.recorder.words == []
         assert stage.steps == [("skipped", None)]
 
     def test_an_event_that_has_only_started_is_still_prepared_for(self, stage):
         stage.announce("one", on_started=[stage.recorder.step("two")])
-        due_responses(stage.state, stage.clock.now())
+        stage.due()
         stage.see(make_event(event_status="Started"))
         assert stage.run()
         assert stage.run()
         assert stage.recorder.words == ["one", "two"]
+
+    def test_on_started_does_not_keep_the_end_waiting_between_two_tries(self, stage):
+        stage.recorder.fail(1)
+        stage.announce(
+            on_started=[stage.recorder.step("note")], on_ended=[stage.recorder.step("back")], retry_delay=600
+        )
+        stage.see(make_event(event_status="Started"))
+        stage.while_waiting = stage.see
+        assert stage.run()
+        assert stage.pauses == [1]
+        assert stage.run()
+        assert stage.recorder.words == ["note", "note", "back"]
 
     def test_the_answer_to_the_end_itself_runs(self, stage):
         stage.announce(on_announced=[], on_ended=[stage.recorder.step("one")])
         stage.see()
         assert stage.run()
         assert stage.recorder.words == ["one"]
+
+
+def test_a_lock_that_is_only_tested_for_an_instant_does_not_stop_a_response(folders):
+    """Whoever asks whether a response runs holds its lock while it asks."""
+    test = contextlib.ExitStack()
+    assert test.enter_context(lock(folders.run, response_lock(1)))
+    timer = threading.Timer(0.2, test.close)
+    timer.start()
+    with lock(folders.run, response_lock(1), patience=600.0) as free:
+        assert free
+    timer.join()
+
+
+def test_putting_back_into_service_yields_to_a_preparation_between_two_steps(stage, tmp_path):
+    stage.announce(on_announced=[], on_ended=[stage.recorder.step("back-1"), stage.recorder.step("back-2")])
+    stage.see()
+    number = stage.due()[0].number
+
+    def announce_another(*arguments):
+        stage.announce("drain", event=make_event("B"))
+        assert stage.due() == []
+        return run_step(*arguments)
+
+    run_step = respond.run_step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(respond, "run_step", announce_another)
+        assert stage.run_number(number)
+    assert stage.recorder.words == ["back-1"]
+    assert stage.state.response(number).state == "due"
+    assert stage.run()
+    assert stage.recorder.words == ["back-1", "drain"]
+    assert stage.due() == []
+    stage.see()
+    assert stage.run()
+    assert stage.recorder.words == ["back-1", "drain", "back-2"]
 
 
 def test_systemd_is_told_how_long_a_step_may_take(stage, tmp_path, monkeypatch):
@@ -363,8 +458,9 @@ class TestApproval:
 
     @pytest.fixture(autouse=True)
     def _short_pauses(self, monkeypatch):
-        monkeypatch.setattr(_imds, "_FIRST_PAUSE", 0.01)
-        monkeypatch.setattr(_imds, "_LONGEST_PAUSE", 0.05)
+        for module in (_imds, _approve):
+            monkeypatch.setattr(module, "_FIRST_PAUSE", 0.01)
+            monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.05)
 
     @pytest.fixture
     def azure(self, simulator, stage):
@@ -424,7 +520,7 @@ class TestApproval:
         azure.announce("one", approve="when_ready")
         # As on a disk that was copied from another VM
         with stage.state.transaction():
-            stage.state.set_facts({"resource_name": {"name": "web-2", "boot_id": stage.clock.now().boot_id}})
+            stage.state.set_fact("resource_name", {"name": "web-2", "boot_id": stage.clock.now().boot_id})
         stage.config = stage.config._replace(resource_name=given)
         assert stage.run()
         assert azure.approvals == approvals
@@ -481,3 +577,99 @@ class TestApproval:
         assert stage.run()
         assert azure.approvals == 1
         assert stage.record.approval == "approved"
+
+    @pytest.mark.parametrize("how", ["failed", "interrupted"])
+    def test_p2_what_was_prepared_before_a_boot_is_prepared_again_before_it_is_approved(self, azure, stage, how):
+        azure.schedule()
+        azure.announce("one", "two", approve="when_ready", retries=0)
+        azure.fault(fault="status", status=403, methods=["POST"], times=1)
+        assert not stage.run()
+        assert stage.recorder.words == ["one", "two"]
+        stage.clock.reboot()
+        stage.retry()
+        if how == "interrupted":
+            stage.interrupt(3)
+        # Nothing is prepared before a document of this boot has listed the event.
+        assert stage.due() == []
+        azure.announce("one", "two", approve="when_ready", retries=0)
+        assert stage.run()
+        assert stage.recorder.words == ["one", "two", "one", "two"]
+        assert stage.record.approval == "approved"
+
+    def test_p2_an_event_that_was_approved_before_a_boot_is_not_prepared_again(self, azure, stage):
+        azure.schedule()
+        stage.recorder.fail(1)
+        azure.announce("one", approve="at_once", retries=0)
+        assert not stage.run()
+        stage.clock.reboot()
+        azure.announce("one", approve="at_once", retries=0)
+        stage.retry()
+        assert stage.run()
+        assert azure.approvals == 1
+        assert stage.recorder.words == ["one", "one"]
+
+    def test_p1_the_name_is_known_before_the_document_is_read(self, azure, stage):
+        stage.config = stage.config._replace(resource_name=None)
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        azure.simulator.control("DELETE", "/simulator/journal")
+        assert stage.run()
+        requests = azure.simulator.control("GET", "/simulator/journal")["requests"]
+        asked = [f"{one['method']} {one['path'].partition('?')[0].rpartition('/')[2]}" for one in requests]
+        assert asked == ["GET name", "GET scheduledevents", "POST scheduledevents"]
+
+    def test_p1_the_document_is_read_anew_before_each_post(self, azure, stage, monkeypatch):
+        event_id = azure.schedule()
+        azure.announce("one", approve="when_ready")
+        azure.fault(fault="status", status=503, methods=["POST"], times=1)
+
+        def grow(_seconds):
+            event = {"EventId": event_id, "EventStatus": "Scheduled", "EventType": "Reboot"}
+            events = [{**event, "Resources": ["web-1", "web-2"]}]
+            body = json.dumps({"DocumentIncarnation": 9, "Events": events})
+            azure.fault(fault="body", body=body, methods=["GET"])
+
+        monkeypatch.setattr(_approve, "time", SimpleNamespace(sleep=grow))
+        assert stage.run()
+        assert azure.approvals == 1
+        assert (stage.record.approval, stage.record.waiting_for) == ("waiting", ("web-2",))
+
+    @pytest.mark.parametrize("then", ["refused", "started"])
+    def test_an_approval_whose_answer_was_lost_is_evidence_that_the_event_took_place(
+        self, azure, stage, monkeypatch, then
+    ):
+        azure.schedule()
+        azure.announce("one", approve="when_ready", retries=0)
+        send = _imds.ImdsClient.approve
+
+        def send_and_lose_the_answer(*arguments):
+            send(*arguments)
+            monkeypatch.undo()
+            if then == "refused":
+                azure.fault(fault="status", status=400, methods=["POST"])
+            else:
+                azure.advance(901)
+            raise NoAnswerError("No answer.")
+
+        monkeypatch.setattr(_imds.ImdsClient, "approve", send_and_lose_the_answer)
+        assert stage.run() is (then == "started")
+        assert stage.record.approval == "sending"
+        stage.see()
+        assert stage.record.outcome == "completed"
+
+    def test_an_approval_that_was_sent_and_not_noted_before_a_kill(self, azure, stage, monkeypatch):
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        send = _imds.ImdsClient.approve
+
+        def send_and_die(*arguments):
+            send(*arguments)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_imds.ImdsClient, "approve", send_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            stage.run()
+        assert azure.approvals == 1
+        assert stage.record.approval == "sending"
+        stage.see()
+        assert stage.record.outcome == "completed"

@@ -13,9 +13,9 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
+    MOST_OPEN,
     due_responses,
-    may_resume,
-    record_document,
+    record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     IN_15_MINUTES,
@@ -39,9 +39,15 @@ class Watch:
         self.state = state
         self.clock = clock
         self.rules = [make_rule(**STEPS)]
+        # The responses that a process runs now
+        self.running: set[int] = set()
 
-    def see(self, *events: Event) -> list[str]:
-        return record_document(self.state, self.rules, make_document(*events), self.clock.now(), "web-1")
+    def see(self, *events: Event, name: str = "web-1") -> list[str]:
+        return self.hear(make_document(*events), name=name)
+
+    def hear(self, document: Any, unclear_seconds: float = 0.0, name: str = "web-1") -> list[str]:
+        """Take in any answer; None is an empty body."""
+        return record_answer(self.state, self.rules, document, self.clock.now(), name, unclear_seconds).lines
 
     @property
     def phases(self) -> list[tuple[str, str, str | None]]:
@@ -54,7 +60,25 @@ class Watch:
         return [(each.phase, each.state) for each in sorted(found)]
 
     def due(self) -> list[str]:
-        return [response.phase for response in due_responses(self.state, self.clock.now())]
+        return [response.phase for response in self.due_records()]
+
+    def due_records(self) -> list[Any]:
+        return due_responses(self.state, self.clock.now(), lambda number: number in self.running)
+
+    def begin(self) -> int:
+        """Run the first response that is due, up to the middle of its first step, and return its number."""
+        response = self.due_records()[0]
+        with self.state.transaction():
+            self.state.begin_response(response.number, states.RUNNING, self.clock.now())
+            self.state.begin_step(self.state.steps(response.number)[0], self.clock.now())
+        self.running.add(response.number)
+        return response.number
+
+    def end(self, number: int, result: str = states.SUCCEEDED) -> None:
+        """End a response that was begun."""
+        self.running.discard(number)
+        with self.state.transaction():
+            self.state.finish_response(number, result, None, self.clock.now())
 
     def finish(self, result: str = states.SUCCEEDED) -> None:
         """End the first unfinished response."""
@@ -147,11 +171,11 @@ def test_s10_our_name_in_other_letter_case(watch):
 
 
 def test_an_event_that_names_no_vm_is_noted_and_nothing_is_done(watch):
-    (line,) = watch.see(make_event(resources=()))
-    assert line.startswith("Reboot A1 announced: it names no VM")
+    (line,) = watch.see(make_event(resources=(), names_its_vms=False))
+    assert line.startswith("Reboot A1 announced: it lists no VM")
     record = watch.state.all_events()[0]
     assert record.rule is None
-    assert "names no VM" in record.note
+    assert "lists no VM" in record.note
     assert watch.responses == []
     assert watch.see() == ["Reboot A1 ended, withdrawn."]
     assert watch.responses == []
@@ -217,7 +241,7 @@ def test_the_outcome(watch, between, outcome):
 
 def approve(watch: Watch, approval: str) -> None:
     with watch.state.transaction():
-        watch.state.set_approval(watch.state.open_events()[0].number, approval, ("web-2",), watch.clock.now())
+        watch.state.set_approval(watch.state.pending_events()[0].number, approval, ("web-2",), watch.clock.now())
 
 
 @pytest.mark.parametrize("known_as", ["withdrawn", "completed"])
@@ -306,6 +330,7 @@ class TestLeadTime:
     def test_after_a_boot_the_wall_clock_alone_counts(self, watch):
         watch.see(make_event())
         watch.clock.reboot(300)
+        watch.see(make_event())
         assert watch.due() == []
         watch.clock.advance(300)
         assert watch.due() == ["announced"]
@@ -329,7 +354,7 @@ class TestLeadTime:
         assert watch.due() == ["announced"]
         watch.see(started(make_event()))
         assert watch.due() == ["announced"]
-        assert watch.responses == [("announced", "due"), ("started", "planned")]
+        assert watch.responses == [("announced", "due"), ("started", "due")]
 
 
 def test_the_clocks_of_a_record(watch):
@@ -346,58 +371,174 @@ def test_the_clocks_of_a_record(watch):
 def test_the_responses_to_one_event_run_one_after_the_other(watch):
     watch.see(make_event(), make_event("B"))
     assert watch.due() == ["announced", "announced"]
+    preparing = watch.begin()
     watch.see(started(make_event()), make_event("B"))
     watch.see(make_event("B"))
-    assert watch.due() == ["announced", "announced"]
+    assert watch.due() == ["announced"]
     # The next one follows however the one before it ended.
-    watch.finish(states.FAILED)
-    assert watch.due() == ["announced", "started"]
-    # That of B
-    watch.finish()
+    watch.end(preparing, states.FAILED)
+    assert sorted(watch.due()) == ["announced", "started"]
+    watch.see()
+    # That of B had not begun before its event ended.
     assert watch.due() == ["started"]
-    watch.finish()
-    assert watch.due() == ["ended"]
-    watch.finish()
+    starting = watch.begin()
+    assert watch.due() == []
+    watch.end(starting)
+    # Those of A and B, in the order of their ends
+    for number in (1, 2):
+        assert [(each.event, each.phase) for each in watch.due_records()] == [(number, "ended")]
+        watch.end(watch.begin())
     assert watch.due() == []
 
 
-def test_a_response_that_is_running_is_still_due(watch):
-    """The check asks the lock whether it runs; one that died is started again."""
+class TestPuttingBackIntoService:
+    """P3: on_ended waits while another event is open for which this VM was prepared."""
+
+    def test_of_one_event_while_another_is_prepared_for_and_pending(self, watch):
+        watch.see(make_event("Freeze"), make_event("Reboot"))
+        for _number in range(2):
+            watch.end(watch.begin())
+        watch.see(make_event("Reboot"))
+        assert watch.due() == []
+        watch.see()
+        # In the order of their ends, one after the other
+        first = watch.begin()
+        assert watch.state.response(first).event == 1
+        assert watch.due() == []
+        watch.end(first)
+        assert [each.event for each in watch.due_records()] == [2]
+
+    def test_in_the_order_of_the_ends_not_of_the_beginnings(self, watch):
+        watch.see(make_event("A"), make_event("B"))
+        for _number in range(2):
+            watch.end(watch.begin())
+        watch.see(make_event("A"))
+        watch.see()
+        assert [each.event for each in watch.due_records()] == [2]
+
+    def test_a_preparation_waits_while_it_runs_and_goes_before_one_that_has_not_begun(self, watch):
+        watch.see(make_event("A"))
+        watch.end(watch.begin())
+        watch.see()
+        restoring = watch.begin()
+        watch.see(make_event("B"))
+        assert watch.due() == []
+        # Its process yielded, or died.
+        watch.running.discard(restoring)
+        assert [(each.event, each.phase) for each in watch.due_records()] == [(2, "announced")]
+
+    def test_an_event_that_is_not_prepared_for_yet_does_not_hold_it_up(self, watch):
+        watch.rules = [make_rule(lead_time=300, **STEPS)]
+        watch.see(make_event("A", not_before=NOW), make_event("B"))
+        watch.end(watch.begin())
+        watch.see(make_event("B"))
+        assert [(each.event, each.phase) for each in watch.due_records()] == [(1, "ended")]
+
+    def test_a_preparation_that_failed_after_it_had_begun_counts_too(self, watch):
+        watch.see(make_event("A"), make_event("B"))
+        watch.end(watch.begin())
+        watch.end(watch.begin(), states.FAILED)
+        watch.see(make_event("B"))
+        assert watch.due() == []
+        watch.see()
+        assert [each.event for each in watch.due_records()] == [1]
+
+
+class TestUnclearAnswers:
+    """P4: only a document in which every entry can be read ends an event."""
+
+    def test_an_unreadable_entry_ends_nothing(self, watch):
+        watch.see(make_event())
+        watch.end(watch.begin())
+        unclear = make_document()._replace(is_clear=False)
+        watch.hear(unclear)
+        assert watch.phases == [("A1", "announced", None)]
+        watch.see(make_event())
+        assert watch.responses == [("announced", "succeeded")]
+        watch.see()
+        assert watch.phases == [("A1", "ended", "withdrawn")]
+
+    def test_after_five_minutes_those_that_took_place_end(self, watch):
+        events = [make_event(name) for name in ("seen", "started", "approved", "due")]
+        events[3] = events[3]._replace(not_before=NOW + timedelta(seconds=100))
+        watch.see(*events)
+        watch.see(events[0], started(events[1]), *events[2:])
+        with watch.state.transaction():
+            watch.state.set_approval(3, states.APPROVED, (), watch.clock.now())
+        watch.clock.advance(200)
+        watch.hear(None, 299.0)
+        assert {phase for _name, phase, _outcome in watch.phases} == {"announced", "started"}
+        watch.hear(None, 300.0)
+        assert watch.phases == [
+            ("seen", "announced", None),
+            *[(name, "ended", "completed") for name in ("started", "approved", "due")],
+        ]
+
+    def test_an_event_without_vms_gets_its_rule_as_soon_as_it_lists_them(self, watch):
+        watch.see(make_event(resources=(), names_its_vms=False))
+        assert watch.due() == []
+        (line,) = watch.see(make_event())
+        assert line == "Reboot A1 lists this VM now (rule Drain)."
+        assert watch.due() == ["announced"]
+        watch.end(watch.begin())
+        watch.see()
+        assert watch.due() == ["ended"]
+
+    def test_vms_that_are_missing_once_change_nothing(self, watch):
+        watch.see(make_event())
+        assert watch.see(make_event(resources=(), names_its_vms=False)) == []
+        assert watch.state.all_events()[0].event.resources == ("web-1",)
+
+
+def test_a_disk_that_was_copied_with_an_open_event_restores_nothing_on_the_other_vm(watch):
     watch.see(make_event())
-    (response,) = due_responses(watch.state, watch.clock.now())
-    with watch.state.transaction():
-        watch.state.begin_response(response.number, states.RUNNING, watch.clock.now())
+    watch.end(watch.begin())
+    watch.clock.reboot()
+    lines = watch.see(make_event(), name="web-2")
+    assert lines == ["Reboot A1: it belongs to another VM, of whose disk this one has a copy; nothing is done."]
+    assert watch.phases == [("A1", "ended", "withdrawn")]
+    assert watch.due() == []
+    assert watch.responses == [("announced", "succeeded")]
+
+
+def test_more_events_than_any_vm_has_are_said_and_not_followed(watch):
+    lines = watch.see(*[make_event(f"E{number}") for number in range(MOST_OPEN + 20)])
+    assert len(watch.phases) == MOST_OPEN
+    assert len(lines) == 12
+    assert "20 more are not followed" in lines[-1]
+
+
+def test_a_response_whose_process_died_is_due_again(watch):
+    watch.see(make_event())
+    number = watch.begin()
+    assert watch.due() == []
+    watch.running.discard(number)
     assert watch.due() == ["announced"]
 
 
-@pytest.mark.parametrize(
-    ("phase", "rebooted", "answered", "expected"),
-    [
-        ("announced", False, False, True),
-        ("announced", False, True, True),
-        ("announced", True, False, False),
-        ("announced", True, True, True),
-        ("started", True, False, True),
-        ("ended", True, False, True),
-    ],
-)
-def test_after_a_boot_the_preparation_waits_until_azure_has_answered(watch, phase, rebooted, answered, expected):
+@pytest.mark.parametrize("phase", ["announced", "started", "ended"])
+def test_p5_after_a_boot_the_preparation_waits_for_a_document_that_lists_its_event(watch, phase):
     watch.see(started(make_event()) if phase == "started" else make_event())
     if phase == "ended":
         watch.see()
-    (response,) = due_responses(watch.state, watch.clock.now())
-    assert response.phase == phase
-    if rebooted:
-        watch.clock.reboot()
-    assert may_resume(response, watch.clock.now(), answered) is expected
+    assert watch.due() == [phase]
+    watch.clock.reboot()
+    assert watch.due() == ([] if phase == "announced" else [phase])
+    # An empty body lists nothing.
+    watch.hear(None)
+    assert watch.due() == ([] if phase == "announced" else [phase])
+    if phase == "announced":
+        watch.see(make_event())
+        assert watch.due() == [phase]
 
 
-def test_a_response_that_becomes_due_after_a_boot_belongs_to_this_boot(watch):
+def test_p5_a_preparation_whose_time_comes_after_a_boot_waits_too(watch):
     watch.rules = [make_rule(lead_time=300, **STEPS)]
     watch.see(make_event())
     watch.clock.reboot(600)
-    (response,) = due_responses(watch.state, watch.clock.now())
-    assert may_resume(response, watch.clock.now(), answered=False)
+    assert watch.due() == []
+    watch.see(make_event())
+    assert watch.due() == ["announced"]
 
 
 def test_a_document_is_written_down_whole_or_not_at_all(watch, monkeypatch):

@@ -1,0 +1,208 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""The disk under the state: full, read-only, locked by another program, and rows in which a bit has flipped.
+
+The files are real ones in memory. Only what the disk answers is played: by a class of connections that asks the world
+before it lets a statement through, and by a stand-in for the module os.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from typing import Any
+
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "ALTER", "PRAGMA user_version =", "PRAGMA journal_mode")
+_ERRORS = {
+    "full": ("database or disk is full", errno.ENOSPC),
+    "read-only": ("attempt to write a readonly database", errno.EROFS),
+}
+
+
+# The VM of the history that runs now (vm.Machine)
+world: Any = None
+
+
+class Connection(sqlite3.Connection):
+    """A connection of the product."""
+
+    def __init__(self, path: str, timeout: float = 5.0, **options: Any) -> None:
+        name = path.partition("?")[0].replace("file:", "")
+        self.on_disk = name.startswith(world.state_folder)
+        self._patience = timeout
+        self._writes = False
+        if self.on_disk and world.disk == "gone" and "immutable" not in path:
+            raise sqlite3.OperationalError("unable to open database file")
+        # Whoever holds a lock waits in virtual time; see _begin().
+        super().__init__(path, timeout=0, **options)
+        world.opened(self)
+
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+        first = sql.lstrip()[:22]
+        if first.startswith("BEGIN"):
+            return self._begin(sql)
+        if first.startswith("PRAGMA busy_timeout ="):
+            self._patience = int(sql.rpartition("=")[2]) / 1000
+            return super().execute("SELECT 1")
+        if first.startswith("COMMIT"):
+            return self._commit(sql)
+        if self.on_disk and world.disk is not None and first.startswith(_WRITES) and not self._is_begun(first):
+            raise sqlite3.OperationalError(_ERRORS[world.disk][0])
+        return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Any) -> sqlite3.Cursor:
+        return super().executemany(sql, parameters)
+
+    def backup(self, target: sqlite3.Connection, **options: Any) -> None:
+        world.touch()
+        if isinstance(target, Connection) and target.on_disk and world.disk is not None:
+            raise sqlite3.OperationalError(_ERRORS[world.disk][0])
+        super().backup(target, **options)
+        world.touch()
+
+    def _is_begun(self, first: str) -> bool:
+        # A log that is there is written without room being asked for until the transaction ends.
+        return world.disk == "full" and (self.in_transaction or first.startswith("PRAGMA journal_mode"))
+
+    def _begin(self, sql: str) -> sqlite3.Cursor:
+        world.began()
+        end = world.now + self._patience
+        while True:
+            try:
+                if self.on_disk:
+                    if world.disk == "read-only":
+                        raise sqlite3.OperationalError(_ERRORS["read-only"][0])
+                    if world.now < world.locked_until:
+                        raise sqlite3.OperationalError("database is locked")
+                return super().execute(sql)
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or world.now >= end:
+                    raise
+            world.wait(min(1.0, end - world.now))
+
+    def _commit(self, sql: str) -> sqlite3.Cursor:
+        world.touch()
+        if self.on_disk and world.disk is not None:
+            raise sqlite3.OperationalError(_ERRORS[world.disk][0])
+        cursor = super().execute(sql)
+        world.committed()
+        return cursor
+
+
+class Sqlite:
+    """Stands in for the module sqlite3 in the product."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sqlite3, name)
+
+    @staticmethod
+    def connect(path: str, timeout: float = 5.0, isolation_level: str | None = "", uri: bool = False) -> Connection:
+        return sqlite3.connect(  # type: ignore[call-overload, no-any-return]
+            path, timeout=timeout, isolation_level=isolation_level, uri=uri, factory=Connection, cached_statements=16
+        )
+
+
+class Os:
+    """Stands in for the module os where the product handles the files of the state."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def replace(self, source: str, target: str) -> None:
+        self._change(target)
+        os.replace(source, target)
+        world.touch()
+
+    def unlink(self, path: str) -> None:
+        self._change(path)
+        os.unlink(path)
+        world.touch()
+
+    def makedirs(self, path: str, mode: int = 0o777, exist_ok: bool = False) -> None:
+        self._change(path, exist_ok and os.path.isdir(path))
+        os.makedirs(path, mode=mode, exist_ok=exist_ok)
+
+    @staticmethod
+    def _change(path: str, is_there: bool = False) -> None:
+        world.touch()
+        if world.disk is not None and path.startswith(world.state_folder) and not is_there:
+            if world.disk == "full" and not path.endswith(".new"):
+                return
+            number = _ERRORS[world.disk][1]
+            raise OSError(number, os.strerror(number), path)
+
+
+_COLUMNS = (
+    ("event", "content"),
+    ("event", "rule"),
+    ("event", "phase"),
+    ("event", "seen_at"),
+    ("event", "boot_id"),
+    ("event", "approval"),
+    ("event", "waiting_for"),
+    ("response", "phase"),
+    ("response", "state"),
+    ("response", "boot_id"),
+    ("step", "content"),
+    ("step", "state"),
+    ("step", "interruptions"),
+    ("fact", "value"),
+    ("fact", "name"),
+)
+
+
+def flip(path: str, pick: float, bit: float) -> tuple[str, str | None] | None:
+    """Flip one bit of one value, and return its table and the id of the event whose record it is of; None where there
+    was nothing to flip."""
+    table, column = _COLUMNS[int(pick * len(_COLUMNS)) % len(_COLUMNS)]
+    connection = sqlite3.connect(path, timeout=0)
+    try:
+        rows = connection.execute(f"SELECT rowid, CAST({column} AS BLOB) FROM {table}").fetchall()
+        rows = [row for row in rows if row[1]]
+        if not rows:
+            return None
+        rowid, value = rows[int(bit * 997) % len(rows)]
+        at = int(bit * 8 * len(value)) % (8 * len(value))
+        spoilt = bytearray(value)
+        spoilt[at // 8] ^= 1 << (at % 8)
+        owner = {
+            "event": "SELECT key FROM event WHERE rowid = ?",
+            "response": "SELECT key FROM event JOIN response ON event = event.number WHERE response.rowid = ?",
+            "step": "SELECT key FROM event JOIN response ON event = event.number JOIN step ON step.response ="
+            " response.number WHERE step.rowid = ?",
+        }.get(table)
+        key = owner and connection.execute(owner, (rowid,)).fetchone()
+        connection.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE rowid = ?", (bytes(spoilt), rowid))
+        connection.commit()
+        return table, key[0] if key else None
+    except sqlite3.DatabaseError:
+        return None
+    finally:
+        connection.close()
+
+
+# The tables as version 1.0 made them
+OLD_TABLES = """
+    CREATE TABLE event (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, content TEXT NOT NULL, rule TEXT,
+        phase TEXT NOT NULL, outcome TEXT, boot_id TEXT NOT NULL, seen_at REAL NOT NULL, seen_uptime REAL NOT NULL,
+        announced_at REAL, started_at REAL, ended_at REAL,
+        approval TEXT, approved_at REAL, waiting_for TEXT NOT NULL DEFAULT '[]', note TEXT
+    );
+    CREATE UNIQUE INDEX open_event ON event (key) WHERE ended_at IS NULL;
+    CREATE TABLE response (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, event INTEGER NOT NULL REFERENCES event ON DELETE CASCADE,
+        phase TEXT NOT NULL, state TEXT NOT NULL, boot_id TEXT NOT NULL, created_at REAL NOT NULL,
+        finished_at REAL, message TEXT, UNIQUE (event, phase)
+    );
+    CREATE TABLE step (
+        response INTEGER NOT NULL REFERENCES response ON DELETE CASCADE, position INTEGER NOT NULL,
+        content TEXT NOT NULL, state TEXT NOT NULL, failures INTEGER NOT NULL DEFAULT 0,
+        interruptions INTEGER NOT NULL DEFAULT 0, started_at REAL, finished_at REAL, message TEXT,
+        PRIMARY KEY (response, position)
+    );
+    CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+    PRAGMA user_version = 1;
+"""

@@ -1,0 +1,334 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""One history: what a seed lets happen to Azure, the VM, its disk and its people, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+import tempfile
+from typing import Any, Callable, NamedTuple, Sequence
+
+from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import OTHER, VM, Event
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.upgrade import leave_state_of_1_0
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
+
+KINDS = ("Reboot", "Reboot", "Redeploy", "Preempt", "Freeze")
+_SPOILT = ("no id", "no vm", "null vm", "no object", "odd date", "odd fields")
+_ANSWERS = ("empty", "empty", "page", "junk", "text", "500", "410", "404", "429", "long 429")
+_NAMES = ("junk", "page", "404", "empty", "500")
+_POSTS = ("lost", "lost", "500", "410", "429", "junk")
+_DELAYS = ("hold", "hold", "slow", "reset", "unreachable")
+# Seconds of soundness before the last event, and from then on
+_SETTLE, _PROBE = 240.0, 150.0
+PROBE = "probe"
+
+
+class Action(NamedTuple):
+    """Something happens: ``after`` so many seconds, with numbers from 0 to 1 that decide what exactly."""
+
+    after: float
+    name: str
+    a: float
+    b: float
+    c: float
+
+    def __str__(self) -> str:
+        return f"after {self.after:.1f} s: {self.name} ({self.a:.3f}, {self.b:.3f}, {self.c:.3f})"
+
+
+class Failure(NamedTuple):
+    """A property that was broken."""
+
+    seed: int
+    name: str
+    why: str
+
+
+def make_actions(seed: int) -> list[Action]:
+    luck = random.Random(seed)
+    names, weights = zip(*((name, weight) for name, (weight, _act) in ACTIONS.items()))
+    found = []
+    for name in ("announce", *luck.choices(names, weights, k=luck.randint(5, 26))):
+        pace = luck.random()
+        after = luck.uniform(0, 4 if pace < 0.6 else 20 if pace < 0.92 else 90 if pace < 0.985 else 350)
+        found.append(Action(after, name, luck.random(), luck.random(), luck.random()))
+    return found
+
+
+class History:
+    """Runs the actions of a seed, or some of them."""
+
+    def __init__(self, seed: int, actions: Sequence[Action], folder: str, tell: bool = False) -> None:
+        luck = random.Random(f"{seed} settings")
+        poll_interval = luck.choice((1.0, *[5.0] * 5, *[10.0] * 14))
+        self.machine = Machine(seed, folder, poll_interval, knows_name=luck.random() < 0.3)
+        self.azure = self.machine.azure
+        self._seed = seed
+        self._actions = actions
+        self._old_state = luck.random() < 0.08
+        # What others read of the state takes a good part of the time; one history in eight writes it.
+        self.machine.publishes = seed % 8 == 0
+        if tell:
+            self.machine.judge.story = []
+
+    def run(self) -> Failure | None:
+        machine = self.machine
+        disk.world = machine
+        at = machine.scheduler.at
+        if self._old_state:
+            leave_state_of_1_0(machine)
+        at(0.0, machine.start)
+        moment = 1.0
+        for action in self._actions:
+            moment += action.after
+            at(moment, lambda action=action: self._do(action))  # type: ignore[misc]
+        at(moment + 5.0, self._make_sound)
+        at(moment + 125.0, self._end_all)
+        for late in (185.0, 212.0):
+            at(moment + late, self._retry_restores)
+        at(moment + _SETTLE, self._announce_probe)
+        at(moment + _SETTLE + _PROBE, self._finish)
+        try:
+            machine.scheduler.direct()
+        finally:
+            machine.over = True
+            machine.scheduler.kill_all(list(machine.actors))
+        broken = machine.judge.broken
+        return Failure(self._seed, *broken) if broken else None
+
+    def _do(self, action: Action) -> None:
+        if action.name == "nothing":
+            return
+        self.machine.judge.note(f"--- {action.name} {action.a:.3f} {action.b:.3f} {action.c:.3f}")
+        ACTIONS[action.name][1](self, action)
+
+    # The end: all is well again
+
+    def _make_sound(self) -> None:
+        machine = self.machine
+        machine.judge.note("=== everything is sound from here on")
+        machine.sound = True
+        machine.disarm()
+        machine.disk, machine.locked_until, machine.wall_offset = None, 0.0, 0.0
+        self.azure.mend()
+        if machine.judge.blind:
+            machine.reboot(5.0)
+
+    def _end_all(self) -> None:
+        for event in self.azure.open:
+            if event.serial % 2:
+                self._start(event)
+                self.machine.scheduler.at(self.machine.now + 15.0, lambda event=event: self.azure.end(event))  # type: ignore[misc]
+            else:
+                self.azure.end(event)
+
+    def _retry_restores(self) -> None:
+        """A person looks into status, and tries again what failed."""
+        for folder in (self.machine.folders.run, self.machine.state_folder):
+            path = os.path.join(folder, "state.db")
+            if os.path.exists(path):
+                break
+        else:
+            return
+        connection = sqlite3.connect(path, timeout=0)
+        rows = connection.execute("SELECT number FROM response WHERE phase = 'ended' AND state = 'failed'").fetchall()
+        connection.close()
+        for row in rows:
+            self.machine.judge.retries += 1
+            self.machine.retry(row[0])
+
+    def _announce_probe(self) -> None:
+        event = self.azure.announce(PROBE, "Reboot", [VM], self.machine.now, 900.0)
+        at, now = self.machine.scheduler.at, self.machine.now
+        at(now + 60.0, lambda: self._start(event))
+        at(now + 85.0, lambda: self.azure.end(event))
+
+    def _finish(self) -> None:
+        self.machine.judge.finish(PROBE)
+        self._check_bounds()
+        self.machine.scheduler.stop()
+
+    def _check_bounds(self) -> None:
+        connection = sqlite3.connect(os.path.join(self.machine.state_folder, "state.db"), timeout=0)
+        for sql, most in (
+            ("SELECT COUNT(*) FROM event WHERE ended_at IS NULL", 100),
+            ("SELECT COUNT(*) FROM put_aside", 100),
+            ("SELECT MAX(LENGTH(value)) FROM fact", 10000),
+        ):
+            count = connection.execute(sql).fetchone()[0] or 0
+            if count > most:
+                self.machine.judge.fail("P9", f"{sql} gives {count}")
+        connection.close()
+
+    # What may happen
+
+    def _pick(self, luck: float) -> Event | None:
+        events = self.azure.open
+        return events[int(luck * len(events))] if events else None
+
+    def _start(self, event: Event) -> None:
+        self.machine.judge.note(f"Azure starts {event.id}")
+        self.azure.start(event)
+
+    def announce(self, action: Action, again: Event | None = None) -> None:
+        machine, at = self.machine, self.machine.scheduler.at
+        kind = again.kind if again else KINDS[int(action.a * len(KINDS))]
+        notice = 30.0 if kind == "Preempt" else 20.0 + 500.0 * action.b * action.b
+        name = again.id if again else f"{kind[:3]}-{len(self.azure.events) + 1}"
+        resources = [VM, OTHER] if action.c > 0.75 else [VM]
+        event = self.azure.announce(name, kind, resources, machine.now, notice)
+        luck = machine.chance("fate", event.serial)
+        if action.c > 0.1:
+            at(machine.now + notice + 30.0 * luck, lambda: self._start_by_plan(event, luck))
+        self._watch_approval(event, luck)
+        machine.judge.note(f"Azure announces {name} for {resources}, in {notice:.0f} s")
+
+    def _watch_approval(self, event: Event, luck: float) -> None:
+        """An approved event is started before its time."""
+        machine = self.machine
+
+        def look() -> None:
+            if event.taken and not event.ended and not machine.sound:
+                machine.scheduler.at(machine.now + 12.0 * luck, lambda: self._start_by_plan(event, luck))
+            elif not event.ended:
+                machine.scheduler.at(machine.now + 5.0, look)
+
+        look()
+
+    def _start_by_plan(self, event: Event, luck: float) -> None:
+        machine, at = self.machine, self.machine.scheduler.at
+        if event.ended or event.started or machine.sound:
+            return
+        self._start(event)
+        if event.kind != "Freeze" and luck < 0.6 and VM in event.resources:
+            at(machine.now + 10.0 * luck, lambda: None if machine.sound else machine.reboot(5.0 + 40.0 * luck))
+        at(machine.now + 5.0 + 60.0 * luck, lambda: self.azure.end(event))
+
+
+def _reuse(history: History, action: Action) -> None:
+    taken = {event.id for event in history.azure.open}
+    free = [event for event in history.azure.events if event.id not in taken]
+    history.announce(action, free[int(action.c * len(free))] if free else None)
+
+
+def _resources(history: History, action: Action) -> None:
+    event = history._pick(action.a)
+    if event is not None:
+        event.resources = [[VM, OTHER], [VM], [OTHER, VM], [OTHER]][int(action.b * 3.3)]
+
+
+def _with_event(act: Callable[[History, Event, Action], Any]) -> Callable[[History, Action], None]:
+    def do(history: History, action: Action) -> None:
+        event = history._pick(action.a)
+        if event is not None:
+            act(history, event, action)
+
+    return do
+
+
+def _spoil(history: History, event: Event, action: Action) -> None:
+    event.spoilt = _SPOILT[int(action.b * len(_SPOILT))]
+    history.machine.scheduler.at(history.machine.now + _length(action.c), lambda: setattr(event, "spoilt", None))
+
+
+def _length(luck: float) -> float:
+    """Return for how many seconds a fault lasts: seldom for long."""
+    return 2.0 + 60.0 * luck if luck < 0.85 else 330.0 + 200.0 * (luck - 0.85)
+
+
+def _fault(part: str, hows: Sequence[str]) -> Callable[[History, Action], None]:
+    def do(history: History, action: Action) -> None:
+        how = hows[int(action.a * len(hows))]
+        history.azure.break_until(part, how, history.machine.now + _length(action.b))
+
+    return do
+
+
+def _arm(history: History, action: Action) -> None:
+    machine = history.machine
+    kind = ("check", "respond", "respond", "any")[int(action.a * 4)]
+    points = 1 + int(action.b * action.b * 60)
+    if action.c < 0.3:
+        machine.arm(kind, points, lambda: machine.reboot(2.0 + 100.0 * action.c))
+    else:
+        machine.arm(kind, points, machine.kill_current)
+
+
+def _disk(history: History, action: Action) -> None:
+    history.machine.disk = "full" if action.a < 0.5 else "read-only"
+    history.machine.judge.note(f"the disk is {history.machine.disk}")
+    history.machine.scheduler.at(history.machine.now + _length(action.b), lambda: _mend_disk(history))
+
+
+def _mend_disk(history: History) -> None:
+    history.machine.judge.note("the disk is mended")
+    history.machine.disk = None
+
+
+def _lock(history: History, action: Action) -> None:
+    history.machine.locked_until = history.machine.now + _length(action.a)
+
+
+def _flip(history: History, action: Action) -> None:
+    machine = history.machine
+    path = f"{machine.state_folder}/state.db"
+    if os.path.exists(path) and machine.disk is None:
+        found = disk.flip(path, action.a, action.b)
+        if found is not None:
+            machine.judge.damaged(*found)
+
+
+def _clock(history: History, action: Action) -> None:
+    history.machine.wall_offset += (action.a - 0.5) * 10.0 ** (1 + 6 * action.b)
+    history.machine.clock_was_set = True
+
+
+def _retry(history: History, action: Action) -> None:
+    history.machine.judge.retries += 1
+    history.machine.retry(1 + int(action.a * action.a * 9))
+
+
+ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
+    "announce": (6, History.announce),
+    "reuse": (0.7, _reuse),
+    "resources": (2.5, _resources),
+    "withdraw": (2, _with_event(lambda history, event, _action: history.azure.end(event))),
+    "start": (2, _with_event(lambda history, event, action: history._start_by_plan(event, action.b))),
+    "spoil": (3, _with_event(_spoil)),
+    "answers": (3, _fault("answers", _ANSWERS)),
+    "names": (1.5, _fault("names", _NAMES)),
+    "posts": (2.5, _fault("posts", _POSTS)),
+    "delays": (2, _fault("delays", _DELAYS)),
+    "order": (0.7, _fault("order", ("mixed",))),
+    "flood": (0.03, _fault("flood", ("junk", "events"))),
+    "reboot": (2, lambda history, action: history.machine.reboot(1.0 + 60.0 * action.a)),
+    "kill": (1.5, lambda history, action: history.machine.kill(("check", "respond", "any")[int(action.a * 3)])),
+    "arm": (4, _arm),
+    "disk": (1, _disk),
+    "lock": (0.7, _lock),
+    "flip": (0.5, _flip),
+    "clock": (0.8, _clock),
+    "retry": (2.5, _retry),
+}
+
+
+def run_history(seed: int, keep: Sequence[int] | None = None, tell: bool = False) -> tuple[Failure | None, list[str]]:
+    """Run the history of a seed, or only these of its actions, and return what was broken, and the story if asked."""
+    actions = make_actions(seed)
+    if keep is not None:
+        # The others do nothing, but their time passes.
+        kept = set(keep)
+        actions = [each if at in kept else each._replace(name="nothing") for at, each in enumerate(actions)]
+    memory = "/dev/shm"
+    folder = tempfile.mkdtemp(prefix="campaign-", dir=memory if os.access(memory, os.W_OK) else None)
+    try:
+        history = History(seed, actions, folder, tell)
+        failure = history.run()
+        return failure, history.machine.judge.story or []
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

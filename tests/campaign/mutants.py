@@ -1,0 +1,220 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""Show that the campaign can fail: take back one mend after the other, and say which seed finds it after how many
+histories.
+
+python tests/campaign/mutants.py [--number 3000] [NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (
+    _document,
+    _fetch,
+    _imds,
+    _lifecycle,
+    _poller,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    check,
+    cli,
+    respond,
+    store,
+    tracker,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import run_history
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
+
+Patch = tuple[Any, str, Any]
+
+
+def _unreadable_record() -> list[Patch]:
+    """2: a record that cannot be read stops the checker."""
+
+    def readable(_self: Any, rows: Any, read: Callable[[Any], Any]) -> list[Any]:
+        found = [read(row) for row in rows]
+        if any(getattr(record, "damaged", False) for record in found):
+            raise ValueError("a record cannot be read")
+        return found
+
+    return [(store.Store, "_readable", readable)]
+
+
+def _restored_while_pending() -> list[Patch]:
+    """3: on_ended does not wait for other events."""
+    return [(_lifecycle, "_why_not_restore", lambda _course, _others: None)]
+
+
+def _empty_body_is_a_document() -> list[Patch]:
+    """4: an empty body counts as a document that lists nothing."""
+    real = _document.decode_document
+
+    def decode(body: bytes) -> Any:
+        return {"Events": []} if not body.strip() else real(body)
+
+    return [(_poller, "decode_document", decode), (_fetch, "decode_document", decode)]
+
+
+def _prepared_before_listed() -> list[Patch]:
+    """4: after a boot a preparation goes on before a document has listed its event."""
+    return [(_lifecycle, "_why_not_prepare", lambda _course, _others: None)]
+
+
+def _document_before_name() -> list[Patch]:
+    """5: the document is read before the name."""
+    name, document = _fetch.fetch_name, _fetch.fetch_document
+    kept: list[Any] = []
+
+    def fetch_name(client: Any, deadline: Any, search: Any = None) -> Any:
+        kept[:] = [document(client, deadline, search)]
+        return name(client, deadline, search)
+
+    def fetch_document(client: Any, deadline: Any, search: Any = None) -> Any:
+        return kept.pop() if kept else document(client, deadline, search)
+
+    return [(respond, "fetch_name", fetch_name), (respond, "fetch_document", fetch_document)]
+
+
+def _post_without_looking() -> list[Patch]:
+    """5: a POST is sent again without reading the document anew."""
+
+    def approve(self: Any, ids: Any, _incarnation: Any = None, deadline: Any = None) -> None:
+        body = _imds.json.dumps({"StartRequests": [{"EventId": each} for each in ids]}).encode()
+        self._retries = True
+        self._request("POST", self._events_path(), body, deadline)
+
+    return [(_imds.ImdsClient, "approve", approve)]
+
+
+def _approved_after_boot() -> list[Patch]:
+    """5: a preparation of an earlier boot is good enough for an approval."""
+    return [(respond, "must_prepare_again", lambda *_all: False), (respond, "may_approve", lambda *_all: True)]
+
+
+def _deaf() -> list[Patch]:
+    """6: at the start of each activation a slow answer is waited for."""
+    real = _poller.Poller.__init__
+
+    def forgetful(self: Any, *arguments: Any) -> None:
+        real(self, *arguments)
+        self.answered = False
+
+    return [(check.Poller, "__init__", forgetful), (check.Checker, "_has_work", lambda _self: False)]
+
+
+def _any_name() -> list[Patch]:
+    """7: whatever is answered is taken for the name of the VM."""
+    return [(_imds, "is_vm_name", lambda _text: True)]
+
+
+def _no_name_raises() -> list[Patch]:
+    """7: where the service has no name, nothing that is due is started."""
+
+    def poll(self: Any) -> None:
+        self._real_poll()
+        self.mute = self._poller.failures and self._poller.resource_name is None
+
+    def start(self: Any) -> None:
+        if not getattr(self, "mute", False):
+            self._real_start()
+
+    check.Checker._real_poll = check.Checker._poll  # type: ignore[attr-defined]
+    check.Checker._real_start = check.Checker._start_due  # type: ignore[attr-defined]
+    return [(check.Checker, "_poll", poll), (check.Checker, "_start_due", start)]
+
+
+def _side_by_side() -> list[Patch]:
+    """9: responses to one event do not wait for each other, as when a retried one was started by hand."""
+    real = _lifecycle.why_not_now
+
+    def why(response: Any, course: Any, others: Any) -> Any:
+        alone = course._replace(responses=tuple(each for each in course.responses if each.number == response.number))
+        return real(response, alone, others)
+
+    return [(place, "why_not_now", why) for place in (respond, tracker, cli)]
+
+
+def _unreadable_entry_ends() -> list[Patch]:
+    """10: an entry that cannot be read counts as not there."""
+    return [(_document.Document, "is_clear", property(lambda _self: True))]
+
+
+def _no_vm_forever() -> list[Patch]:
+    """10: an event that listed no VM when it was first seen gets no rule later either."""
+    return [(tracker, "_decide_late", lambda *_all: [])]
+
+
+MUTANTS: dict[str, Callable[[], list[Patch]]] = {
+    "2-unreadable-record": _unreadable_record,
+    "3-restored-while-pending": _restored_while_pending,
+    "4-empty-body": _empty_body_is_a_document,
+    "4-prepared-before-listed": _prepared_before_listed,
+    "5-document-before-name": _document_before_name,
+    "5-post-without-looking": _post_without_looking,
+    "5-approved-after-boot": _approved_after_boot,
+    "6-deaf": _deaf,
+    "7-any-name": _any_name,
+    "7-no-name": _no_name_raises,
+    "9-side-by-side": _side_by_side,
+    "10-unreadable-entry": _unreadable_entry_ends,
+    "10-no-vm": _no_vm_forever,
+}
+
+
+@contextlib.contextmanager
+def mutated(name: str) -> Iterator[None]:
+    """Take back a mend for a while."""
+    with contextlib.ExitStack() as stack:
+        for place, attribute, replacement in MUTANTS[name]():
+            stack.enter_context(mock.patch.object(place, attribute, replacement))
+        yield
+
+
+def apply(name: str) -> None:
+    """Take back a mend for good."""
+    for place, attribute, replacement in MUTANTS[name]():
+        setattr(place, attribute, replacement)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--number", type=int, default=3000, help="how many histories to try")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(MUTANTS)}")
+    options = parser.parse_args()
+    missed = 0
+    for name in options.names or MUTANTS:
+        begun = time.process_time()
+        for seed in range(options.number):
+            with patched(), mutated(name):
+                failure = run_history(seed)[0]
+            if failure is None:
+                continue
+            with patched():
+                sound = run_history(seed)[0]
+            if sound is None:
+                seconds = time.process_time() - begun
+                why = failure.why.strip().splitlines()[-1][:110]
+                print(
+                    f"{name}: seed {seed}, after {seed + 1} histories, {seconds:.0f} s: {failure.name}: {why}",
+                    flush=True,
+                )
+                break
+        else:
+            missed += 1
+            print(f"{name}: not found in {options.number} histories", flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""Put the virtual world in the place of what the product asks of the real one; its decisions stay its own."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import signal
+import sys
+import time
+from typing import Any, Iterator
+from unittest import mock
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds, _imds_transport
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    cli,
+    database,
+    report,
+    respond,
+    system,
+    tables,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
+
+
+def current() -> Any:
+    """Return the VM of the history that runs now."""
+    return disk.world
+
+
+class _Time:
+    """Stands in for the module time."""
+
+    CLOCK_BOOTTIME = 7
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def time(self) -> float:
+        return current().wall
+
+    def monotonic(self) -> float:
+        return current().now
+
+    def clock_gettime(self, _clock: int) -> float:
+        return current().now - current().booted_at
+
+    def sleep(self, seconds: float) -> None:
+        current().wait(seconds)
+
+
+class _Fcntl:
+    """Stands in for the module fcntl: whoever waits for a lock does so in virtual time."""
+
+    LOCK_EX, LOCK_NB = fcntl.LOCK_EX, fcntl.LOCK_NB
+
+    def flock(self, descriptor: int, operation: int) -> None:
+        while True:
+            try:
+                fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if operation & fcntl.LOCK_NB:
+                    raise
+            current().wait(0.05)
+
+
+class _Journal:
+    """Stands in for the module sys, of which the product uses stderr."""
+
+    stderr: _Journal
+
+    def write(self, text: str) -> None:
+        current().judge.wrote(current().scheduler.current, text)
+
+    def flush(self) -> None:
+        """There is nothing to flush."""
+
+
+class _Signal:
+    SIGTERM = signal.SIGTERM
+
+    def signal(self, *_arguments: Any) -> None:
+        """Threads take no signals."""
+
+
+def _run_step(*arguments: Any) -> str:
+    result: str = current().run_step(*arguments)
+    return result
+
+
+def _publish(publisher: report.Publisher, *arguments: Any) -> None:
+    if current().publishes:
+        _real_publish(publisher, *arguments)
+
+
+_real_publish = report.Publisher.publish
+
+
+@contextlib.contextmanager
+def patched() -> Iterator[None]:
+    """Let the product live in the world of ``disk.world``."""
+    journal = _Journal()
+    journal.stderr = journal
+    clock, files, sqlite = _Time(), disk.Os(), disk.Sqlite()
+    places: list[tuple[Any, str, Any]] = [
+        (cli, "read_config", lambda _path: current().config),
+        (cli, "signal", _Signal()),
+        (cli, "start_unit", lambda number: current().start_unit(number)),
+        # To build the parser takes longer than a poll.
+        (cli, "_parser", functools.lru_cache(cli._parser)),
+        (system, "time", clock),
+        (system, "fcntl", _Fcntl()),
+        (system, "sys", journal),
+        (system, "read_boot_id", lambda: current().boot_id),
+        (report, "time", clock),
+        (report.Publisher, "publish", _publish),
+        (respond, "run_step", _run_step),
+        (database, "sqlite3", sqlite),
+        (database, "os", files),
+        (tables, "sqlite3", sqlite),
+        (_imds, "time", clock),
+        (_imds_transport, "time", clock),
+        (_approve, "time", clock),
+    ]
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, {"JOURNAL_STREAM": "1"}))
+        for module, name, replacement in places:
+            stack.enter_context(mock.patch.object(module, name, replacement))
+        # A thread that waits for its turn must get it at once.
+        interval = sys.getswitchinterval()
+        stack.callback(sys.setswitchinterval, interval)
+        yield

@@ -1,0 +1,374 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""What must never happen, P1 to P9 of the design, judged by what Azure told, what was sent, and what the steps did.
+
+It never reads what the product thinks, but for the number of its records (P9).
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM, Told
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.views import Run, View
+
+if TYPE_CHECKING:
+    from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
+
+# The steps that must have succeeded before an event is approved, by its type; types that are not here are not approved
+MUST_PREPARE = {"Reboot": ("1", "2"), "Redeploy": ("1",), "Preempt": ()}
+# Those whose preparation is run again after a boot
+PREPARED_AGAIN = ("Reboot", "Redeploy")
+RESTORE = {"Reboot": ("1", "2"), "Redeploy": ("1",), "Preempt": ("1",), "Freeze": ("1",)}
+TRIES = 2
+UNCLEAR_ENDS_AFTER = 300.0
+SILENCE_ENDS_UNCLEAR = 60.0
+MOST_SILENT = 15.0
+LONGEST_RETRY_AFTER = 60.0
+# Seconds after which a restore goes on that a boot interrupted
+RESUMED_AFTER = 60.0
+# How long the program may take from one action to the next, in a world where it takes no time but to wait
+_MOMENT = 0.5
+_MOST_LINES = 45
+
+
+class Judge:
+    """Notes what happens, and names the first property that was broken."""
+
+    def __init__(self, machine: Machine, poll_interval: float, knows_name: bool) -> None:
+        self._machine = machine
+        self._poll_interval = poll_interval
+        self._knows_name = knows_name
+        self.broken: tuple[str, str] | None = None
+        self.story: list[str] | None = None
+        self._last_note = ""
+        self.views: dict[str, View] = {}
+        self._running: list[Run] = []
+        # Successes that are sure when their process goes on
+        self._unsure: dict[Actor, Run] = {}
+        self._of_response: dict[int, tuple[str, str]] = {}
+        self._documents = 0
+        self._unclear: tuple[float, float] | None = None
+        self._last_request = 0.0
+        self._allowance = 0.0
+        self._answered = False
+        self._lines = 0
+        self.kills = 0
+        self.retries = 0
+        # A bit of a fact has flipped: the name may be that of another VM until the next boot.
+        self.blind = False
+        self.longest_silence = 0.0
+
+    def note(self, text: str) -> None:
+        if self.story is not None and text != self._last_note:
+            self._last_note = text
+            self.story.append(f"{self._machine.now:8.2f}  {text}")
+
+    def fail(self, name: str, why: str) -> None:
+        self.note(f"BROKEN {name}: {why}")
+        if self.broken is None:
+            self.broken = (name, why)
+            self._machine.scheduler.stop()
+
+    def _require(self, name: str, holds: bool, why: str) -> None:
+        if not holds:
+            self.fail(name, why)
+
+    # The VM
+
+    def booted(self) -> None:
+        self.note(f"boot {self._machine.boot}")
+        self._last_request = self._machine.now
+        self._allowance = 0.0
+        self._answered = False
+        self._unclear = None
+        self.blind = False
+        for view in self.views.values():
+            view.resume_by = self._machine.now + RESUMED_AFTER if view.is_interrupted() else None
+
+    def lost_power(self, state_in_memory: bool) -> None:
+        self.note(f"power lost{', with the state in memory' if state_in_memory else ''}")
+        if state_in_memory:
+            for view in self.views.values():
+                view.tainted = True
+
+    def damaged(self, table: str, key: str | None) -> None:
+        """A bit of a record has flipped: of its event anything may be forgotten, of the others nothing."""
+        self.note(f"a bit flipped in {table} of {key}")
+        if table == "fact":
+            self.blind = True
+            for view in self.views.values():
+                view.tainted = True
+        elif key is not None and key in self.views:
+            self.views[key].tainted = True
+
+    def crashed(self, actor: Actor, error: BaseException) -> None:
+        place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
+        self.fail("P7", f"{actor.kind} {actor.number} ended in an exception: {place}")
+
+    def wrote(self, actor: Actor | None, text: str) -> None:
+        self.note(f"{actor.kind if actor else '?'}: {text.strip()[:300]}")
+        check = actor is not None and actor.kind == "check"
+        if "<3>Unexpected error" in text or (check and "cannot be used (" in text):
+            self.fail("P7", text.strip())
+        if actor is not None and actor.kind == "check":
+            self._lines += text.count("\n")
+            self._require("P9", self._lines <= _MOST_LINES, f"{self._lines} lines between two requests")
+
+    def ended(self, actor: Actor, begun: float) -> None:
+        """A process ended, by itself or not."""
+        status = getattr(actor, "status", 1)
+        run = self._unsure.pop(actor, None)
+        if actor.killed:
+            self.kills += 1
+            for view in self.views.values():
+                view.resume_by = view.resume_by and self._machine.now + RESUMED_AFTER
+            self._allowance += 5.0 + self._poll_interval + _MOMENT
+            self.note(f"{actor.kind} {actor.number} was killed")
+            return
+        if run is not None and status == 0:
+            self._seal(run)
+        if actor.kind == "respond" and status == 1 and actor.number in self._of_response:
+            key, phase = self._of_response[actor.number]
+            if phase == "ended":
+                self.views[key].restore_failed = True
+        if actor.kind == "check":
+            least = self._machine.timer_interval - MOST_SILENT - self._poll_interval
+            lasted = self._machine.now - begun
+            self._require("P7", lasted >= least, f"the check ended by itself after {lasted:.1f} s")
+
+    # Steps
+
+    def step_begins(self, actor: Actor, context: Any, label: str) -> None:
+        key, phase = context.event.event_id.lower(), context.phase
+        self.note(f"step {phase} {label} of {key} begins (response {actor.number})")
+        self._go_on(actor)
+        self._of_response[actor.number] = (key, phase)
+        view = self.views.get(key)
+        run = Run(key, phase, label, self._machine.boot)
+        if not self.blind:
+            self._require("P4", context.resource_name.lower() in ("", VM), f"the name is {context.resource_name!r}")
+            if view is None:
+                self.fail("P4", f"{key} was never listed")
+                return
+            if not view.tainted:
+                self._judge_step(view, run, context.outcome)
+        if view is None:
+            view = self.views[key] = View(key, "", tainted=True)
+        if run.phase == "ended":
+            view.resume_by = None
+        self._running.append(run)
+        actor.step = run  # type: ignore[attr-defined]
+        view.begin(run)
+
+    def _judge_step(self, view: View, run: Run, outcome: str | None) -> None:
+        what = f"{run.phase} {run.label} of {view.key} begins"
+        sure = view.sure(run.phase, run.label)
+        for other in self._running:
+            same = other.key == run.key and view.instances == 1
+            self._require("P6", not same, f"{what} while {other.phase} {other.label} of it runs")
+            opposite = {other.phase, run.phase} == {"announced", "ended"} and not self.views[other.key].tainted
+            self._require("P3", not opposite, f"{what} while {other.phase} {other.label} of {other.key} runs")
+        if run.phase == "announced":
+            again = view.kind in PREPARED_AGAIN
+            self._require("P5", self._machine.boot in view.listed_boots, f"{what}; no document of this boot lists it")
+            done = sum(1 for boot in sure if boot == run.boot or not again)
+            self._require("P6", done < view.instances, f"{what} after {done} successes")
+            self._require("P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore")
+            too_late = again and view.instances == 1 and view.approved
+            self._require("P2", not too_late, f"{what} though it is approved already")
+            return
+        self._require("P6", len(sure) < view.instances, f"{what} after {len(sure)} successes")
+        if run.phase == "started":
+            self._require("P4", view.started_seen, f"{what}; no document lists it as Started")
+            self._require("P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore")
+            return
+        self._require("P4", len(sure) < view.endings, f"{what}; no clear document has left it out")
+        if view.instances == 1:
+            evidence = view.maybe_took_place(self._machine)
+            self._require("P4", outcome == "completed" or not view.started_sure, f"{what}: {outcome} though it started")
+            self._require("P4", outcome == "withdrawn" or evidence, f"{what}: {outcome} without evidence")
+        for other_view in self.views.values():
+            if other_view is view or other_view.tainted:
+                continue
+            pending = other_view.prepared and not other_view.may_have_ended
+            self._require("P3", not pending, f"{what} while {other_view.key}, prepared, is open")
+            earlier = other_view.is_owed_before(view, RESTORE.get(other_view.kind, ()))
+            self._require("P3", not earlier, f"{what} before that of {other_view.key}, which ended earlier")
+
+    def step_ends(self, actor: Actor, _context: Any, label: str, done: bool) -> None:
+        run: Run = actor.step  # type: ignore[attr-defined]
+        self._running.remove(run)
+        how = "succeeds" if done else "is interrupted" if actor.killed else "fails"
+        self.note(f"step {run.phase} {label} of {run.key} {how}")
+        view = self.views[run.key]
+        run.interrupted = actor.killed
+        if done:
+            view.succeed(run)
+            self._unsure[actor] = run
+        elif not actor.killed:
+            failures = view.fail(run)
+            boots = self._machine.boot if run.phase == "announced" else 1
+            most = TRIES * (view.instances * boots + self.retries) + self.kills
+            if not view.tainted:
+                self._require("P6", failures <= most, f"{run.phase} {label} of {run.key} failed {failures} times")
+
+    def _go_on(self, actor: Actor) -> None:
+        """What its step did must have been written down, or it would not have gone on."""
+        run = self._unsure.pop(actor, None)
+        if run is not None:
+            self._seal(run)
+
+    def _seal(self, run: Run) -> None:
+        self.views[run.key].seal(run)
+
+    # Requests
+
+    def asks(self, actor: Actor, method: str, path: str, body: bytes | None) -> None:
+        now = self._machine.now
+        if actor.kind == "check":
+            self._settle(actor)
+            self._judge_resumption()
+            silence = now - self._last_request
+            most = MOST_SILENT + self._poll_interval - 1.0 + _MOMENT + self._allowance
+            if not self._answered:
+                most += 150.0
+            self.longest_silence = max(self.longest_silence, silence)
+            self._require("P8", silence <= most, f"no request for {silence:.1f} s; {most:.1f} s are allowed")
+            self._last_request, self._allowance = now, 0.0
+            if "/compute/name" not in path:
+                self._lines = 0
+            return
+        self._go_on(actor)
+        if method == "POST":
+            ids = [str(each["EventId"]).lower() for each in json.loads(body or b"")["StartRequests"]]
+            self.note(f"POST {ids} (response {actor.number})")
+            self._judge_post(actor, ids)
+        elif "/compute/name" not in path:
+            actor.asked_document = now  # type: ignore[attr-defined]
+
+    def _judge_resumption(self) -> None:
+        """A restore that a boot interrupted goes on, whatever Azure answers, unless something stands in its way."""
+        now, machine = self._machine.now, self._machine
+        pending = any(view.tainted or (view.prepared and not view.may_have_ended) for view in self.views.values())
+        in_the_way = pending or self._running or machine.disk is not None or now < machine.locked_until
+        for view in self.views.values():
+            if view.resume_by is None or view.tainted:
+                continue
+            if in_the_way:
+                view.resume_by = now + RESUMED_AFTER
+            elif now > view.resume_by:
+                self.fail("liveness", f"the restore of {view.key}, which a boot interrupted, does not go on")
+
+    def _judge_post(self, actor: Actor, ids: list[str]) -> None:
+        told: Told | None = getattr(actor, "told", None)
+        named = self._knows_name or getattr(actor, "named", None) is not None
+        actor.told = None  # type: ignore[attr-defined]
+        actor.posted = ids  # type: ignore[attr-defined]
+        self._require("P1", named, "the name is not known")
+        if told is None or not named:
+            self.fail("P1", "no document was read since the last POST or the name")
+            return
+        if not self._knows_name:
+            self._require("P1", actor.named <= actor.asked_document, "the document is older than the name")  # type: ignore[attr-defined]
+        for key in ids:
+            entry = told.entries.get(key)
+            if entry is None or entry.status != "Scheduled" or entry.resources != (VM,):
+                self.fail("P1", f"{key} is approved on {entry and entry[1:]}")
+                return
+            view = self.views.get(key)
+            if self.blind or view is None or view.tainted:
+                continue
+            view.posted = True
+            needed = MUST_PREPARE.get(view.kind)
+            self._require("P2", needed is not None, f"{key}, a {view.kind}, is approved")
+            for label in needed or ():
+                run = view.last("announced", label)
+                ready = run is not None and run.done and run.boot == self._machine.boot
+                self._require("P2", ready, f"{key} is approved, and preparation {label} has not succeeded in this boot")
+
+    def heard(self, actor: Actor, told: Told) -> None:
+        now = self._machine.now
+        if actor.kind != "check":
+            if told.what == "document":
+                actor.told = told  # type: ignore[attr-defined]
+            elif told.what == "name":
+                actor.named, actor.told = now, None  # type: ignore[attr-defined]
+            elif told.what == "taken":
+                self._note_taken(actor)
+            return
+        self.note(f"told {told.what}: {[entry[1:] for entry in told.entries.values()]}, clear: {told.clear}")
+        self._allowance += min(told.retry_after, LONGEST_RETRY_AFTER)
+        if told.what == "name":
+            return
+        if told.what not in ("document", "empty"):
+            self._unclear = None
+            return
+        self._answered = True
+        self._documents += 1
+        clear = told.what == "document" and told.clear
+        self._note_unclear(clear, now)
+        too_long = self._unclear is not None and now - self._unclear[0] >= UNCLEAR_ENDS_AFTER
+        mine = {key: entry for key, entry in told.entries.items() if not entry.resources or VM in entry.resources}
+        for key, entry in mine.items():
+            view = self.views.get(key)
+            if view is None:
+                view = self.views[key] = View(key, entry.event.kind, tainted=self.blind)
+            view.list(entry, self._machine)
+        for key, view in self.views.items():
+            if key not in mine and (clear or (too_long and view.maybe_took_place(self._machine))):
+                view.leave_out(self._documents)
+        sound = self._machine.disk is None and now >= self._machine.locked_until
+        actor.document = (self._documents, set(mine), clear) if sound else None  # type: ignore[attr-defined]
+
+    def _note_unclear(self, clear: bool, now: float) -> None:
+        if clear:
+            self._unclear = None
+        elif self._unclear is None or now - self._unclear[1] > SILENCE_ENDS_UNCLEAR:
+            self._unclear = (now, now)
+        else:
+            self._unclear = (self._unclear[0], now)
+
+    def _settle(self, actor: Actor) -> None:
+        """The check asks again, so what its last document told is written down, unless the disk failed meanwhile."""
+        document = getattr(actor, "document", None)
+        actor.document = None  # type: ignore[attr-defined]
+        if document is None or self._machine.disk is not None or self._machine.now < self._machine.locked_until:
+            return
+        number, listed, clear = document
+        for key, view in self.views.items():
+            if key in listed:
+                view.started_sure = view.started_sure or view.started_last
+            elif clear and view.sure_end is None:
+                view.sure_end = number
+
+    def _note_taken(self, actor: Actor) -> None:
+        for key in actor.posted:  # type: ignore[attr-defined]
+            if key in self.views:
+                self._unsure[actor] = Run(key, "approval", "", self._machine.boot)
+
+    # The end
+
+    def finish(self, probe: str) -> None:
+        """Azure has answered and everything was sound for a while: all that was prepared is restored, once."""
+        for key, view in self.views.items():
+            if view.tainted:
+                continue
+            for label in RESTORE.get(view.kind, ()):
+                count = len(view.sure("ended", label))
+                if view.owed:
+                    self._require(
+                        "liveness", view.restored(label), f"{key} was prepared and restore {label} has not run"
+                    )
+                if view.instances == 1:
+                    self._require("P6", count <= 1, f"restore {label} of {key} has run {count} times")
+        view_of_probe = self.views.get(probe)
+        if view_of_probe is None:
+            self.fail("liveness", "nobody asked about the last event")
+            return
+        self._require("liveness", view_of_probe.approved, f"{probe} was not approved")
+        self._require("liveness", view_of_probe.restored("2"), f"{probe} was not restored")

@@ -1,0 +1,139 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""What the check was told of an event, and what the steps did for it: the record by which properties are judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import Entry
+
+if TYPE_CHECKING:
+    from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
+
+
+class Run:
+    """One run of a step."""
+
+    def __init__(self, key: str, phase: str, label: str, boot: int) -> None:
+        self.key = key
+        self.phase = phase
+        self.label = label
+        self.boot = boot
+        self.done = False
+        self.interrupted = False
+
+
+class View:
+    """One id of an event.
+
+    :ivar instances: how many events with this id the check may have told apart.
+    :ivar may_have_ended: an answer that ends it has come since it was listed last.
+    :ivar sure_end: the number of the document with which the check noted its end, at the latest.
+    :ivar tainted: its records were damaged or lost, so that little can be asked for.
+    """
+
+    def __init__(self, key: str, kind: str, tainted: bool = False) -> None:
+        self.key = key
+        self.kind = kind
+        self.tainted = tainted
+        self.instances = 0
+        self.listed_boots: set[int] = set()
+        self.first_boot = 0
+        self.not_before = 0.0
+        self.started_seen = self.started_last = self.started_sure = False
+        self.may_have_ended = False
+        self.endings = 0
+        self.earliest_end: int | None = None
+        self.sure_end: int | None = None
+        self.posted = False
+        self.approved = False
+        # In this instance, and since it was restored last
+        self.prepared = False
+        self.owed = False
+        self.restore_begun = False
+        self.restore_failed = False
+        # When a restore that a boot interrupted must have gone on
+        self.resume_by: float | None = None
+        self._sure: dict[tuple[str, str], list[int]] = {}
+        self._last: dict[tuple[str, str], Run] = {}
+        self._failures: dict[tuple[str, str], int] = {}
+        self._restored: set[str] = set()
+
+    def list(self, entry: Entry, machine: Machine) -> None:
+        """A document lists it."""
+        if self.instances == 0 or self.may_have_ended:
+            self.instances += 1
+            self.first_boot = machine.boot
+            self.listed_boots = set()
+            self.started_seen = self.started_sure = self.posted = self.approved = False
+            self.may_have_ended = self.prepared = False
+            self.earliest_end = self.sure_end = None
+        self.kind = entry.event.kind
+        self.not_before = entry.event.not_before
+        self.listed_boots.add(machine.boot)
+        self.started_last = entry.status == "Started"
+        self.started_seen = self.started_seen or self.started_last
+
+    def leave_out(self, document: int) -> None:
+        """An answer came that ends it."""
+        if not self.may_have_ended:
+            self.may_have_ended, self.earliest_end = True, document
+            self.endings += 1
+
+    def maybe_took_place(self, machine: Machine) -> bool:
+        """Tell whether there may be evidence that Azure started it."""
+        # A document tells whole seconds.
+        due = machine.now >= self.not_before - 2.0 or machine.clock_was_set
+        return self.started_seen or self.posted or self.first_boot != machine.boot or due
+
+    def is_interrupted(self) -> bool:
+        """Tell whether a step of its restore was begun and not ended, and the event has not come back."""
+        runs = [run for (phase, _label), run in self._last.items() if phase == "ended"]
+        return self.may_have_ended and self.instances == 1 and any(run.interrupted for run in runs)
+
+    def begin(self, run: Run) -> None:
+        self._last[run.phase, run.label] = run
+        if run.phase == "ended":
+            self.restore_begun = True
+        else:
+            self.prepared = self.owed = True
+            self._restored.clear()
+
+    def seal(self, run: Run) -> None:
+        """A success that the product has written down."""
+        if run.phase == "approval":
+            self.approved = True
+            return
+        self._sure.setdefault((run.phase, run.label), []).append(run.boot)
+
+    def succeed(self, run: Run) -> None:
+        run.done = True
+        if run.phase == "ended":
+            self._restored.add(run.label)
+
+    def fail(self, run: Run) -> int:
+        key = (run.phase, run.label)
+        self._failures[key] = self._failures.get(key, 0) + 1
+        return self._failures[key]
+
+    def sure(self, phase: str, label: str) -> list[int]:
+        """Return the boots of the successes that were written down."""
+        return self._sure.get((phase, label), [])
+
+    def last(self, phase: str, label: str) -> Run | None:
+        return self._last.get((phase, label))
+
+    def restored(self, label: str) -> bool:
+        """Tell whether this step of on_ended has succeeded since anything was prepared."""
+        return label in self._restored
+
+    def is_owed_before(self, other: View, labels: tuple[str, ...]) -> bool:
+        """Tell whether its restore is due and must come before that of another event."""
+        if not self.prepared or self.instances != 1 or other.instances != 1 or self.restore_failed:
+            return False
+        if self.sure_end is None or other.earliest_end is None or self.sure_end >= other.earliest_end:
+            return False
+        last = [self.last("ended", label) for label in labels]
+        return not all(run is not None and run.done for run in last)

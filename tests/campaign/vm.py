@@ -1,0 +1,326 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""A VM on a virtual clock, on which the real program runs: it boots, its processes are killed, its steps take time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, Callable
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError, UnreachableError
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import Deadline, Response
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+    Config,
+    parse_config,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import StepError
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
+from ansible_collections.fleetops.azure_maintenance.tests.campaign import patches
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import EPOCH, VM, Azure, Told
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.disk import Connection
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.properties import Judge
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor, Killed, Scheduler
+
+TIMER_INTERVAL = 60.0
+
+
+def _steps(*labels: str) -> list[dict[str, Any]]:
+    return [{"command": ["/bin/step", label]} for label in labels]
+
+
+_COMMON = {"timeout": 60, "retries": 1, "retry_delay": 5}
+RULES: list[dict[str, Any]] = [
+    {
+        **_COMMON,
+        "name": "Drain",
+        "match": {"event_types": ["Reboot"]},
+        "on_announced": _steps("1", "2"),
+        "on_started": _steps("1"),
+        "on_ended": _steps("1", "2"),
+        "approve": "when_ready",
+    },
+    {
+        **_COMMON,
+        "name": "Late",
+        "match": {"event_types": ["Redeploy"]},
+        "lead_time": 60,
+        "on_announced": _steps("1"),
+        "on_ended": _steps("1"),
+        "approve": "when_ready",
+    },
+    {
+        **_COMMON,
+        "name": "At once",
+        "match": {"event_types": ["Preempt"]},
+        "on_announced": _steps("1"),
+        "on_ended": _steps("1"),
+        "approve": "at_once",
+    },
+    {
+        **_COMMON,
+        "name": "Short",
+        "match": {"event_types": ["Freeze"]},
+        "on_announced": _steps("1"),
+        "on_started": _steps("1"),
+        "on_ended": _steps("1"),
+    },
+]
+_CONFIG = parse_config({"endpoint": "http://127.0.0.1:9", "timer_interval": TIMER_INTERVAL, "rules": RULES})
+
+
+class Machine:
+    """One VM through one history.
+
+    :param poll_interval: of its checker.
+    :param knows_name: its name is in the configuration.
+    """
+
+    def __init__(self, seed: int, folder: str, poll_interval: float, knows_name: bool) -> None:
+        self.scheduler = Scheduler(seed)
+        self.chance = self.scheduler.chance
+        self.azure = Azure(self.chance)
+        self.folder = folder
+        self.state_folder = f"{folder}/state"
+        self.folders = Folders(f"{folder}/config", folder, self.state_folder, f"{folder}/run", folder)
+        self.judge = Judge(self, poll_interval, knows_name)
+        self.config = _CampaignConfig(
+            *_CONFIG._replace(poll_interval=poll_interval, resource_name=VM if knows_name else None)
+        )
+        self.timer_interval = TIMER_INTERVAL
+        self.clock_was_set = False
+        self.publishes = True
+        self.disk: str | None = None
+        self.locked_until = 0.0
+        self.wall_offset = 0.0
+        self.boot = 0
+        self.booted_at = 0.0
+        self.up = False
+        self.over = False
+        # From here on steps succeed, and nothing is killed any more
+        self.sound = False
+        self.actors: list[Actor] = []
+        self._armed: tuple[str, int, Callable[[], None]] | None = None
+        self._activations = 0
+        self._tries: dict[tuple[str, str, str], int] = {}
+        os.makedirs(self.state_folder, exist_ok=True)
+
+    # What the disk and the stand-ins for modules ask
+
+    @property
+    def now(self) -> float:
+        return self.scheduler.now
+
+    @property
+    def wall(self) -> float:
+        return EPOCH + self.now + self.wall_offset
+
+    @property
+    def boot_id(self) -> str:
+        return f"boot-{self.boot}"
+
+    def touch(self) -> None:
+        actor = self.scheduler.current
+        if actor is None:
+            return
+        if actor.killed:
+            raise Killed
+        actor.points += 1
+        if self._armed is None:
+            return
+        kind, left, action = self._armed
+        if kind not in ("any", actor.kind):
+            return
+        self._armed = (kind, left - 1, action)
+        if left <= 1:
+            self._armed = None
+            action()
+            if actor.killed:
+                raise Killed
+
+    def wait(self, seconds: float) -> None:
+        if self.scheduler.current is None:
+            return
+        self.touch()
+        self.scheduler.wait(seconds)
+
+    def began(self) -> None:
+        actor = self.scheduler.current
+        self.touch()
+        if actor is not None and not self.sound and actor.kind != "check":
+            luck = self.chance("slow disk", actor.kind, actor.number, actor.points)
+            if luck < 0.12:
+                self.scheduler.wait(10 * luck)
+
+    def committed(self) -> None:
+        self.touch()
+
+    def opened(self, connection: Connection) -> None:
+        if self.scheduler.current is not None:
+            self.scheduler.current.connections.append(connection)
+
+    # Boots and processes
+
+    def start(self) -> None:
+        self.boot += 1
+        self.booted_at = self.now
+        self.up = True
+        shutil.rmtree(self.folders.run, ignore_errors=True)
+        self.judge.booted()
+        self._start_check(0.5)
+
+    def reboot(self, seconds: float) -> None:
+        """Lose the power; the VM boots after so many seconds."""
+        if not self.up:
+            return
+        self.up = False
+        self.judge.lost_power(os.path.exists(f"{self.folders.run}/state.db"))
+        for actor in self._alive():
+            self.scheduler.kill(actor)
+        self.scheduler.at(self.now + seconds, self.start)
+
+    def arm(self, kind: str, points: int, action: Callable[[], None]) -> None:
+        """Do something when a process of this kind has come by so many of the points at which it may be killed."""
+        self._armed = (kind, points, action)
+
+    def disarm(self) -> None:
+        self._armed = None
+
+    def kill(self, kind: str) -> None:
+        """Kill -9 the processes of a kind that run."""
+        for actor in self._alive():
+            if kind in ("any", actor.kind):
+                self.scheduler.kill(actor)
+
+    def kill_current(self) -> None:
+        actor = self.scheduler.current
+        if actor is not None:
+            self.scheduler.kill(actor)
+
+    def _alive(self) -> list[Actor]:
+        return [actor for actor in self.actors if not actor.ended]
+
+    def _start_check(self, delay: float) -> None:
+        boot = self.boot
+        self._activations += 1
+        number = self._activations
+
+        def start() -> None:
+            if self.up and self.boot == boot and not self.over:
+                self._spawn("check", number, ["check"])
+
+        self.scheduler.at(self.now + delay, start)
+
+    def start_unit(self, number: int) -> str | None:
+        boot = self.boot
+        luck = self.chance("unit", number, self.boot, len(self.actors))
+        if luck < 0.03 and not self.sound:
+            return f"azure-maintenance-respond@{number}.service could not be started: out of luck."
+
+        def start() -> None:
+            running = any(each.kind == "respond" and each.number == number for each in self._alive())
+            if self.up and self.boot == boot and not self.over and not running:
+                self._spawn("respond", number, ["respond", str(number)])
+
+        self.scheduler.at(self.now + 0.3 * luck, start)
+        return None
+
+    def retry(self, number: int) -> None:
+        """A person types azure-maintenance retry."""
+        if self.up:
+            self._spawn("retry", number, ["retry", str(number)])
+
+    def _spawn(self, kind: str, number: int, arguments: list[str]) -> None:
+        begun, boot = self.now, self.boot
+
+        def run() -> None:
+            try:
+                actor.status = cli.main(arguments, self.folders)
+            except Killed:
+                raise
+            except BaseException as error:
+                self.judge.crashed(actor, error)
+            finally:
+                for connection in actor.connections:
+                    connection.close()  # type: ignore[attr-defined]
+                actor.connections.clear()
+
+        def end() -> None:
+            self.actors.remove(actor)
+            self.judge.ended(actor, begun)
+            if kind == "check" and self.up and self.boot == boot:
+                # systemd waits 5 s after a failure, then the timer begins to count.
+                failed = actor.killed or actor.status != 0
+                self._start_check(self.config.poll_interval + (5.0 if failed else 0.0))
+
+        actor = Process(kind, number, run, end)
+        self.actors.append(actor)
+        self.scheduler.spawn(actor)
+
+    # What a process asks of the world
+
+    def exchange(self, method: str, path: str, body: bytes | None, deadline: Deadline) -> Response:
+        actor = self.scheduler.current
+        assert actor is not None
+        remaining = deadline.remaining()
+        if remaining <= 0:
+            raise NoAnswerError("No time was left.")
+        self.touch()
+        self.judge.asks(actor, method, path, body)
+        if self.azure.fault("delays", self.now) == "unreachable":
+            self.scheduler.wait(min(3.0, remaining))
+            self.judge.heard(actor, Told("error"))
+            raise UnreachableError("Nothing answers.")
+        reply = self.azure.answer(method, path, body, self.now)
+        self.scheduler.wait(min(reply.delay, remaining))
+        if reply.delay >= remaining:
+            self.judge.heard(actor, Told("error"))
+            raise NoAnswerError("It took the request and gave no answer in time.")
+        self.judge.heard(actor, reply.told)
+        self.touch()
+        if reply.status is None:
+            raise NoAnswerError("It broke the connection.")
+        return Response(reply.status, reply.headers, reply.body)
+
+    def run_step(self, content: Any, context: Any, _config: Any, _folders: Any, _now: Any, timeout: float) -> str:
+        """Stands in for run_step(): what the step does is luck."""
+        actor = self.scheduler.current
+        assert actor is not None
+        # A bit of the step may have flipped.
+        label = content.get("command", ["", "unreadable"])[-1]
+        key = (context.event.event_id.lower(), context.phase, label)
+        number = self._tries[key] = self._tries.get(key, 0) + 1
+        luck, length = self.chance("step", key, number), self.chance("length", key, number)
+        self.judge.step_begins(actor, context, label)
+        done = False
+        try:
+            if self.sound:
+                luck, length = 1.0, 0.1
+            seconds = 150.0 * length if luck > 0.3 and length > 0.9 else 6.0 * length
+            if luck < 0.04:
+                self.wait(timeout)
+                raise StepError(f"It took longer than {timeout:g} s.")
+            self.wait(min(seconds, timeout))
+            if luck < 0.16:
+                raise StepError("It failed.", permanent=luck < 0.06)
+            done = True
+        finally:
+            self.judge.step_ends(actor, context, label, done)
+        return "It is done."
+
+
+class Process(Actor):
+    """:ivar status: its exit status."""
+
+    status = 1
+
+
+class _CampaignConfig(Config):
+    """Makes clients that ask the Azure of the history."""
+
+    def client(self, retries: bool, timeout: float | None = None) -> ImdsClient:
+        transport = patches.current()
+        return ImdsClient(self.endpoint, self.api_version, 3.0, timeout or self.timeout, retries, transport)

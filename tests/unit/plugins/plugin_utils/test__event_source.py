@@ -1,0 +1,137 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The event source with a metadata service that is made up: whose name it is, how long it waits, what it remembers."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+
+EVENT = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"], "NotBefore": ""}
+LISTED = json.dumps({"Events": [EVENT]}).encode()
+NOTHING = b'{"Events": []}'
+
+
+class Service:
+    """Answers each question for the name, and for the document, with the next of these; an error is raised."""
+
+    timeout = 150.0
+    api_version = "2020-07-01"
+
+    def __init__(self, names, documents):
+        self._names, self._documents = list(names), list(documents)
+        self.limits = []
+
+    def deadline(self, seconds):
+        self.limits.append(seconds)
+
+    def get_resource_name(self, deadline):
+        return self._next(self._names)
+
+    def get_document(self, deadline):
+        return self._next(self._documents)
+
+    def _next(self, answers):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def boot(monkeypatch):
+    """Lets the VM be in this boot."""
+
+    def be_in(boot_id):
+        monkeypatch.setattr(_event_source, "read_boot_id", lambda: boot_id)
+
+    be_in("boot-1/22")
+    return be_in
+
+
+def told(watcher):
+    news = watcher.poll()[0]
+    watcher.keep()
+    return [(each["maintenance_phase"], each["maintenance_outcome"]) for each in news]
+
+
+@pytest.mark.parametrize("name", ["all:!web", "web 1", "@hosts", "-web", "web,db"])
+def test_a_name_that_is_not_a_host_name_is_refused_in_a_sentence_and_asked_again(boot, caplog, name):
+    service = Service([name, name, "web-1"], [LISTED])
+    watcher = _event_source.Watcher(service, None, 1.0, None)
+    with caplog.at_level(logging.WARNING):
+        assert [told(watcher) for _time in range(3)] == [[], [], [("announced", None)]]
+    first, again = [record.getMessage() for record in caplog.records]
+    assert first.endswith(f'The metadata service calls this VM "{name}", which is not a host name.')
+    assert again == "The metadata service answers again, after 2 polls that failed."
+
+
+def limits_of(tmp_path, documents):
+    service = Service([], documents)
+    watcher = _event_source.Watcher(service, "web-1", 1.0, str(tmp_path / "state.json"))
+    for _document in documents:
+        told(watcher)
+    return service.limits
+
+
+def test_only_the_first_answer_of_a_boot_is_waited_for_long(boot, tmp_path):
+    assert limits_of(tmp_path, [NOTHING, NOTHING]) == [150.0, 10.0]
+    assert limits_of(tmp_path, [_errors.NoAnswerError("no answer"), NOTHING]) == [10.0, 10.0]
+    boot("boot-2/22")
+    assert limits_of(tmp_path, [LISTED]) == [150.0]
+
+
+def test_what_is_remembered_of_an_event_does_not_wait_long_after_a_boot(boot, tmp_path):
+    limits_of(tmp_path, [LISTED])
+    boot("boot-2/22")
+    assert limits_of(tmp_path, [NOTHING]) == [10.0]
+
+
+def test_a_system_without_a_boot_id(boot, tmp_path):
+    boot(None)
+    state = str(tmp_path / "state.json")
+    assert told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state)) == [("announced", None)]
+    boot("boot-2/22")
+    service = Service([], [NOTHING])
+    assert told(_event_source.Watcher(service, "web-1", 1.0, state)) == [("ended", "withdrawn")]
+
+
+def test_an_end_that_was_not_told_is_told_after_a_restart(boot, tmp_path):
+    state = str(tmp_path / "state.json")
+    watcher = _event_source.Watcher(Service([], [LISTED, NOTHING]), "web-1", 1.0, state)
+    told(watcher)
+    assert watcher.poll()[0][0]["maintenance_phase"] == "ended"
+    # It is killed before it has told this.
+    again = _event_source.Watcher(Service([], [NOTHING, NOTHING]), "web-1", 1.0, state)
+    assert [told(again), told(again)] == [[("ended", "withdrawn")], []]
+
+
+def test_an_unclear_first_answer_keeps_what_is_remembered(boot, tmp_path):
+    state = str(tmp_path / "state.json")
+    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
+    service = Service([], [b"", b'{"Events": [5]}', LISTED, NOTHING])
+    watcher = _event_source.Watcher(service, "web-1", 1.0, state)
+    assert [told(watcher) for _time in range(4)] == [[], [], [("announced", None)], [("ended", "withdrawn")]]
+
+
+def test_a_vm_that_could_not_be_read_in_resources_is_still_unknown_after_a_restart(boot, tmp_path):
+    state = str(tmp_path / "state.json")
+    event = {**EVENT, "Resources": ["web-2", 5]}
+    document = json.dumps({"Events": [event]}).encode()
+    told(_event_source.Watcher(Service([], [document]), "web-1", 1.0, state))
+    (news,), _pause = _event_source.Watcher(Service([], [NOTHING]), "web-1", 1.0, state).poll()
+    assert (news["maintenance_phase"], news["maintenance_event"]["affects_this_vm"]) == ("ended", None)
+
+
+def test_an_error_that_nobody_foresaw_does_not_end_the_asking(boot, caplog):
+    service = Service([], [RuntimeError("odd"), RuntimeError("odd"), LISTED])
+    watcher = _event_source.Watcher(service, "web-1", 1.0, None)
+    assert [told(watcher) for _time in range(3)] == [[], [], [("announced", None)]]
+    (record,) = caplog.records
+    assert record.getMessage() == 'Unexpected error: RuntimeError: "odd". The source goes on asking.'
