@@ -99,8 +99,10 @@ def _failed(error):
 
 
 def _write_atomically(path, content):
-    temporary = f"{path}.{os.getpid()}"
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+    # The folder may belong to somebody else: a name that cannot be guessed, and nothing that is there is opened.
+    temporary = f"{path}.{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as file:
         file.write(content)
     os.replace(temporary, path)
 
