@@ -63,6 +63,8 @@ class Checker:
         self._polls_changed = False
         # Open events that an unclear answer does not list
         self._missing: list[str] = []
+        # What is written down as the name of this VM; asking the store at each poll would cost more than the poll.
+        self._noted_name = self._known_name()
         self._poller = self._make_poller()
         self._started: dict[int, float] = {}
         self._complaints: set[str] = set()
@@ -108,7 +110,7 @@ class Checker:
         return Poller(
             config.client(retries=False),
             config.poll_interval,
-            config.resource_name or self._known_name(),
+            config.resource_name or self._noted_name,
             remembered.get("answered") is True,
             Unclear(unclear[0], unclear[1]) if unclear is not None and _is_list_of_numbers(unclear, 2) else None,
             dict(logged),
@@ -141,7 +143,7 @@ class Checker:
             warn(line)
         polls, changed = self._polls.after(answer, self._clock.now().at)
         self._polls, self._polls_changed = polls, self._polls_changed or changed
-        if answer.kind != FAILED and self._poller.resource_name != self._known_name():
+        if answer.kind != FAILED and self._poller.resource_name != self._noted_name:
             self._guarded(self._remember_name)
 
     def _record(self, answer: Answer) -> None:
@@ -254,6 +256,7 @@ class Checker:
     def _remember_name(self) -> None:
         with self._store.transaction():
             self._store.set_fact("resource_name", {"name": self._poller.resource_name, **self._origin_of_name()})
+        self._noted_name = self._poller.resource_name
 
     def _tidy(self) -> None:
         self._repair()

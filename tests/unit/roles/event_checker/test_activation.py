@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
+from datetime import timedelta
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
@@ -71,6 +73,29 @@ def test_the_polls_of_an_activation(
     checker.run(once)
     assert polled == polls
     assert passed() == end
+
+
+def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, clock):
+    event = {
+        "EventId": "A1",
+        "EventType": "Reboot",
+        "EventStatus": "Scheduled",
+        "Resources": ["web-1"],
+        "NotBefore": (clock.now().wall + timedelta(seconds=330)).strftime("%a, %d %b %Y %H:%M:%S GMT"),
+    }
+    server = serve((200, json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()), busy(60))
+    rule = {"name": "Drain", "lead_time": 300, "on_announced": [{"command": ["true"]}]}
+    config = parse_config(
+        {"endpoint": server.endpoint, "resource_name": "web-1", "timer_interval": 40, "rules": [rule]}
+    )
+    begun = clock.now().uptime
+    started = []
+
+    def start_unit(_number):
+        started.append(clock.now().uptime - begun)
+
+    check.Checker(config, folders, clock, lambda: open_state(folders), start_unit).run(once=False)
+    assert started[0] == 30
 
 
 class TestTheNameOfThisVm:

@@ -9,8 +9,11 @@ stands still but while a check sleeps between two polls.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import socket
+import sqlite3
 from datetime import datetime
 
 import pytest
@@ -453,14 +456,15 @@ def test_azure_is_silent_for_long_and_comes_back(azure, vm):
     vm.wait(lambda: azure.approved, "the event is not handled")
     azure.fault(fault="status", status=503, methods=["GET"])
     before, silent_at = azure.polls(), vm.clock.now().at
-    while vm.clock.now().at < silent_at + 600:
+    while vm.clock.now().at < silent_at + 120:
         vm.poll()
     # Never more than five seconds apart
-    assert azure.polls() - before >= 120
+    assert azure.polls() - before >= 24
     assert (vm.event(event)["phase"], vm.status()["last_error"]["reason"]) == ("announced", "http_status")
     azure.advance(2)
     azure.mend()
-    vm.poll()
+    # It looks for what is due twice a second, and asks every five.
+    vm.poll(10)
     vm.wait(lambda: len(vm.ran) == 2, "what happened meanwhile is not seen")
     assert vm.status()["last_error"] is None
     assert vm.ran == [f"prepare announced {event}", f"note started {event}"]
@@ -647,3 +651,178 @@ def test_the_restoring_waits_for_the_preparation_and_skips_what_is_left_of_it(az
     assert vm.ran == [f"prepare announced {event}", f"restore ended {event} withdrawn"]
     assert [one["state"] for one in vm.event(event)["responses"]] == ["skipped", "succeeded"]
     assert azure.approved == []
+
+
+def test_p3_the_vm_stays_out_of_service_while_another_event_is_approved_and_pending(azure, vm):
+    freeze, reboot = azure.announce("Freeze", started_for=30), azure.announce(started_for=300)
+    vm.check_until_quiet()
+    assert sorted(azure.approved) == sorted([[freeze], [reboot]])
+    azure.advance(60)
+    vm.check()
+    vm.check()
+    assert vm.event(freeze)["phase"] == "ended"
+    assert not [line for line in vm.ran if line.startswith("restore")]
+    azure.advance(600)
+    vm.check_until_quiet()
+    restored = [line for line in vm.ran if line.startswith("restore")]
+    assert restored == [f"restore ended {freeze} completed", f"restore ended {reboot} completed"]
+
+
+def test_p4_p5_an_empty_answer_after_a_boot_begins_nothing_and_is_not_heard(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.held_step("prepare")]))
+    event = azure.announce()
+    assert vm.run("check", "--once").returncode == 0
+    vm.wait(lambda: vm.ran, "the preparation does not begin")
+    heard = vm.status()["last_answer_at"]
+    vm.boot()
+    vm.release()
+    vm.clock.advance(100)
+    azure.fault(fault="empty", methods=["GET"], path="scheduledevents")
+    vm.check()
+    vm.check()
+    assert vm.ran == [f"prepare announced {event}"]
+    assert vm.status()["last_answer_at"] == heard
+    assert vm.status()["last_error"]["reason"] == "empty"
+    azure.mend()
+    vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event}"] * 2
+    assert azure.approved == [[event]]
+    assert vm.status()["last_error"] is None
+
+
+def test_p4_answers_that_stay_empty_end_what_was_approved_after_five_minutes(azure, vm):
+    event, other = azure.announce(started_for=3600), azure.announce(resources=["web-1", "web-2"])
+    vm.check_until_quiet()
+    assert azure.approved == [[event]]
+    azure.fault(fault="empty", methods=["GET"])
+    # Each activation goes on counting where the last one ended.
+    for _number in range(10):
+        vm.check()
+        assert vm.event(event)["phase"] == "announced"
+        vm.clock.advance(30)
+    vm.check()
+    assert (vm.event(event)["phase"], vm.event(event)["outcome"]) == ("ended", "completed")
+    assert vm.event(other)["phase"] == "announced"
+
+
+def test_p4_a_404_for_the_name_does_not_stop_what_is_due(azure, vm):
+    vm.configure(vm.rule(on_ended=[vm.held_step("restore")]))
+    event = azure.announce()
+    vm.check()
+    azure.withdraw(event)
+    assert vm.run("check", "--once").returncode == 0
+    vm.wait(lambda: len(vm.ran) == 2, "the restoring does not begin")
+    vm.boot()
+    vm.release()
+    azure.fault(fault="status", status=404, path="instance")
+    vm.check(expected=1)
+    assert vm.ran[1:] == [f"restore ended {event} completed"] * 2
+
+
+def test_p4_a_name_that_is_none_is_not_kept(azure, vm):
+    azure.fault(fault="body", body='{"error": "Bad request"}', path="instance", times=1)
+    event = azure.announce()
+    vm.check(expected=1)
+    assert vm.status()["resource_name"] is None
+    vm.check()
+    assert vm.status()["resource_name"] == "web-1"
+    assert vm.ran == [f"prepare announced {event}"]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [raw_event(EventId=None), raw_event(EventId=7), "A1", raw_event(Resources=[None, 5, {}]), None],
+    ids=["id null", "id 7", "text", "resources", "null"],
+)
+def test_p4_an_unreadable_entry_ends_nothing(azure, vm, entry):
+    azure.answer(raw_event())
+    vm.check()
+    azure.answer(entry)
+    vm.check()
+    azure.answer(raw_event())
+    vm.check()
+    assert vm.ran == ["prepare announced A1"]
+    azure.answer()
+    vm.check()
+    assert vm.ran[1:] == ["restore ended A1 withdrawn"]
+
+
+def test_an_event_that_lists_no_vm_at_first_is_prepared_for_as_soon_as_it_does(azure, vm):
+    azure.answer(raw_event(Resources=[]))
+    vm.check()
+    assert (vm.ran, vm.event("A1")["responses"]) == ([], [])
+    azure.answer(raw_event())
+    vm.check()
+    assert vm.ran == ["prepare announced A1"]
+    assert azure.approved[0] == ["A1"]
+    azure.answer(raw_event(Resources=[]))
+    vm.check()
+    azure.answer()
+    vm.check()
+    assert vm.ran == ["prepare announced A1", "restore ended A1 withdrawn"]
+
+
+def test_p6_a_preparation_that_is_tried_again_runs_beside_nothing(azure, vm):
+    good = vm.folder / "good"
+    vm.configure(vm.rule(on_announced=[vm.step("prepare", f"test -e '{good}'")], on_started=[vm.held_step("note")]))
+    event = azure.announce(notice=60, started_for=600)
+    vm.check()
+    azure.advance(61)
+    assert vm.run("check", "--once").returncode == 0
+    vm.wait(lambda: len(vm.ran) == 2, "on_started does not begin")
+    good.touch()
+    done = vm.run("retry", "1")
+    assert (done.returncode, "it waits for response 2" in done.stderr) == (0, True), done
+    assert vm.run("check", "--once").returncode == 0
+    assert vm.ran == [f"prepare announced {event}", f"note started {event}"]
+    vm.release()
+    vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event}", f"note started {event}", f"prepare announced {event}"]
+
+
+def test_p6_what_failed_before_the_end_is_not_tried_again_after_it(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.step("prepare", "false")], on_ended=[vm.held_step("restore")]))
+    event = azure.announce()
+    vm.check()
+    azure.withdraw(event)
+    assert vm.run("check", "--once").returncode == 0
+    vm.wait(lambda: len(vm.ran) == 2, "the restoring does not begin")
+    done = vm.run("retry", "1")
+    assert (done.returncode, "The event of response 1 has ended" in done.stderr) == (2, True), done
+    assert vm.event(event)["responses"][0]["state"] == "failed"
+
+
+def test_p8_a_lock_that_another_program_holds_does_not_stop_the_polling(azure, vm):
+    vm.check()
+    with contextlib.closing(sqlite3.connect(str(vm.folder / "state" / "state.db"), isolation_level=None)) as foreign:
+        foreign.execute("BEGIN IMMEDIATE")
+        check = vm.start("check")
+        event = azure.announce()
+        before = azure.polls()
+        vm.poll(4)
+        assert azure.polls() - before >= 4
+        assert vm.ran == []
+        foreign.execute("ROLLBACK")
+        vm.poll()
+        vm.wait(lambda: azure.approved, "what was seen meanwhile is not recorded")
+    assert vm.ran == [f"prepare announced {event}"]
+    check.terminate()
+    stderr = check.communicate()[1]
+    assert stderr.count("is locked by another program. Polling goes on.") == 1
+    assert "cannot be written" not in stderr
+
+
+def test_a_copied_disk_restores_nothing_on_the_other_vm(azure, machines):
+    first = machines(azure, "web-1", "first")
+    first.configure(first.rule())
+    event = azure.announce()
+    first.check()
+    copy = machines(azure, "web-2", "copy")
+    copy.configure(copy.rule())
+    shutil.copytree(str(first.folder / "state"), str(copy.folder / "state"))
+    copy.boot()
+    done = copy.check()
+    assert "it belongs to another VM" in done.stderr
+    azure.withdraw(event)
+    copy.check()
+    assert copy.ran == []
