@@ -147,6 +147,17 @@ class History:
         at, now = self.machine.scheduler.at, self.machine.now
         at(now + 60.0, lambda: self._start(event))
         at(now + 85.0, lambda: self.azure.end(event))
+        if self._seed % 2:
+            # At first it lists no VM; it must be noticed when it does.
+            event.spoilt = "no vm"
+            at(now + 15.0, lambda: setattr(event, "spoilt", None))
+        if self._seed % 4 == 0:
+            at(now + 85.0, self._interrupt_restore)
+
+    def _interrupt_restore(self) -> None:
+        """The VM reboots in its restore, and Azure has no name for it from then on."""
+        self.machine.arm("respond", 12, lambda: self.machine.reboot(5.0))
+        self.azure.break_until("names", "404", self.machine.now + 100.0)
 
     def _finish(self) -> None:
         self.machine.judge.finish(PROBE)
