@@ -44,6 +44,7 @@ import time
 from typing import Any, Callable
 
 from ..plugin_utils._fleet_rounds import next_round_end
+from ..plugin_utils._unsafe import unsafe_filter
 
 
 def response_round(waits_since: Any, last_round_end: Any, deadline: Any) -> float:
@@ -52,4 +53,4 @@ def response_round(waits_since: Any, last_round_end: Any, deadline: Any) -> floa
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_round": response_round}
+        return {"response_round": unsafe_filter(response_round)}

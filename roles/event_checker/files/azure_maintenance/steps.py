@@ -169,6 +169,9 @@ def unsafe_yaml(value: Any) -> str:
 def _run_program(command: list[str], text: str | None, environment: dict[str, str], timeout: float) -> str:
     """Run a program in a process group of its own; what it prints goes to the journal of the unit."""
     environment = {key: value for key, value in environment.items() if key != "NOTIFY_SOCKET"}
+    # A stop that arrives while the program starts must wait until it is known which process to end.
+    stops: list[int] = []
+    stop = signal.signal(signal.SIGTERM, lambda number, _frame: stops.append(number))
     try:
         process = subprocess.Popen(
             command,
@@ -180,8 +183,12 @@ def _run_program(command: list[str], text: str | None, environment: dict[str, st
             start_new_session=True,
         )
     except OSError as error:
+        signal.signal(signal.SIGTERM, stop)
         raise StepError(f"{command[0]} could not be started: {error.strerror or error}.", permanent=True) from error
     try:
+        signal.signal(signal.SIGTERM, stop)
+        if stops:
+            os.kill(os.getpid(), signal.SIGTERM)
         # A program that does not read its input gets no more of it, and that is no error: communicate() forgives it.
         process.communicate(None if text is None else text.encode(), timeout=timeout)
     except subprocess.TimeoutExpired as error:

@@ -41,5 +41,7 @@ def test_an_odd_date_does_not_stop_the_report(report_on: Any, said: Any, not_bef
         (None, None),
     ],
 )
-def test_the_seconds_that_are_left_are_unknown_where_the_date_cannot_be_read(not_before: Any, left: Any) -> None:
-    assert _fleet_progress.seconds_left({"not_before": not_before}, 0.0) == left
+def test_the_seconds_that_are_left_are_unknown_where_the_date_cannot_be_read(
+    event: Any, not_before: Any, left: Any
+) -> None:
+    assert _fleet_progress.seconds_left(event("web-1", not_before=not_before), 0.0) == left

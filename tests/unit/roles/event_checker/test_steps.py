@@ -51,6 +51,32 @@ def run(folders, clock):
     return run
 
 
+class Stopped(BaseException):
+    """What the program raises when it is told to end."""
+
+
+def test_a_stop_that_comes_while_a_program_starts_ends_that_program_too(run, monkeypatch, tmp_path):
+    started = []
+
+    class SlowPopen(steps.subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def stop(_number, _frame):
+        raise Stopped
+
+    monkeypatch.setattr(steps.subprocess, "Popen", SlowPopen)
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        with pytest.raises(Stopped):
+            run({"command": ["/bin/sh", "-c", "exec sleep 600"]})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert [process.returncode for process in started] == [-signal.SIGTERM]
+
+
 def python(program: str, *arguments: str) -> dict[str, Any]:
     return {"command": [sys.executable, "-I", "-S", "-c", program, *arguments]}
 
