@@ -123,6 +123,8 @@ def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
         env["PYTHON_TARGET"] = f"{programs[gate.python]}/python"
     if gate.lab:
         env["LAB_DEBIAN"] = gate.lab
+        # Molecule keeps what it knows of a scenario there, by the name of the scenario alone.
+        env["ANSIBLE_HOME"] = str(gate.collections / "ansible-home")
     env["ANSIBLE_COLLECTIONS_PATH"] = str(gate.collections)
     env["CONTAINERS_CONF"] = str(lab.CONTAINERS_CONF)
     if gate.measured:
