@@ -85,7 +85,8 @@ class Watcher:
 
     def _take_in(self, answer: Answer) -> list[dict[str, Any]]:
         name = self._poller.resource_name
-        assert name is not None
+        if name is None:
+            raise AssertionError("The poller answers only where it knows the name of this VM.")
         now = now_utc()
         # The disk of a VM may be a copy of another's.
         before = {key: seen for key, seen in self._seen.items() if not is_of_another_vm(seen.event, name, seen.told)}
