@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import (
@@ -57,7 +58,17 @@ def checker(tmp_path, simulator):
     (tmp_path / "checker").mkdir()
     machine = Machine(tmp_path / "checker", azure.endpoint("web-1"))
     machine.azure = azure
+    over = threading.Event()
+
+    def let_time_pass():
+        while not over.wait(0.5):
+            machine.clock.wake()
+
+    time_passes = threading.Thread(target=let_time_pass, daemon=True)
+    time_passes.start()
     yield machine
+    over.set()
+    time_passes.join()
     machine.kill_all()
 
 
