@@ -49,7 +49,9 @@ _LONGEST_LIMIT = 86400
 class Transport(Protocol):
     """What carries a request to the endpoint, as SocketTransport does; its errors are those of SocketTransport."""
 
-    def exchange(self, method: str, path: str, body: bytes | None, deadline: Deadline) -> Response: ...
+    def exchange(self, method: str, path: str, body: bytes | None, deadline: Deadline) -> Response:
+        """Send one request and return the answer to it, whatever its status."""
+        raise NotImplementedError
 
 
 class ImdsClient:
