@@ -151,15 +151,24 @@ class Fleet:
             yield
         assert done, "it did not come to that"
 
+    @contextlib.contextmanager
     def coming(self, *vms, seconds):
-        """Let time pass once each of these VMs waits: it asks before it prepares, before it decides, and then."""
+        """Let time pass whenever each of these VMs has asked once more, from the third time on.
 
-        def all_wait():
-            requests = self.azure.control("GET", "/simulator/journal")["requests"]
-            asked = Counter(one["vm"] for one in requests if "/metadata/scheduledevents" in one["path"])
-            return all(asked[vm] > 2 for vm in vms)
+        A VM asks before it prepares, before the decision and while it waits; one whose answer came too late asks again.
+        """
 
-        return self.meanwhile(all_wait, lambda: self.pass_time(seconds))
+        def live(over):
+            passed = 0
+            while not over.wait(0.1):
+                requests = self.azure.control("GET", "/simulator/journal")["requests"]
+                asked = Counter(one["vm"] for one in requests if "/metadata/scheduledevents" in one["path"])
+                if min(asked[vm] for vm in vms) - 2 > passed:
+                    self.pass_time(seconds)
+                    passed += 1
+
+        with beside(live):
+            yield
 
     @contextlib.contextmanager
     def rebooting(self, *hosts):
@@ -331,8 +340,10 @@ def test_a_host_lost_in_the_middle_of_its_preparation_is_restored_by_the_playboo
       delay: 1
       when: inventory_hostname == 'host-b'
     """
-    with fleet.rebooting("host-b"):
-        run = fleet.respond(prepare=TAKE_LONGER + textwrap.dedent(still), playbook="fleetops.azure_maintenance.respond")
+    # The event starts, and takes host-b away, while this goes on there.
+    begun = fleet.meanwhile(lambda: fleet.story("host-b"), lambda: fleet.pass_time(DUE))
+    with begun, fleet.rebooting("host-b"):
+        run = fleet.respond(prepare=still, playbook="fleetops.azure_maintenance.respond")
     assert run.code == 2, run.out + run.err
     assert fleet.approved == []
     assert "The connection was lost before it was prepared." in run.out
