@@ -11,6 +11,7 @@ that does not tell what it belongs to is none.
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -87,6 +88,8 @@ def load(text: Any) -> Any:
     return content
 
 
+# The check reads the same records at every poll.
+@functools.lru_cache(maxsize=64)
 def decode_event(text: Any, key: Any) -> tuple[Event, bool]:
     """Return an event and whether all of it could be read.
 
@@ -147,6 +150,7 @@ def encode_rule(rule: Rule) -> str:
     return json.dumps({**kept, "match": {}})
 
 
+@functools.lru_cache(maxsize=64)
 def decode_rule(text: Any) -> tuple[Rule | None, bool]:
     """Return a rule, None for none, and whether all of it could be read. Its steps count only in their own records,
     but for those of a phase that is still to come."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -60,6 +61,15 @@ def open_database(
     os.makedirs(fallback_folder, mode=0o700, exist_ok=True)
     _copy_readable(path, fallback, warn)
     return _open_sound(fallback, warn)
+
+
+def locate(folder: str, fallback_folder: str) -> tuple[str, int, int] | None:
+    """Identify the file that holds the state now: another one once the state has moved, or was put aside."""
+    for path in (os.path.join(each, _NAME) for each in (fallback_folder, folder)):
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(path)
+            return path, found.st_dev, found.st_ino
+    return None
 
 
 def return_home(folder: str, fallback_folder: str, warn: Callable[[str], None]) -> None:

@@ -30,7 +30,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 
 from . import records
 from .config import Config, Rule, describe_step
-from .database import is_unwritable
+from .database import is_unwritable, locate
 from .records import EventRecord, ResponseRecord, StepRecord
 from .rules import APPROVE_STEP
 from .steps import StepContext, StepError, run_step
@@ -83,9 +83,10 @@ class Responder:
         clock: Clock,
     ) -> None:
         self._open_store = open_store
+        self._folders = folders
+        self._place = self._locate()
         self._store = open_store()
         self._config = config
-        self._folders = folders
         self._clock = clock
 
     def close(self) -> None:
@@ -198,7 +199,7 @@ class Responder:
 
     def _write(self, task: _Task, write: Callable[[], Result]) -> Result:
         """Write something down, even if the disk has become unwritable or the check has moved the store meanwhile."""
-        self._reopen(task)
+        self._follow(task)
         try:
             with self._store.transaction():
                 return write()
@@ -208,14 +209,24 @@ class Responder:
             with self._store.transaction():
                 return write()
 
+    def _follow(self, task: _Task) -> None:
+        """Open the store anew if the check has moved it while a step ran."""
+        if self._locate() != self._place:
+            self._reopen(task)
+
     def _reopen(self, task: _Task, unwritable: bool = False) -> None:
-        """Open the store anew: the check may have moved it while a step ran."""
+        # Before it is opened, so that a move in between is seen the next time.
+        place = self._locate()
         store = self._open_store(unwritable=unwritable)
         found = store.response(task.response.number)
         # After damage the number may be that of another response.
         if found and (found.phase, found.created_at) == (task.response.phase, task.response.created_at):
             store, self._store = self._store, store
+            self._place = place
         store.close()
+
+    def _locate(self) -> tuple[str, int, int] | None:
+        return locate(self._folders.state, self._folders.run)
 
     # Steps
 
@@ -263,7 +274,7 @@ class Responder:
         while left > 0:
             self._clock.sleep(min(left, 1.0))
             left -= 1.0
-            self._reopen(task)
+            self._follow(task)
             record = self._store.event(task.response.event)
             if record is None or record.phase != ENDED or task.response.phase == ENDED:
                 continue
