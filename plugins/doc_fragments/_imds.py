@@ -28,7 +28,7 @@ options:
   connect_timeout:
     description:
       - Seconds to wait for a connection, more than 0 and at most 86400.
-      - A machine that is no Azure VM fails after this time at the latest.
+      - A machine that is not an Azure VM fails after this time at the latest.
     type: float
     default: 3.0
   timeout:

@@ -38,7 +38,7 @@ options:
     type: bool
     default: true
   outside_vms:
-    description: What to do about an event that lists a VM which is no host of the play.
+    description: What to do about an event that lists a VM that is not a host of the play.
     type: str
     choices: [refuse, ignore]
     default: refuse

@@ -109,8 +109,8 @@ class SocketTransport:
             sock = socket.create_connection(address, timeout=seconds)
         except OSError as error:
             raise UnreachableError(
-                f"Nothing answers at {self._endpoint} ({error}). This machine is no Azure VM, a firewall or a missing "
-                "route keeps it from the metadata service, or the endpoint is wrong."
+                f"Nothing answers at {self._endpoint} ({error}). This machine is not an Azure VM, a firewall or a "
+                "missing route keeps it from the metadata service, or the endpoint is wrong."
             ) from error
         # http.client sends a body apart from its headers, and would wait for the first to be acknowledged.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
     """What one request told.
 
     :ivar kind: DOCUMENT; UNCHANGED, the same body as that of the last answer that was taken in; EMPTY, a body with
-        nothing in it, which is no document; FAILED.
+        nothing in it, which is not a document; FAILED.
     :ivar document: what a body that is not empty holds.
     :ivar error: only with FAILED.
     :ivar unclear_seconds: for how long every answer was empty or held an entry that cannot be read; 0 after a clear
@@ -166,7 +166,9 @@ class Poller:
             self._latest = (body, document)
         unclear_seconds = self._note_unclear(document is not None and document.is_clear)
         if document is None:
-            line = "The metadata service answered with an empty body, which is no document: nothing is known of events."
+            line = (
+                "The metadata service answered with an empty body, which is not a document: nothing is known of events."
+            )
             return Answer(EMPTY, None, None, unclear_seconds, self._new_lines([line]))
         kind = UNCHANGED if body == self._body else DOCUMENT
         return Answer(kind, document, None, unclear_seconds, self._new_lines(document.warnings))

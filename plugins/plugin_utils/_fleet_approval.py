@@ -24,7 +24,7 @@ def plan_response(
     :param hosts: what is known of each host of the play, in the order of the play: ``resource_name``, ``progress``,
         and ``lost``, a sentence that says why the host takes no part any more, or None.
     :param approve: whether anything may be approved.
-    :param outside_vms: REFUSE keeps an event unapproved that lists a VM which is no host of the play.
+    :param outside_vms: REFUSE keeps an event unapproved that lists a VM that is not a host of the play.
     :param max_wait: how many seconds an event may be waited for that is not approved.
     :returns: for each event ``event``, ``approver`` (a host, or None), ``resources_ready``, ``why`` (why it is not
         approved, or None), ``blocked`` (whether something stands in the way), ``wait`` (whether to wait for its end).

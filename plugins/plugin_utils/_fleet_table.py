@@ -121,7 +121,7 @@ def _silent_lines(results: Sequence[HostResult], width: int) -> list[str]:
     indent = max(map(len, names)) + 2 * len(_GAP)
     lines = []
     for name, told in zip(names, results):
-        # A name as long as the terminal is wide is told all the same, and so is why.
+        # A name as long as the terminal is wide is still told, and so is why.
         lines += textwrap.wrap(
             f"{_STATE_WORDS[told['state']]}: {escape(told['message'] or '')}",
             max(width, indent + _LEAST_ROOM),

@@ -299,7 +299,7 @@ def test_a_fault_ends_no_event_and_is_said_once(simulator, watch, caplog, fault)
 
 
 UNCLEAR = [
-    pytest.param({"fault": "empty"}, "an empty body, which is no document", id="empty body"),
+    pytest.param({"fault": "empty"}, "an empty body, which is not a document", id="empty body"),
     pytest.param({"fault": "body", "body": '{"Events": [{"EventId": null}]}'}, "has no EventId", id="entry without id"),
 ]
 

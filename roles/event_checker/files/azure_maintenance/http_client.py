@@ -301,7 +301,7 @@ def read_secret(path: str) -> str:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise wrong("is no regular file")
+                raise wrong("is not a regular file")
             if status.st_uid not in (0, os.geteuid()):
                 raise wrong("belongs to another user: chown it to root, or to the user that runs this")
             if status.st_mode & 0o077:

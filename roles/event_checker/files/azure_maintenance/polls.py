@@ -59,7 +59,7 @@ class Polls(NamedTuple):
                 last_answer_at=now, last_error=None
             ), self.last_error is not None or self.last_answer_at is None
         if answer.kind == EMPTY:
-            reason, message = "empty", "The answer is an empty body, which is no document."
+            reason, message = "empty", "The answer is an empty body, which is not a document."
         else:
             assert answer.error is not None, answer.kind
             reason, message = answer.error.reason, str(answer.error)[:_LONGEST_MESSAGE]

@@ -322,7 +322,7 @@ class Responder:
             return "Azure may start the event now."
         if approval.result == approvals.NOT_FOUND:
             if done.document is None:
-                raise StepError("The answer was an empty body, which is no document.")
+                raise StepError("The answer was an empty body, which is not a document.")
             return "The event is gone; there is nothing to approve."
         if approval.result != approvals.REFUSED:
             return "The event has started already."

@@ -4,8 +4,8 @@
 
 """Run one step of a response: a playbook, a command, or a message to another system.
 
-Text from Azure is data here: a playbook gets it marked unsafe, so that it is no template, and a command gets it in its
-environment and on stdin, never in its arguments.
+Text from Azure is data here: a playbook gets it marked unsafe, so that it is not a template, and a command gets it in
+its environment and on stdin, never in its arguments.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class StepContext(NamedTuple):
 def run_step(
     step: dict[str, Any], context: StepContext, config: Config, folders: Folders, now: Moment, timeout: float
 ) -> str:
-    """Run a step that is no approval, and return a sentence of what it came to.
+    """Run a step that is not an approval, and return a sentence of what it came to.
 
     :param timeout: seconds after which it is stopped.
     :raises StepError: it failed.

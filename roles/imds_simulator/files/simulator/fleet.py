@@ -38,7 +38,7 @@ def share_scopes(vms, asked, where):
         scopes[scope] = []
         for item in members:
             if isinstance(item, bool) or not isinstance(item, (str, int)):
-                raise Refused(f"{where}: scope {scope} holds {show(item)}, which is no VM's name or number.")
+                raise Refused(f"{where}: scope {scope} holds {show(item)}, which is not the name or number of a VM.")
             vm = choose_vm(vms, item, f"{where}: scope {scope}")
             if vm in home:
                 raise Refused(f"{where}: the VM {vm} stands in scope {home[vm]} and again in {scope}; it has one.")

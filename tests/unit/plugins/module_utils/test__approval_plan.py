@@ -274,7 +274,7 @@ def test_s18_conditions_are_combined_by_and_and_leave_other_vms_alone(
     assert [event_id for event_id, _result in results(made)] == approved
 
 
-def test_conditions_reach_the_events_of_every_vm_that_is_vouched_for() -> None:
+def test_conditions_reach_the_events_of_every_vm_that_is_ready() -> None:
     events = [raw_event("A", "vm-1"), raw_event("B", "vm-2"), raw_event("C", "vm-2", "vm-3"), raw_event("D", "vm-4")]
     assert results(plan(*events, event_types=["Reboot"], resources_ready=("vm-2", "vm-3"))) == [
         ("A", "approved"),

@@ -342,7 +342,7 @@ def test_at_keeps_everything_but_the_endpoint(serve, deaf_endpoint):
 
 
 def test_nothing_listens(dead_endpoint):
-    with pytest.raises(_errors.UnreachableError, match=r"Nothing answers at .*no Azure VM") as caught:
+    with pytest.raises(_errors.UnreachableError, match=r"Nothing answers at .*not an Azure VM") as caught:
         make_client(dead_endpoint).get_document()
     assert (caught.value.reason, caught.value.http_status, caught.value.imds_reachable) == ("unreachable", None, False)
 

@@ -143,7 +143,7 @@ def test_a_vm_that_only_sees_the_event_of_another_is_quiet(report_on: Any, said:
     report = report_on({"db-1": said("db-1", {})})
     assert report["hosts"][0]["state"] == "quiet"
     assert report["hosts"][0]["event_ids"] == []
-    # web-1 and web-2 were not asked, and are in the report all the same.
+    # web-1 and web-2 were not asked, and are still in the report.
     assert report["events"][0]["vms"] == [{"resource": "web-1", "host": None}, {"resource": "web-2", "host": None}]
 
 

@@ -62,7 +62,9 @@ def test_a_fleet_as_it_is_seen_at_80_columns():
         look("web-2", AFFECTED, "", "web-2", [reboot]),
         look("vm-9", AFFECTED, "", "db-1", [freeze]),
         look("web-9", QUIET),
-        look("laptop", NOT_ON_AZURE, "Nothing answers at http://127.0.0.1:9. " + "This machine is no Azure VM. " * 4),
+        look(
+            "laptop", NOT_ON_AZURE, "Nothing answers at http://127.0.0.1:9. " + "This machine is not an Azure VM. " * 4
+        ),
         look("gone", UNREACHABLE, "No route to host"),
         look("slow", FAILED, "No complete answer."),
     ]
@@ -74,7 +76,7 @@ def test_a_fleet_as_it_is_seen_at_80_columns():
         "No answer from:",
         "  gone    unreachable: No route to host",
         "  laptop  not on Azure: Nothing answers at http://127.0.0.1:9. This machine is",
-        "          no Azure VM. This machine is no Azure VM. This machine is no Azure …",
+        "          not an Azure VM. This machine is not an Azure VM. This machine is …",
         "  slow    failed: No complete answer.",
         "",
         "7 hosts asked: 1 quiet, 3 affected, 1 unreachable, 1 not on Azure, 1 failed",

@@ -312,7 +312,7 @@ class TestStatus:
             assert json.loads(shell(command, "--json")[1])["events"][0]["event_id"] == "A1"
 
     def test_on_a_terminal_that_knows_ascii_only(self, shell, tmp_path):
-        """Text from Azure may have any character, and a person must see the rest of it all the same."""
+        """Text from Azure may have any character, and a person must still see the rest of it."""
         state = open_state(shell.folders)
         event = make_event(description="Wartung für 🚧")
         record_answer(state, [], make_document(event), Clock().now(), "web-1")

@@ -165,7 +165,7 @@ def test_what_is_no_file(dead_endpoint, tmp_path, kind):
         path += "\x00"
     error = failure(notify.awx_callback, dead_endpoint, {}, 600, key_file=path)
     assert error.permanent is True
-    assert "is no regular file." in str(error) or "cannot be read (" in str(error)
+    assert "is not a regular file." in str(error) or "cannot be read (" in str(error)
 
 
 def test_a_link_to_a_file_is_followed(serve, secret_file, tmp_path):
@@ -418,7 +418,7 @@ def test_a_certificate_of_the_ca_file_is_trusted(serve_tls, calls, good, kind):
 
 
 @pytest.mark.parametrize("kind", SECRETS)
-def test_a_certificate_nobody_vouches_for_is_refused(serve_tls, calls, good, monkeypatch, kind):
+def test_a_certificate_of_an_unknown_authority_is_refused(serve_tls, calls, good, monkeypatch, kind):
     # These would otherwise take the place of the usual certificates.
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", good)
     monkeypatch.setenv("CURL_CA_BUNDLE", good)

@@ -513,7 +513,7 @@ class TestApproval:
         assert message.startswith(f"Left to a runbook for the fleet. Event {event_id} (Reboot) is not approved")
 
     @pytest.mark.parametrize(("given", "approvals"), [("web-2", 0), (None, 1)])
-    def test_a_vm_vouches_for_the_name_that_is_configured_or_that_azure_gives_it_now(
+    def test_a_vm_approves_under_the_name_that_is_configured_or_that_azure_gives_it_now(
         self, azure, stage, given, approvals
     ):
         azure.schedule()
