@@ -15,7 +15,7 @@ import jinja2
 import pytest
 import yaml
 
-ROLE = Path(__file__).resolve().parents[4] / "roles" / "event_checker"
+ROLE = Path(__file__).resolve().parents[2] / "roles" / "event_checker"
 PROGRAM = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
 PHASES = ("on_announced", "on_started", "on_ended")
 
