@@ -15,7 +15,6 @@ import pytest
 APPROVE = "fleetops.azure_maintenance.approve"
 VMS = ("web-1", "web-2", "db-1")
 EMPTY_SURVEY = {
-    "target": "",
     "approve_event_ids": "",
     "approve_event_types": "",
     "approve_event_sources": "",
