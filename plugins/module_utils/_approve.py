@@ -17,7 +17,7 @@ from ._errors import ImdsError, UnreachableError, failure_data, one_line
 from ._fetch import POLL_INTERVAL, fetch_with_options, now_utc, read_document
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
-from ._selection import keys, unknown_words, words
+from ._selection import check_words, keys, words
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
@@ -41,8 +41,7 @@ def run_approval(
         raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
     if not params["wait_timeout"] > 0:
         raise ValueError(f"wait_timeout must be more than 0 seconds, not {params['wait_timeout']}.")
-    for warning in unknown_words(params):
-        warn(warning)
+    check_words(params)
     found = fetch_with_options(params, client, warn)
     request = _read_request(params, found.require_name())
     if check_mode:

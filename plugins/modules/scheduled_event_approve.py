@@ -57,7 +57,8 @@ options:
     aliases: [event_id]
   event_types:
     description:
-      - Approve events of these types. Azure knows V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
+      - Approve events of these types. They are V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
+      - Another word is refused, here and in O(event_sources).
       - Without O(event_ids) only those events are selected that list this VM or one of O(resources_ready), or
         name no VM at all. An event with a name that cannot be read is refused; with O(force) it is left alone.
         Events of other VMs are left alone.
@@ -65,7 +66,7 @@ options:
     elements: str
   event_sources:
     description:
-      - Approve events from these sources. Azure knows V(Platform) and V(User).
+      - Approve events from these sources. They are V(Platform) and V(User).
       - Without O(event_ids) selected as for O(event_types).
     type: list
     elements: str

@@ -375,6 +375,20 @@ def run(server, **options):
     return result, warnings
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"event_types": ["Reboot\nRebot"]}, 'event_types must be any of Freeze, Reboot, .*, not "Rebot"'),
+        ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
+    ],
+)
+def test_a_word_that_azure_does_not_use_is_refused_before_anything_is_asked(serve, options, message):
+    server = serve()
+    with pytest.raises(ValueError, match=message):
+        run(server, **options)
+    assert server.requests == []
+
+
 def test_check_mode_says_what_would_be_approved(serve):
     server = serve(NAME, document(event("A"), event("B", "Started")))
     options = {**OPTIONS, "event_ids": ["A", "B", "Z"]}
