@@ -25,8 +25,10 @@ options:
     description:
       - V(data) returns a dictionary. V(json), V(csv), V(md) and V(html) return the content of a file of that kind.
       - V(lines) returns a list of sentences for people.
+      - V(due) returns a list with a line for each event that has started, or may start within O(due_within) seconds.
+        It can be asked for since 1.1.0. An event whose start is unknown is not due.
     type: str
-    choices: [data, json, csv, md, html, lines]
+    choices: [data, json, csv, md, html, lines, due]
     default: data
   hosts:
     description: Hosts that the report must have. One that no part has is named as not asked.
@@ -37,6 +39,11 @@ options:
     description: Leave out parts that are older than so many seconds. 0 takes all.
     type: float
     default: 0
+  due_within:
+    description: Seconds from the time of the report, for V(due) as O(format).
+    type: float
+    default: 0
+    version_added: 1.1.0
   now:
     description: The time of the report, as C(2026-11-21T10:00:00Z). The present if not set.
     type: str
@@ -91,14 +98,21 @@ from ansible.errors import AnsibleFilterError
 from ..plugin_utils._unsafe import unsafe_filter
 
 
-def fleet_report(parts: Any, format: str = "data", hosts: Any = (), max_age: float = 0, now: str | None = None) -> Any:
+def fleet_report(
+    parts: Any,
+    format: str = "data",
+    hosts: Any = (),
+    max_age: float = 0,
+    now: str | None = None,
+    due_within: float = 0,
+) -> Any:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
     from ..plugin_utils._fleet_formats import format_report
 
     if isinstance(parts, (str, dict)):
         raise AnsibleFilterError("fleet_report needs a list of parts.")
     try:
-        return format_report(parts, format, hosts, max_age, now)
+        return format_report(parts, format, hosts, max_age, now, due_within)
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"fleet_report: {error}") from error
 

@@ -22,6 +22,9 @@ REFUSED = "refused"
 
 NOT_LISTED = "it has ended, was withdrawn, or was never there."
 UNCLEAR_DOCUMENT = "an entry of the document cannot be read and may be this event. Ask again."
+# How much of an id at least tells which event is meant. A whole one of Azure's is the beginning of no other.
+_SHORTEST_BEGINNING = 4
+_WHOLE_ID = 36
 
 
 class ApprovalRequest(NamedTuple):
@@ -29,6 +32,7 @@ class ApprovalRequest(NamedTuple):
 
     :ivar event_ids: ids as the caller wrote them; empty asks for every event that matches the rest and
         lists a VM the caller speaks for.
+    :ivar beginnings: an id that no event has may be the beginning of one.
     :ivar resource_name: the name of this VM.
     :ivar resources_ready: further VMs that are prepared.
     :ivar document_incarnation: refuse unless the document still has this one; None does not check.
@@ -37,6 +41,7 @@ class ApprovalRequest(NamedTuple):
 
     resource_name: str
     event_ids: tuple[str, ...] = ()
+    beginnings: bool = False
     event_types: frozenset[str] = frozenset()
     event_sources: frozenset[str] = frozenset()
     resources_ready: tuple[str, ...] = ()
@@ -71,10 +76,12 @@ class ApprovalPlan(NamedTuple):
 
     :ivar approvals: one for each event that was selected or listed.
     :ivar warnings: a sentence for each listed id that nothing is done for.
+    :ivar events: those of the approvals that are in the document.
     """
 
     approvals: tuple[Approval, ...]
     warnings: tuple[str, ...]
+    events: tuple[Event, ...] = ()
 
     @property
     def refusals(self) -> list[Approval]:
@@ -91,28 +98,50 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
 
     :param document: None where Azure answered without a document.
     """
-    events, warnings = _select(document, request, now)
+    named = _find_named(document, request)
+    events, warnings = _select(document, request, {key for keys_of_name in named.values() for key in keys_of_name}, now)
     incarnation = document.incarnation if document is not None else None
     approvals = [_decide(event, incarnation, request) for event in events]
-    known = {event.key for event in document.events} if document is not None else set()
-    absent = [name for key, name in {fold_case(name): name for name in request.event_ids}.items() if key not in known]
+    approvals.extend(_refuse_ambiguous(name, found) for name, found in named.items() if len(found) > 1)
+    absent = [name for name, found in named.items() if not found]
     approvals.extend(Approval(event_id, NOT_FOUND) for event_id in absent)
     if document is None:
         warnings.append(NO_DOCUMENT)
     else:
         why = NOT_LISTED if document.is_clear else UNCLEAR_DOCUMENT
         warnings.extend(f"Event {one_line(event_id)} is not in the document: {why}" for event_id in absent)
-    return ApprovalPlan(_hold_back(approvals), tuple(warnings))
+    return ApprovalPlan(_hold_back(approvals), tuple(warnings), tuple(events))
 
 
-def _select(document: Document | None, request: ApprovalRequest, now: datetime) -> tuple[list[Event], list[str]]:
-    """Return the events to decide on, and a sentence for each listed one that is left alone."""
-    listed = keys(request.event_ids)
+def _find_named(document: Document | None, request: ApprovalRequest) -> dict[str, list[str]]:
+    """Return for each id that the caller wrote the key of the event that has it, or of each that begins so."""
+    known = dict.fromkeys(event.key for event in document.events) if document is not None else {}
+    named = {}
+    for key, name in {fold_case(name): name for name in request.event_ids}.items():
+        found = [key] if key in known else []
+        if not found and request.beginnings and _SHORTEST_BEGINNING <= len(key) < _WHOLE_ID:
+            found = [each for each in known if each.startswith(key)]
+        named[name] = found
+    return named
+
+
+def _refuse_ambiguous(name: str, found: list[str]) -> Approval:
+    why = f"{len(found)} events have an id that begins with {one_line(name)}, so none is approved: write more of it."
+    return Approval(name, REFUSED, why=why)
+
+
+def _select(
+    document: Document | None, request: ApprovalRequest, listed: set[str], now: datetime
+) -> tuple[list[Event], list[str]]:
+    """Return the events to decide on, and a sentence for each listed one that is left alone.
+
+    :param listed: the keys of the events that the caller named.
+    """
     selection = Selection(event_types=request.event_types, event_sources=request.event_sources)
     selected: list[Event] = []
     warnings: list[str] = []
     for event in document.events if document is not None else ():
-        if listed and event.key not in listed:
+        if request.event_ids and event.key not in listed:
             continue
         if selection.matches(event, now):
             if listed or _concerns(event, request):

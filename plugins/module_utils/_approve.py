@@ -11,13 +11,13 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
-from ._approval_plan import NOT_FOUND, ApprovalPlan, ApprovalRequest, plan_approval
+from ._approval_plan import APPROVED, NOT_FOUND, ApprovalPlan, ApprovalRequest, plan_approval
 from ._document import Document
 from ._errors import ImdsError, UnreachableError, failure_data, one_line
 from ._fetch import POLL_INTERVAL, fetch_with_options, now_utc, read_document
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
-from ._selection import keys, unknown_words, words
+from ._selection import check_words, keys, words
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
@@ -36,13 +36,12 @@ def run_approval(
     """
     selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
     if [] in selecting:
-        return _describe(ApprovalPlan((), ()))
+        return _describe(ApprovalPlan((), ()), "")
     if not any(map(words, selecting)):
         raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
     if not params["wait_timeout"] > 0:
         raise ValueError(f"wait_timeout must be more than 0 seconds, not {params['wait_timeout']}.")
-    for warning in unknown_words(params):
-        warn(warning)
+    check_words(params)
     found = fetch_with_options(params, client, warn)
     request = _read_request(params, found.require_name())
     if check_mode:
@@ -58,7 +57,7 @@ def run_approval(
         warn(warning)
     if done.unanswered:
         warn(_IN_DOUBT)
-    result = _describe(done.plan, done.unanswered)
+    result = _describe(done.plan, request.resource_name, check_mode, done.unanswered)
     if done.plan.refusals:
         return {**result, "failed": True}
     if params["wait_for"] != "nothing" and not check_mode:
@@ -70,6 +69,7 @@ def _read_request(params: Mapping[str, Any], resource_name: str) -> ApprovalRequ
     return ApprovalRequest(
         resource_name=resource_name,
         event_ids=words(params["event_ids"]),
+        beginnings=True,
         event_types=keys(words(params["event_types"])),
         event_sources=keys(words(params["event_sources"])),
         resources_ready=words(params["resources_ready"]),
@@ -78,14 +78,19 @@ def _read_request(params: Mapping[str, Any], resource_name: str) -> ApprovalRequ
     )
 
 
-def _describe(plan: ApprovalPlan, unanswered: bool = False) -> dict[str, Any]:
+def _describe(
+    plan: ApprovalPlan, resource_name: str, check_mode: bool = False, unanswered: bool = False
+) -> dict[str, Any]:
     """Return the plan as users see it."""
+    now = now_utc()
     before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
     approved = plan.ids_to_approve
-    done = "; ".join(f"{approval.result} {one_line(approval.event_id)}" for approval in plan.approvals)
+    words_of = {APPROVED: "would be approved:"} if check_mode else {}
+    done = "; ".join(f"{words_of.get(each.result, each.result)} {one_line(each.event_id)}" for each in plan.approvals)
     return {
         "changed": bool(approved) or unanswered,
         "approvals": [approval.to_dict() for approval in plan.approvals],
+        "events": [event.to_dict(now, resource_name) for event in plan.events],
         "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},
         "msg": " ".join(refusal.why for refusal in plan.refusals) or done or "no such event",
     }
@@ -181,7 +186,7 @@ def approve(
         if not (failure.may_pass or failure.http_status == 400):
             raise reason
         document = _read_again(client, deadline, pauses, reason, failure.retry_after or 0.0)
-        request = request._replace(event_ids=tuple(approval.event_id for approval in plan.approvals))
+        request = request._replace(event_ids=tuple(approval.event_id for approval in plan.approvals), beginnings=False)
         again = plan_approval(document, request, now_utc())
         if failure.http_status == 400 and again.ids_to_approve == sent:
             raise reason

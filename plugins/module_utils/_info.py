@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping
 
 from ._fetch import fetch_with_options, now_utc
 from ._imds import ImdsClient
-from ._selection import NO_DOCUMENT, Selection, keys, select_events, unknown_words, words
+from ._selection import NO_DOCUMENT, Selection, check_words, keys, select_events, words
 from ._summary import summarize
 
 
@@ -29,8 +29,7 @@ def get_info(
     """
     if params["due_within"] is not None and params["due_within"] < 0:
         raise ValueError(f"due_within must be 0 seconds or more, not {params['due_within']}.")
-    for warning in unknown_words(params):
-        warn(warning)
+    check_words(params)
     found = fetch_with_options(params, client, warn)
     only_for = None
     if params["scope"] == "this_vm":

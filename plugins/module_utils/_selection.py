@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple
 
 from ._document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, Document, Event, fold_case
 from ._errors import excerpt
@@ -27,8 +27,11 @@ def words(values: Iterable[str] | None) -> tuple[str, ...]:
     return tuple(word.strip() for value in values or () for word in value.splitlines() if word.strip())
 
 
-def unknown_words(params: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each word that Azure is not known to use: a typing error explains why nothing matches."""
+def check_words(params: Mapping[str, Any]) -> None:
+    """Refuse a word that Azure does not use, as the checker does: a typing error would match nothing, ever.
+
+    :raises ValueError: names the option and the words that it takes.
+    """
     for option, known in (
         ("event_types", EVENT_TYPES),
         ("event_statuses", EVENT_STATUSES),
@@ -36,7 +39,7 @@ def unknown_words(params: Mapping[str, Any]) -> Iterator[str]:
     ):
         for word in words(params.get(option)):
             if fold_case(word) not in keys(known):
-                yield f"{option}: Azure is not known to use {excerpt(word)}; it uses {', '.join(known)}."
+                raise ValueError(f"{option} must be any of {', '.join(known)}, not {excerpt(word)}.")
 
 
 class Selection(NamedTuple):

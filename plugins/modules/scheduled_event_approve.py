@@ -42,6 +42,9 @@ options:
   event_ids:
     description:
       - Approve the events with these ids, whichever VMs they list.
+      - The beginning of an id will do, 4 characters or more, such as the 8 that tables show, where one event of the
+        document has it. Where several have it, the task fails and approves nothing. In a playbook that runs by
+        itself write whole ids.
       - At least one of O(event_ids), O(event_types) and O(event_sources) is needed. An event is selected when
         it meets all that are given.
         Letter case does not matter.
@@ -54,7 +57,8 @@ options:
     aliases: [event_id]
   event_types:
     description:
-      - Approve events of these types. Azure knows V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
+      - Approve events of these types. They are V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
+      - Another word is refused, here and in O(event_sources).
       - Without O(event_ids) only those events are selected that list this VM or one of O(resources_ready), or
         name no VM at all. An event with a name that cannot be read is refused; with O(force) it is left alone.
         Events of other VMs are left alone.
@@ -62,7 +66,7 @@ options:
     elements: str
   event_sources:
     description:
-      - Approve events from these sources. Azure knows V(Platform) and V(User).
+      - Approve events from these sources. They are V(Platform) and V(User).
       - Without O(event_ids) selected as for O(event_types).
     type: list
     elements: str
@@ -150,7 +154,8 @@ approvals:
   elements: dict
   contains:
     event_id:
-      description: The id, as Azure spells it. As you wrote it if the document does not have it.
+      description: The id, as Azure spells it. As you wrote it if the document does not have it, or has several
+        that begin with it.
       type: str
       sample: C7061BAC-AFDC-4513-B24B-AA5F13A16123
     result:
@@ -171,6 +176,13 @@ approvals:
       description: The status that the event was last seen with, null when it is not in the document.
       type: str
       sample: Scheduled
+events:
+  description: The events of RV(approvals) that are in the document, with the same keys as
+    RV(fleetops.azure_maintenance.scheduled_events_info#module:events).
+  returned: success, refusal, and failure while waiting
+  type: list
+  elements: dict
+  version_added: 1.1.0
 diff:
   description: The status of each event before, and V(approved) for those that this task approves.
   returned: success
@@ -179,7 +191,7 @@ diff:
     before: {C7061BAC-AFDC-4513-B24B-AA5F13A16123: Scheduled}
     after: {C7061BAC-AFDC-4513-B24B-AA5F13A16123: approved}
 msg:
-  description: What was done, or what went wrong, in words.
+  description: What was done, or would be done in check mode, or what went wrong, in words.
   returned: always
   type: str
   sample: "approved C7061BAC-AFDC-4513-B24B-AA5F13A16123"

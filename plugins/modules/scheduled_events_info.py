@@ -53,16 +53,18 @@ options:
     default: this_vm
   event_types:
     description:
-      - Only events of these types. Azure knows V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
+      - Only events of these types. They are V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
+      - Another word is refused, here and in O(event_statuses) and O(event_sources), because nothing would match a
+        typing error. An event of a type that Azure invents later is found without this option, or by O(query).
       - Letter case does not matter here, nor in O(event_statuses), O(event_sources) and O(event_ids).
     type: list
     elements: str
   event_statuses:
-    description: Only events in one of these statuses. Azure knows V(Scheduled) and V(Started).
+    description: Only events in one of these statuses. They are V(Scheduled) and V(Started).
     type: list
     elements: str
   event_sources:
-    description: Only events from these sources. Azure knows V(Platform) and V(User).
+    description: Only events from these sources. They are V(Platform) and V(User).
     type: list
     elements: str
   event_ids:

@@ -14,8 +14,9 @@ from typing import Any, Callable, Iterable
 from ._fleet import Report, merge_parts
 from ._fleet_page import as_html
 from ._fleet_parts import check_part, decode_part, is_too_old, plain_data, read_now
-from ._fleet_text import as_csv, as_lines, as_markdown
+from ._fleet_text import as_csv, as_lines, as_markdown, due_lines
 
+DUE = "due"
 FORMATS: dict[str, Callable[[Report], Any]] = {
     "data": lambda report: report,
     "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2) + "\n",
@@ -26,19 +27,23 @@ FORMATS: dict[str, Callable[[Report], Any]] = {
 }
 
 
-def format_report(parts: Iterable[Any], form: str, hosts: Any, max_age: Any, now: str | None) -> Any:
+def format_report(
+    parts: Iterable[Any], form: str, hosts: Any, max_age: Any, now: str | None, due_within: Any = 0
+) -> Any:
     """Merge the parts and return the report in this format; the options are those of the filter fleet_report.
 
     :raises TypeError, ValueError: something of what was given cannot be used.
     """
-    if form not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {form!r}.")
+    if form not in (*FORMATS, DUE):
+        raise ValueError(f"format must be one of {', '.join((*FORMATS, DUE))}, not {form!r}.")
     moment, seconds = read_now(now), float(max_age)
     named = [_named_part(number, part) for number, part in enumerate(parts, start=1)]
     for name, part in named:
         if not is_too_old(part, moment, seconds):
             check_part(name, part)
     report = merge_parts([part for _name, part in named], moment, [str(host) for host in hosts], seconds)
+    if form == DUE:
+        return due_lines(report, float(due_within))
     shown = FORMATS[form](report)
     # A part from a file may have halves of characters, which the file of a report cannot.
     return shown.encode("utf-8", "replace").decode() if isinstance(shown, str) else shown

@@ -132,6 +132,18 @@ def as_lines(report: Report) -> list[str]:
     return lines
 
 
+def due_lines(report: Report, seconds: float) -> list[str]:
+    """Return what has started or may start within so many seconds, a line an event; an unknown start is never due."""
+    lines = []
+    for event in report["events"]:
+        left = event["seconds_until_start"]
+        if event["event_status"] == STARTED or (left is not None and left <= seconds):
+            vms = ", ".join(one_line(vm_label(vm)) for vm in event["vms"]) or "no VM named"
+            kind = one_line(event["event_type"] or "unknown event")
+            lines.append(f"{kind} {one_line(event['event_id'])} {when(event)}: {vms}")
+    return lines
+
+
 def as_markdown(report: Report) -> str:
     lines = ["# Azure maintenance", "", f"{report['generated_at']}: {markdown(count_hosts(report))}.", ""]
     if report["events"]:

@@ -150,5 +150,5 @@ def test_a_rehearsal_needs_no_host(job, template):
 def test_a_rehearsal_of_the_checker_wants_to_be_told_where(job, azure, inventory, template):
     ended = job(template("rehearse the checker", target=""), inventory("web-1"))
     assert ended.status == "failed"
-    assert "Say on which VMs to rehearse" in ended.out
+    assert "target is empty: name the hosts" in ended.out
     assert azure.asked() == set()

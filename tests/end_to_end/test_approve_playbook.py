@@ -12,10 +12,11 @@ import sys
 
 import pytest
 
+# Without an interpreter of its own, which would bring the endpoint of a simulated VM
+ON_THIS_MACHINE = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
 APPROVE = "fleetops.azure_maintenance.approve"
 VMS = ("web-1", "web-2", "db-1")
 EMPTY_SURVEY = {
-    "target": "",
     "approve_event_ids": "",
     "approve_event_types": "",
     "approve_event_sources": "",
@@ -141,22 +142,51 @@ def test_limit_and_target_leave_the_other_vms_unasked(fleet):
     assert fleet.posted() == [("web-2", [event])]
 
 
-def test_an_event_that_is_gone_is_a_warning_and_neither_change_nor_failure(fleet):
-    event = fleet.announce("Reboot", "web-1")
-    fleet.simulator.control("DELETE", f"/simulator/events/{event}")
-    run = fleet.approve(target="web-1", approve_event_ids=event)
+def test_an_id_that_no_vm_has_seen_fails_the_run_and_does_not_keep_another_from_being_approved(fleet):
+    gone, ours = fleet.announce("Reboot", "web-1"), fleet.announce("Reboot", "web-1")
+    fleet.simulator.control("DELETE", f"/simulator/events/{gone}")
+    run = fleet.approve(target="web-1,web-2", approve_event_ids=[gone, ours], approve_resources_ready="web-1")
+    assert run.code != 0
+    assert f"No VM that was asked has seen {gone}: gone, withdrawn, or another id." in run.out
+    assert f"Event {gone} is not in the document" in re.sub(r"\s+", " ", run.err)
+    assert fleet.posted() == [("web-1", [ours])]
+
+
+def test_an_id_is_named_by_the_characters_that_a_table_shows(fleet):
+    wanted, other = fleet.announce("Reboot", "web-1"), fleet.announce("Reboot", "web-1")
+    assert wanted[:8] != other[:8]
+    run = fleet.approve(target="web-1", approve_event_ids=wanted[:8].lower())
     assert run.code == 0, run.out
-    assert recap(run)["web-1"]["changed"] == 0
-    assert f"not_found {event}" in run.out
-    assert f"Event {event} is not in the document" in re.sub(r"\s+", " ", run.err)
-    assert fleet.posted() == []
+    assert fleet.posted() == [("web-1", [wanted])]
+
+
+def test_one_vm_sends_the_approval_and_no_host_outside_the_event_reports_a_change(fleet):
+    event = fleet.announce("Reboot", "web-2", "web-1")
+    for argv, posted in (("--check",), []), ((), [("web-2", [event])]):
+        run = fleet.approve(*argv, approve_event_types="Reboot", approve_resources_ready="web-1\nweb-2")
+        assert run.code == 0, run.out
+        assert fleet.posted() == posted
+        assert {host: counts["changed"] for host, counts in recap(run).items()} == {"web-1": 0, "web-2": 1, "db-1": 0}
+        assert f"web-2 answers for {event}." in run.out
+        assert (f"would be approved: {event}" in run.out) is bool(argv)
+        assert (f"approved {event}" in run.out) is not bool(argv)
+
+
+def test_the_endpoint_may_be_that_of_a_simulator(ansible, simulator, tmp_path):
+    imds = simulator("--vms", "web-1,web-2")
+    event = imds.announce("Reboot", "web-2")
+    (tmp_path / "hosts.ini").write_text("".join(f"{vm} {ON_THIS_MACHINE}\n" for vm in ("web-1", "web-2")))
+    endpoint = imds.endpoint("web-1").replace("web-1", "{{ inventory_hostname }}")
+    variables = {"approve_event_types": "Reboot", "approve_endpoint": endpoint}
+    run = ansible("ansible-playbook", "-i", str(tmp_path / "hosts.ini"), APPROVE, "-e", json.dumps(variables))
+    assert run.code == 0, run.out
+    assert imds.posted() == [("web-2", {"StartRequests": [{"EventId": event}]})]
 
 
 def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, tmp_path):
     event = fleet.announce("Reboot", "web-1")
-    # Such a host has no interpreter of its own here, so it sees the endpoint where nothing listens.
     with open(tmp_path / "hosts.ini", "a", encoding="utf-8") as inventory:
-        inventory.write(f"laptop ansible_connection=local ansible_python_interpreter={sys.executable}\n")
+        inventory.write(f"laptop {ON_THIS_MACHINE}\n")
     run = fleet.approve(target="web-1,laptop", approve_event_types="Reboot")
     assert run.code != 0
     assert "Nothing answers at http://127.0.0.1:9" in run.out

@@ -517,7 +517,7 @@ def test_a_survey_left_empty_means_all_events(one):
     names = ("event_types", "event_sources", "event_ids", "due_within", "prepare", "restore")
     one.announce("web-1")
     empty = {f"event_response_{name}": "" for name in names}
-    run = one.respond("--check", playbook="fleetops.azure_maintenance.respond", target="", **empty)
+    run = one.respond("--check", playbook="fleetops.azure_maintenance.respond", **empty)
     assert run.code == 0, run.out + run.err
     assert "would be approved" in run.out
 

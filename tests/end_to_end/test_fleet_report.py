@@ -19,11 +19,12 @@ VMS = ("web-1", "web-2")
 FILES = {"report.json", "report.csv", "report.md", "report.html"}
 HOSTILE = "=1+1 {{ 7*7 }} {% raw %} {# gone #} </script><script>alert(1)</script> | \u202e"
 EMPTY_SURVEY = {
-    "target": "",
     "fleet_report_dir": "",
     "fleet_report_mode": "",
     "fleet_report_part": "",
     "fleet_report_max_age": "",
+    "fleet_report_fail_within": "",
+    "fleet_report_endpoint": "",
 }
 
 
@@ -223,3 +224,40 @@ def test_a_merge_without_parts_is_told(fleet):
     run = fleet.report(fleet_report_mode="merge")
     assert run.code != 0
     assert f"There is no part in {fleet.dir}/parts to merge: run the slices first" in on_one_line(run.out + run.err)
+
+
+@pytest.mark.hostile_text
+def test_a_run_that_is_to_fail_when_something_is_due_writes_its_report_first(fleet):
+    reboot = fleet.announce("Reboot", "web-1", notice=900)
+    frozen = fleet.announce("Freeze", "web-2", notice=3600, description=HOSTILE)
+    run = fleet.report(target="web-1,web-2", fleet_report_fail_within=600)
+    assert run.code == 0, run.out
+    run = fleet.report("--check", target="web-1,web-2", fleet_report_fail_within="1000")
+    assert run.code == 2, run.out
+    (fleet.dir / "report.json").unlink()
+    run = fleet.report(target="web-1,web-2", fleet_report_fail_within="3600")
+    assert run.code == 2, run.out
+    said = on_one_line(run.out)
+    assert re.search(rf"Due within 3600 s: Reboot {reboot} in [^:]*: web-1; Freeze {frozen} in [^:]*: web-2\.", said)
+    assert len(fleet.written()["events"]) == 2
+    run = fleet.report(target="web-1", fleet_report_fail_within="soon")
+    assert "fleet_report_fail_within must be a number of seconds, not soon." in on_one_line(run.out)
+
+
+@pytest.mark.matrix
+def test_in_slices_the_merge_fails_where_something_is_due_and_no_part_does(fleet):
+    event = fleet.announce("Reboot", "web-1", notice=900)
+    slices = {"fleet_report_fail_within": 1000, "fleet_report_part": "one"}
+    assert fleet.report(target="web-1", fleet_report_mode="part", **slices).code == 0
+    run = fleet.report(target="web-1", fleet_report_mode="merge", **slices)
+    assert run.code == 2
+    assert f"Due within 1000 s: Reboot {event}" in on_one_line(run.out)
+
+
+def test_the_endpoint_may_be_that_of_a_simulator(fleet):
+    event = fleet.announce("Reboot", "web-2")
+    fleet.inventory.write_text(f"web-2 ansible_connection=local ansible_python_interpreter={sys.executable}\n")
+    endpoint = fleet.simulator.endpoint("web-2").replace("web-2", "{{ inventory_hostname }}")
+    run = fleet.report(fleet_report_endpoint=endpoint)
+    assert run.code == 0, run.out
+    assert [each["event_id"] for each in fleet.written()["events"]] == [event]

@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from datetime import datetime
@@ -22,7 +23,9 @@ from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENC
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 PROGRAM = need_program("haproxy", package="haproxy", folders=["/usr/sbin"])
-RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "haproxy"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCSITE = DOCS / "docsite" / "rst"
+RUNBOOK = DOCS / "runbooks" / "haproxy"
 CONNECTIONS = str(Path(__file__).with_name("connection"))
 VMS = ("web-1", "web-2", "web-3")
 # Hosts that HAProxy does not know
@@ -52,12 +55,23 @@ class Site:
         event = {"event_type": "Reboot", "resources": list(resources), "started_for": 2, **more}
         return self.azure.control("POST", "/simulator/events", event)["event_id"]
 
-    def respond(self, *arguments, **variables):
-        """Run the playbook with the runbook, while Azure reboots the VMs whose events start."""
+    def inventory(self):
         shared = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         inventory = {"web": {"hosts": self.hosts}, "balancers": {"hosts": self.balancers}}
         path = self.folder / "inventory.json"
         path.write_text(json.dumps({"all": {"vars": shared, "children": inventory}}))
+        return str(path)
+
+    def restore_by_hand(self, target):
+        """Run the playbook that the guide gives as first aid."""
+        guide = (DOCSITE / "guide_troubleshooting.rst").read_text()
+        lines = textwrap.dedent(guide.split(":caption: refill_now.yml", 1)[1].split(".. code-block", 1)[0])
+        playbook = self.folder / "refill_now.yml"
+        playbook.write_text(lines.replace("import_tasks: refill.yml", f"import_tasks: {RUNBOOK / 'restore.yml'}"))
+        return self._ansible("ansible-playbook", "-i", self.inventory(), str(playbook), "-e", f"target={target}")
+
+    def respond(self, *arguments, **variables):
+        """Run the playbook with the runbook, while Azure reboots the VMs whose events start."""
         settings = {
             "target": "web",
             "event_response_endpoint": self.azure.url + "/vm/{{ inventory_hostname }}",
@@ -70,7 +84,7 @@ class Site:
         env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS}
         playbook = "fleetops.azure_maintenance.respond"
         with self._rebooting():
-            return self._ansible("ansible-playbook", "-i", str(path), playbook, *extra, *arguments, env=env)
+            return self._ansible("ansible-playbook", "-i", self.inventory(), playbook, *extra, *arguments, env=env)
 
     @contextlib.contextmanager
     def _rebooting(self):
@@ -176,6 +190,17 @@ def test_two_of_three_servers_go_through_a_reboot_and_no_client_notices(site):
     wait_until(lambda: site.balancer.served_by(begun) == set(VMS))
 
 
+def test_first_aid_puts_a_server_back_that_an_earlier_run_has_left_drained(site):
+    site.balancer.order("set server web/web-1 state maint")
+    run = site.restore_by_hand("web-1")
+    assert run.code == 0, run.out + run.err
+    assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "UP"}
+    del site.hosts["web-1"]["haproxy_backend"]
+    run = site.restore_by_hand("web-1")
+    assert run.code == 2
+    assert "Give haproxy_balancers (a list of hosts of the inventory), haproxy_backend" in " ".join(run.out.split())
+
+
 @pytest.mark.matrix
 def test_a_session_that_does_not_end_holds_the_event_back_and_is_not_cut(site):
     site.announce("web-1", notice=900)
@@ -188,11 +213,11 @@ def test_a_session_that_does_not_end_holds_the_event_back_and_is_not_cut(site):
     assert got[:2] == [200, "web-1"]
 
 
-@pytest.mark.matrix
-def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time(site):
+@pytest.mark.parametrize("argv", [pytest.param((), marks=pytest.mark.matrix), ("--check",)], ids=["run", "check"])
+def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time_and_in_check_mode(site, argv):
     site.balancer.order("set server web/web-3 state maint")
     site.announce("web-1", "web-2", notice=900)
-    run = site.respond()
+    run = site.respond(*argv)
     assert run.code == 2
     refused = "lb-1: web-2 was not taken out of the backend web: no other server would be left to take requests"
     assert refused in " ".join(run.out.split())

@@ -4,10 +4,11 @@
 
 """Take one server of an HAProxy backend out of service, or put it back, over the admin socket.
 
-python3 haproxy_server.py SOCKET BACKEND SERVER ACTION NUMBER
+python3 haproxy_server.py SOCKET BACKEND SERVER ACTION NUMBER [LEAVING]
 
 look            say how the server is; NUMBER means nothing
 drain KEEP      give it no new sessions, if at least KEEP other servers of the backend take requests
+may_drain KEEP  only say whether drain would refuse, where the servers that are named in LEAVING have left already
 settle SECONDS  wait until its sessions have ended
 close           put it into maintenance; NUMBER means nothing
 refill SECONDS  wait until it passes its health check, then give it requests again
@@ -41,10 +42,11 @@ class Refused(Exception):
 class Server:
     """A server, as one HAProxy process has it."""
 
-    def __init__(self, path, backend, name):
+    def __init__(self, path, backend, name, leaving=()):
         self.path = path
         self.backend = backend
         self.name = name
+        self.leaving = leaving
 
     def ask(self, *commands):
         try:
@@ -77,7 +79,7 @@ class Server:
             "in_maintenance": bool(int(own["srv_admin_state"]) & MAINTENANCE),
             "up": own["srv_op_state"] in UP,
             "takes_requests": self.name in taking,
-            "others": sorted(taking - {self.name}),
+            "others": sorted(taking - {self.name, *self.leaving}),
             "checked": bool(int(own["srv_check_state"]) & CHECKED),
             "sessions": self.sessions(),
         }
@@ -104,7 +106,7 @@ def look(_server, _number):
     return False
 
 
-def drain(server, keep):
+def may_drain(server, keep):
     now = server.look()
     if now["takes_requests"] and len(now["others"]) < keep:
         others = f"only {', '.join(now['others'])}" if now["others"] else "no other server"
@@ -112,7 +114,11 @@ def drain(server, keep):
             f"{server.name} was not taken out of the backend {server.backend}: {others} would be left to take requests,"
             f" and haproxy_keep is {keep}."
         )
-    if not now["in_service"]:
+    return now["in_service"]
+
+
+def drain(server, keep):
+    if not may_drain(server, keep):
         return False
     server.order("state drain")
     return True
@@ -153,12 +159,12 @@ def refill(server, seconds):
     return True
 
 
-ACTIONS = {"look": look, "drain": drain, "settle": settle, "close": close, "refill": refill}
+ACTIONS = {"look": look, "may_drain": may_drain, "drain": drain, "settle": settle, "close": close, "refill": refill}
 
 
 def main():
-    path, backend, name, action, number = sys.argv[1:]
-    server = Server(path, backend, name)
+    path, backend, name, action, number, *leaving = sys.argv[1:]
+    server = Server(path, backend, name, [each for names in leaving for each in names.split()])
     try:
         changed = ACTIONS[action](server, int(number))
         print(json.dumps({"changed": changed, **server.look()}))

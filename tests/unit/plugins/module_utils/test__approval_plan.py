@@ -361,3 +361,45 @@ def test_selection(selection: dict[str, Any], only_for: str | None, selected: st
 
 def test_selection_leaves_out_no_vm_unless_it_is_asked_to() -> None:
     assert len(select_events(parse(*FLEET), Selection(), NOW)) == len(FLEET)
+
+
+@pytest.mark.parametrize(
+    ("written", "approved"),
+    [
+        (("c7061bac",), ["C7061BAC-AFDC"]),
+        (("C706",), ["C7061BAC-AFDC"]),
+        (("C7061BAC-AFDC", "c7061bac"), ["C7061BAC-AFDC"]),
+        (("8920A2F0", "C7061BAC"), ["C7061BAC-AFDC", "8920A2F0-5F9A"]),
+        (("8920A2F1-22",), ["8920A2F1-22"]),
+        (("C70",), []),
+        (("7061",), []),
+        (("C7061BAC-AFDC-4513",), []),
+    ],
+)
+def test_the_beginning_of_one_id_names_its_event(written: tuple[str, ...], approved: list[str]) -> None:
+    events = [raw_event(each, "vm-1") for each in ("C7061BAC-AFDC", "8920A2F0-5F9A", "8920A2F1-22", "8920A2F1-224")]
+    made = plan(*events, event_ids=written, beginnings=True)
+    assert made.ids_to_approve == approved
+    assert made.refusals == []
+    assert [event.event_id for event in made.events] == approved
+    assert len(made.warnings) == (0 if approved else 1)
+
+
+def test_p14_the_beginning_of_two_ids_is_refused_and_nothing_is_approved_beside_it() -> None:
+    events = [raw_event(each, "vm-1") for each in ("C7061BAC-1", "C7061BAC-2", "OTHER-1")]
+    made = plan(*events, event_ids=("OTHER-1", "c7061"), beginnings=True)
+    assert made.ids_to_approve == []
+    assert [approval.result for approval in made.approvals].count("approved") == 0
+    assert "2 events have an id that begins with c7061, so none is approved: write more of it." in [
+        refusal.why for refusal in made.refusals
+    ]
+
+
+def test_p14_a_whole_id_is_never_the_beginning_of_another_one() -> None:
+    whole = "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
+    made = plan(raw_event(f"{whole}-2", "vm-1"), event_ids=(whole,), beginnings=True)
+    assert results(made) == [(whole, "not_found")]
+
+
+def test_whoever_knows_whole_ids_gets_no_event_that_only_begins_so() -> None:
+    assert results(plan(raw_event("C7061BAC-1", "vm-1"), event_ids=("C7061BAC",))) == [("C7061BAC", "not_found")]

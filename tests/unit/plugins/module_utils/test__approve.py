@@ -135,6 +135,13 @@ def test_an_event_that_vanishes_before_the_approval_does_not_cost_the_others(ser
     assert [warning for warning in plan.warnings if "Event A" in warning]
 
 
+def test_p1_an_event_that_was_named_by_its_beginning_is_not_changed_for_another_one(serve):
+    first, second = document(event("ABCD-1")), document(event("ABCD-1-2"))
+    case = Case(serve, first, BAD_REQUEST, second, event_ids=("abcd",), beginnings=True)
+    assert results(case.approve()) == {"ABCD-1": "not_found"}
+    assert case.sent == [["ABCD-1"]]
+
+
 def test_warnings_are_kept_and_not_said_twice(serve):
     asked = {"event_ids": ("A", "B", "Z")}
     case = Case(serve, document(event("A"), event("B")), BAD_REQUEST, document(event("B")), (200, b""), **asked)
@@ -366,6 +373,29 @@ def run(server, **options):
     warnings = []
     result = _approve.run_approval({**OPTIONS, **options}, server.client(), warnings.append, check_mode=False)
     return result, warnings
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"event_types": ["Reboot\nRebot"]}, 'event_types must be any of Freeze, Reboot, .*, not "Rebot"'),
+        ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
+    ],
+)
+def test_a_word_that_azure_does_not_use_is_refused_before_anything_is_asked(serve, options, message):
+    server = serve()
+    with pytest.raises(ValueError, match=message):
+        run(server, **options)
+    assert server.requests == []
+
+
+def test_check_mode_says_what_would_be_approved(serve):
+    server = serve(NAME, document(event("A"), event("B", "Started")))
+    options = {**OPTIONS, "event_ids": ["A", "B", "Z"]}
+    result = _approve.run_approval(options, server.client(), lambda _warning: None, check_mode=True)
+    assert result["msg"] == "would be approved: A; already_started B; not_found Z"
+    assert [(each["event_id"], each["affects_this_vm"]) for each in result["events"]] == [("A", True), ("B", True)]
+    assert sent_to(server) == []
 
 
 def test_p1_an_event_that_grew_while_the_name_was_held_is_not_sent(serve):

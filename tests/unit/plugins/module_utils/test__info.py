@@ -40,6 +40,21 @@ def test_a_document_is_told_from_an_empty_body_and_from_one_that_cannot_be_read_
     assert result["document_is_clear"] is clear
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"event_types": ["Reboot", "Rebot"]}, 'event_types must be any of Freeze, Reboot, .*, not "Rebot"'),
+        ({"event_statuses": ["Completed"]}, 'event_statuses must be any of Scheduled, Started, not "Completed"'),
+        ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
+    ],
+)
+def test_a_word_that_azure_does_not_use_is_refused_before_anything_is_asked(serve, options, message):
+    server = serve()
+    with pytest.raises(ValueError, match=message):
+        _info.get_info({**OPTIONS, **options}, server.client(), lambda _warning: None, None)
+    assert server.requests == []
+
+
 STAT = "1 (systemd (x) y) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1 2\n"
 
 

@@ -135,3 +135,21 @@ def test_the_terminal_is_told_what_matters_on_few_lines(report_on: Any, said: An
     assert lines[2] == "Reboot due: web-1, web-2, web-3, web-4 and 2 more"
     assert lines[3].startswith("Reboot in 10 min: ")
     assert lines[21:] == ["and 2 more events", "VMs contradict each other about 22 events."]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "Reboot E-1 in 10 min: web-1, web-2"),
+        ({"not_before": "2026-11-21T10:10:01Z"}, None),
+        ({"not_before": "2026-11-21T09:00:00Z"}, "Reboot E-1 due: web-1, web-2"),
+        ({"not_before": None}, None),
+        ({"not_before": None, "event_status": "Started"}, "Reboot E-1 started: web-1, web-2"),
+        ({"event_type": None, "resources": []}, "unknown event E-1 in 10 min: no VM named"),
+        ({"event_type": "Freeze\x1b[31m"}, '"Freeze\\u001b[31m" E-1 in 10 min: web-1, web-2'),
+    ],
+)
+def test_what_is_due_within_some_time(report_on: Any, said: Any, changes: dict[str, Any], line: str | None) -> None:
+    changes = {"event_id": "E-1", **changes}
+    report = report_on({"web-1": said("web-1", changes), "web-2": said("web-2")})
+    assert _fleet_text.due_lines(report, 600) == ([line] if line else [])

@@ -1,0 +1,54 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: approval_share
+short_description: Decide which host of a run sends the approval of an event
+version_added: 1.1.0
+description:
+  - Where several hosts may approve an event, one of them is enough. It is the leader of the event, else the first of
+    its VMs, else the first host that may approve it.
+  - Made for the playbook C(fleetops.azure_maintenance.approve).
+options:
+  _input:
+    description:
+      - For each host, by its name in the inventory, what M(fleetops.azure_maintenance.scheduled_event_approve)
+        returned in check mode.
+    type: dict
+    required: true
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Decide which host approves what
+  ansible.builtin.set_fact:
+    share: "{{ dict(ansible_play_hosts | zip(ansible_play_hosts | map('extract', hostvars, 'looked')))
+      | fleetops.azure_maintenance.approval_share }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: >-
+    C(event_ids), the ids that each host is to approve; C(left_to), for each host a sentence for each event that another
+    one approves; C(not_found), the ids that were asked for and that no host has seen.
+  type: dict
+"""
+
+from typing import Any, Callable
+
+from ..plugin_utils._fleet_approval_share import share_approvals
+from ..plugin_utils._unsafe import unsafe_filter
+
+
+def approval_share(results: Any) -> dict[str, Any]:
+    return share_approvals(results)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"approval_share": unsafe_filter(approval_share)}

@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: target
+short_description: Refuse a pattern of hosts that is empty or matches no host
+version_added: 1.1.0
+description:
+  - Returns the pattern that it is given, for C(hosts) of a play. It fails where the pattern is empty, or where no
+    host of the inventory matches it, so that the run ends before any host is asked.
+  - Ansible itself takes an empty pattern for all hosts, and skips a play that no host matches. The run is then a
+    success.
+  - C(--limit) counts. With C(--syntax-check), which needs no inventory, C(all) is returned, whatever was given.
+  - The playbooks of this collection read the variable C(target) with it.
+options:
+  _terms:
+    description: The pattern, or a list of patterns.
+    type: raw
+    required: true
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Ask the hosts that the person who starts the run names
+  hosts: "{{ query('fleetops.azure_maintenance.target', target | default('all')) }}"
+  gather_facts: false
+  tasks:
+    - name: Ask
+      fleetops.azure_maintenance.scheduled_events_info:
+"""
+
+RETURN = r"""
+_raw:
+  description: The patterns, as they were given.
+  type: list
+  elements: str
+"""
+
+import re
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleError, AnsibleLookupError
+from ansible.inventory.manager import InventoryManager
+from ansible.plugins.lookup import LookupBase
+
+_EMPTY = "target is empty: name the hosts, such as target=web, or target=all for every host of the inventory."
+
+
+class LookupModule(LookupBase):
+    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
+        if context.CLIARGS.get("syntax"):
+            return ["all"]
+        patterns = [str(each or "") for term in terms for each in (term if isinstance(term, (list, tuple)) else [term])]
+        # Ansible takes a pattern without a name in it for all hosts.
+        if not any(re.search(r"[^\s,:&!]", pattern) for pattern in patterns):
+            raise AnsibleLookupError(_EMPTY)
+        limit = variables.get("ansible_limit")
+        if not self._matches(patterns, limit, variables["groups"]):
+            among = f"that --limit {limit} leaves" if limit else "of the inventory"
+            raise AnsibleLookupError(f"target: no host {among} matches '{','.join(patterns)}'. No host was asked.")
+        return patterns
+
+    def _matches(self, patterns: list[str], limit: str | None, groups: dict[str, list[str]]) -> bool:
+        manager = InventoryManager(self._loader, parse=False)
+        for group, hosts in groups.items():
+            manager.add_group(group)
+            for host in hosts:
+                manager.add_host(host, group=group)
+        try:
+            manager.subset(limit)
+            return bool(manager.get_hosts(patterns))
+        except AnsibleError as error:
+            raise AnsibleLookupError(f"target: {error}") from error

@@ -1,0 +1,52 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Which host of a run sends the approval of an event that several may send; pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ..module_utils._approval_plan import ALREADY_STARTED, APPROVED, NOT_FOUND
+from ..module_utils._document import fold_case
+
+
+def share_approvals(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Give each event to one host: its leader, else the first of its VMs, else the first that may approve it.
+
+    :param results: what scheduled_event_approve said in check mode, for each host that nothing was refused to.
+    :returns: ``event_ids``, the events that each host is to approve; ``left_to``, for each host a sentence for each
+        event that another one approves; ``not_found``, the ids that were asked for and that no host has seen.
+    """
+    seen: dict[str, dict[str, tuple[int, str]]] = {}
+    missed = []
+    for host, result in results.items():
+        known = {event["event_id"]: event for event in result["events"]}
+        missed.append({fold_case(each["event_id"]): each["event_id"] for each in _those(result, NOT_FOUND)})
+        for each in _those(result, APPROVED, ALREADY_STARTED):
+            rank = _rank(known[each["event_id"]])
+            seen.setdefault(fold_case(each["event_id"]), {})[host] = (rank, each["event_id"])
+    event_ids: dict[str, list[str]] = {host: [] for host in results}
+    left_to: dict[str, list[str]] = {host: [] for host in results}
+    for hosts in seen.values():
+        chosen = min(hosts, key=lambda host: hosts[host][0])
+        for host, (_rank_of_host, event_id) in hosts.items():
+            if host == chosen:
+                event_ids[host].append(event_id)
+            else:
+                left_to[host].append(f"{chosen} answers for {event_id}.")
+    not_found = [name for key, name in missed[0].items() if all(key in each for each in missed)] if missed else []
+    return {"event_ids": event_ids, "left_to": left_to, "not_found": not_found}
+
+
+def _those(result: Mapping[str, Any], *words: str) -> list[Mapping[str, Any]]:
+    return [each for each in result["approvals"] if each["result"] in words]
+
+
+def _rank(event: Mapping[str, Any]) -> int:
+    if event["is_leader"]:
+        return 0
+    return 1 if event["affects_this_vm"] else 2

@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which patterns of hosts the playbooks take."""
+
+from __future__ import annotations
+
+import pytest
+from ansible import context
+from ansible.errors import AnsibleLookupError
+from ansible.parsing.dataloader import DataLoader
+from ansible.utils.context_objects import ImmutableDict
+from ansible_collections.fleetops.azure_maintenance.plugins.lookup.target import LookupModule
+
+FLEET = {"all": ["web-1", "web-2", "db-1"], "web": ["web-1", "web-2"], "empty": [], "ungrouped": ["db-1"]}
+
+
+def ask(target, limit=None, groups=None):
+    variables = {"groups": FLEET if groups is None else groups}
+    if limit is not None:
+        variables["ansible_limit"] = limit
+    return LookupModule(loader=DataLoader()).run([target], variables)
+
+
+@pytest.mark.parametrize(
+    ("target", "limit"),
+    [
+        ("all", None),
+        ("web", None),
+        ("web-*", None),
+        ("~web-\\d", None),
+        ("!db-1", None),
+        ("web:&web-1", None),
+        ("nope,db-1", None),
+        ("localhost", None),
+        ("web", "web-2,db-1"),
+        ("all", "!web"),
+        ("localhost", "localhost"),
+    ],
+)
+def test_a_pattern_that_a_host_matches_is_returned_as_it_is(target, limit):
+    assert ask(target, limit) == [target]
+
+
+def test_a_list_of_patterns_stays_a_list():
+    assert ask(["web-1", "db-1"]) == ["web-1", "db-1"]
+
+
+@pytest.mark.parametrize("target", ["", " ", ",", ":", "!", " , ", None, [], [""], ["", None]])
+def test_an_empty_pattern_is_refused_as_ansible_would_take_it_for_all_hosts(target):
+    with pytest.raises(AnsibleLookupError, match="target is empty: name the hosts, such as target=web"):
+        ask(target)
+
+
+@pytest.mark.parametrize(
+    ("target", "limit", "groups", "message"),
+    [
+        ("nope", None, None, "no host of the inventory matches 'nope'"),
+        ("empty", None, None, "no host of the inventory matches 'empty'"),
+        ("web:!web-*", None, None, "no host of the inventory matches 'web:!web-\\*'"),
+        (["nope", "neither"], None, None, "no host of the inventory matches 'nope,neither'"),
+        ("all", None, {"all": []}, "no host of the inventory matches 'all'"),
+        ("web", "db-1", None, "no host that --limit db-1 leaves matches 'web'"),
+        ("localhost", "web", None, "no host that --limit web leaves matches 'localhost'"),
+        ("~(", None, None, "target: .*"),
+    ],
+)
+def test_a_pattern_that_no_host_matches_is_refused(target, limit, groups, message):
+    with pytest.raises(AnsibleLookupError, match=message):
+        ask(target, limit, groups)
+
+
+@pytest.mark.parametrize("target", ["", "nope"])
+def test_a_syntax_check_needs_no_inventory(target, monkeypatch):
+    monkeypatch.setattr(context, "CLIARGS", ImmutableDict(syntax=True))
+    assert ask(target, groups={"all": []}) == ["all"]

@@ -1,0 +1,57 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who sends the approval of an event that several hosts may send."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_approval_share import share_approvals
+
+LEADER, VM, OTHER = {"affects_this_vm": True, "is_leader": True}, {"affects_this_vm": True}, {"affects_this_vm": False}
+
+
+def looked(**events):
+    """What a host said of these events: its part in each, or the result where that is another than approved."""
+    approvals, seen = [], []
+    for event_id, part in events.items():
+        approvals.append({"event_id": event_id, "result": "approved" if isinstance(part, dict) else part})
+        if part != "not_found":
+            seen.append({"event_id": event_id, "is_leader": False, **(part if isinstance(part, dict) else VM)})
+    return {"approvals": approvals, "events": seen}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "approver"),
+    [
+        ({"a": looked(E=OTHER), "b": looked(E=VM), "c": looked(E=LEADER)}, "c"),
+        ({"a": looked(E=OTHER), "b": looked(E=VM), "c": looked(e=VM)}, "b"),
+        ({"a": looked(), "b": looked(E=OTHER), "c": looked(E=OTHER)}, "b"),
+        ({"a": looked(E=OTHER), "b": looked(E="already_started")}, "b"),
+    ],
+)
+def test_one_host_approves_an_event(hosts, approver):
+    share = share_approvals(hosts)
+    assert {host: ids for host, ids in share["event_ids"].items() if ids} == {approver: ["E"]}
+    left = {host for host, result in hosts.items() if result["approvals"]} - {approver}
+    assert {host for host, said in share["left_to"].items() if said} == left
+    assert all(said.startswith(f"{approver} answers for ") for host in left for said in share["left_to"][host])
+
+
+def test_each_event_has_a_host_of_its_own():
+    share = share_approvals({"a": looked(E=LEADER, F=OTHER), "b": looked(F=LEADER, E=OTHER)})
+    assert share["event_ids"] == {"a": ["E"], "b": ["F"]}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "not_found"),
+    [
+        ({"a": looked(E="not_found"), "b": looked(E=VM)}, []),
+        ({"a": looked(E="not_found", F="not_found"), "b": looked(e="not_found", F=VM)}, ["E"]),
+        ({"a": looked()}, []),
+        ({}, []),
+    ],
+)
+def test_an_id_is_missing_when_no_host_has_seen_it(hosts, not_found):
+    assert share_approvals(hosts)["not_found"] == not_found
