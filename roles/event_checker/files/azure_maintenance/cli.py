@@ -161,20 +161,20 @@ def _open_store(
             return_home(folders.state, folders.run, warn)
         # Whoever opens it next is not to wait behind this program for the lock of another.
         store = Store(open_database(folders.state, folders.run, warn, unwritable, damaged, min(busy_timeout, 1.0)))
-    store.connection.execute(f"PRAGMA busy_timeout = {int(busy_timeout * 1000)}")
+    store.wait_for_lock(busy_timeout)
     return store
 
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
     config = read_config(folders.config)
-    from .check import Checker
+    from .check import LOCK_WAIT, Checker
 
     with lock(folders.run, "check") as free:
         if not free:
             say("Another check is running; it sees what there is to see.")
             return FINE
         # A lock that somebody else holds must not keep it from polling.
-        open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=0.5)
+        open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=LOCK_WAIT)
         checker = Checker(config, folders, Clock(), open_store, start_unit)
         answered = checker.run(options.once)
         # After a check that failed systemd waits 5 s, and the next request would come too late (P8).

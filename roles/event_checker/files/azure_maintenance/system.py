@@ -148,6 +148,21 @@ def prolong_start(seconds: float) -> None:
         notifier.sendto(message, "\0" + address[1:] if address.startswith("@") else address)
 
 
+def read_mark(folders: Folders, name: str) -> str | None:
+    """Return what write_mark() has written since the boot, None for nothing."""
+    try:
+        with open(os.path.join(folders.run, name), encoding="utf-8") as file:
+            return file.read()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+
+
+def write_mark(folders: Folders, name: str, text: str) -> None:
+    """Write something down until the next boot, where neither a lock nor a full disk stands in the way."""
+    os.makedirs(folders.run, mode=0o700, exist_ok=True)
+    write_file(os.path.join(folders.run, name), text, 0o600)
+
+
 def write_file(path: str, text: str, mode: int) -> None:
     """Replace a file in one step, so that nobody ever reads half of it.
 
