@@ -99,3 +99,15 @@ def test_p8_while_another_program_holds_the_lock_of_the_state(
     judge = play(300.0, happens).judge
     assert judge.broken is None
     assert 10.0 <= judge.longest_silence <= 15.0
+
+
+def test_p6_an_id_that_ends_and_is_listed_again_is_not_prepared_twice_at_a_time(play: Callable[..., Machine]) -> None:
+    def withdraw(machine: Machine) -> None:
+        machine.azure.end(machine.azure.open[0])
+
+    def slow_down(machine: Machine) -> None:
+        machine.seconds_of_steps = 30.0
+
+    judge = play(200.0, {1.0: slow_down, 5.0: _announce, 10.0: withdraw, 12.0: _announce}).judge
+    assert judge.broken is None
+    assert judge.views["a"].approved

@@ -232,6 +232,7 @@ class Store:
             responses = self.responses_to(record.number)
             course = Course(
                 record.number,
+                record.event.key,
                 record.phase,
                 record.listed_boot == boot_id,
                 tuple(
