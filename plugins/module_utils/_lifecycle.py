@@ -178,11 +178,13 @@ class Course(NamedTuple):
     """An event with all its responses.
 
     :ivar number: grows with each event that is first seen.
+    :ivar key: the id by which Azure calls it, as ids are compared. After its end Azure may use the id anew.
     :ivar listed: a document of this boot has listed it.
     :ivar end_order: grows with each event that ends; None while it is open.
     """
 
     number: int
+    key: str
     phase: str
     listed: bool
     responses: tuple[Response, ...]
@@ -206,7 +208,8 @@ def why_not_now(response: Response, course: Course, others: Sequence[Course]) ->
     - on_ended waits while another event is open that was prepared for; then all run in the order of their ends (P3).
       A preparation waits for an on_ended that is running, which would undo it, and goes before one that is not.
       So an on_ended that is running must ask again before each of its steps.
-    - Responses to one event run one after the other, in the order of the phases (P6).
+    - Responses to one event run one after the other, in the order of the phases, and none of them beside what still
+      runs for an event that ended and had the same id (P6).
 
     :param others: the courses of the other events of this VM.
     """
@@ -215,6 +218,10 @@ def why_not_now(response: Response, course: Course, others: Sequence[Course]) ->
             continue
         if each.running or (not each.finished and _order(each) < _order(response)):
             return f"for response {each.number} to the same event"
+    for other in others:
+        for each in other.responses:
+            if each.running and other.key == course.key:
+                return f"until response {each.number} to an earlier event with the same id has stopped"
     if response.phase == ANNOUNCED:
         return _why_not_prepare(course, others)
     if response.phase == ENDED:

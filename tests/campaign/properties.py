@@ -169,8 +169,7 @@ class Judge:
         what = f"{run.phase} {run.label} of {view.key} begins"
         sure = view.sure(run.phase, run.label)
         for other in self._running:
-            same = other.key == run.key and view.instances == 1
-            self._require("P6", not same, f"{what} while {other.phase} {other.label} of it runs")
+            self._require("P6", other.key != run.key, f"{what} while {other.phase} {other.label} of it runs")
             opposite = {other.phase, run.phase} == {"announced", "ended"} and not self.views[other.key].tainted
             self._require("P3", not opposite, f"{what} while {other.phase} {other.label} of {other.key} runs")
         if run.phase == "announced":

@@ -5,10 +5,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Callable
+
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.mutants import mutated
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.run import describe, run_many, shorten
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
 _PART = 20
 
@@ -30,3 +36,78 @@ def test_a_mend_that_is_taken_back_is_found_and_the_history_shortened() -> None:
     assert found[0].name == "P3"
     assert len(keep) <= 6
     assert f"--seed {found[0].seed} --keep {','.join(map(str, keep))}" in message
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[..., Machine]:
+    """Let a VM live for so many seconds, with what happens to it at which moment."""
+
+    def play(seconds: float, happens: dict[float, Callable[[Machine], object]], poll_interval: float = 1.0) -> Machine:
+        machine = disk.world = Machine(1, str(tmp_path), poll_interval, knows_name=True)
+        # Neither do steps fail, nor units.
+        machine.sound = True
+        machine.scheduler.at(0.0, machine.start)
+        for moment, action in happens.items():
+            machine.scheduler.at(moment, lambda action=action: action(machine))  # type: ignore[misc]
+        machine.scheduler.at(seconds, machine.scheduler.stop)
+        with patched():
+            try:
+                machine.scheduler.direct()
+            finally:
+                machine.over = True
+                machine.scheduler.kill_all(list(machine.actors))
+        return machine
+
+    return play
+
+
+def _announce(machine: Machine) -> None:
+    machine.azure.announce("A", "Reboot", [VM], machine.now, 900.0)
+
+
+def _hold(machine: Machine) -> None:
+    machine.azure.break_until("delays", "hold", machine.now + 400.0)
+
+
+def _lock(machine: Machine) -> None:
+    machine.locked_until = machine.now + 400.0
+
+
+def _fill(machine: Machine) -> None:
+    machine.disk = "full"
+
+
+def _empty(machine: Machine) -> None:
+    machine.disk = None
+
+
+# What stands in the way of asking, beside a request that is never answered
+_IN_THE_WAY = {
+    "locked": {20.0: _lock, 21.0: _hold},
+    "locked since before the boot": {20.0: _lock, 21.0: lambda machine: machine.reboot(5.0), 40.0: _hold},
+    "locked with an event": {20.0: _lock, 22.0: _announce, 31.0: _hold},
+    "in memory because the disk was full, and then locked": {
+        5.0: _fill, 6.0: _announce, 15.0: _empty, 15.1: _lock, 15.2: _hold,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("happens", list(_IN_THE_WAY.values()), ids=list(_IN_THE_WAY))
+def test_p8_while_another_program_holds_the_lock_of_the_state(
+    play: Callable[..., Machine], happens: dict[float, Callable[[Machine], object]]
+) -> None:
+    judge = play(300.0, happens).judge
+    assert judge.broken is None
+    assert 10.0 <= judge.longest_silence <= 15.0
+
+
+def test_p6_an_id_that_ends_and_is_listed_again_is_not_prepared_twice_at_a_time(play: Callable[..., Machine]) -> None:
+    def withdraw(machine: Machine) -> None:
+        machine.azure.end(machine.azure.open[0])
+
+    def slow_down(machine: Machine) -> None:
+        machine.seconds_of_steps = 30.0
+
+    judge = play(200.0, {1.0: slow_down, 5.0: _announce, 10.0: withdraw, 12.0: _announce}).judge
+    assert judge.broken is None
+    assert judge.views["a"].approved

@@ -102,6 +102,7 @@ class Machine:
         self.over = False
         # From here on steps succeed, and nothing is killed any more
         self.sound = False
+        self.seconds_of_steps = 0.6
         self.actors: list[Actor] = []
         self._armed: tuple[str, int, Callable[[], None]] | None = None
         self._activations = 0
@@ -298,8 +299,10 @@ class Machine:
         done = False
         try:
             if self.sound:
-                luck, length = 1.0, 0.1
+                luck = 1.0
             seconds = 150.0 * length if luck > 0.3 and length > 0.9 else 6.0 * length
+            if self.sound:
+                seconds = self.seconds_of_steps
             if luck < 0.04:
                 self.wait(timeout)
                 raise StepError(f"It took longer than {timeout:g} s.")

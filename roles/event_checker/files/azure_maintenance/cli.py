@@ -83,7 +83,7 @@ def _is_news(complaint: str, folders: Folders) -> bool:
     path = os.path.join(folders.run, "complaint.json")
     with contextlib.suppress(OSError):
         complaint += f" {os.stat(folders.config).st_mtime_ns}"
-    now = Clock().now().uptime
+    now = Clock(folders).now().uptime
     try:
         with open(path, encoding="utf-8") as file:
             told, at = json.load(file)
@@ -161,21 +161,21 @@ def _open_store(
             return_home(folders.state, folders.run, warn)
         # Whoever opens it next is not to wait behind this program for the lock of another.
         store = Store(open_database(folders.state, folders.run, warn, unwritable, damaged, min(busy_timeout, 1.0)))
-    store.connection.execute(f"PRAGMA busy_timeout = {int(busy_timeout * 1000)}")
+    store.wait_for_lock(busy_timeout)
     return store
 
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
     config = read_config(folders.config)
-    from .check import Checker
+    from .check import LOCK_WAIT, Checker
 
     with lock(folders.run, "check") as free:
         if not free:
             say("Another check is running; it sees what there is to see.")
             return FINE
         # A lock that somebody else holds must not keep it from polling.
-        open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=0.5)
-        checker = Checker(config, folders, Clock(), open_store, start_unit)
+        open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=LOCK_WAIT)
+        checker = Checker(config, folders, Clock(folders), open_store, start_unit)
         answered = checker.run(options.once)
         # After a check that failed systemd waits 5 s, and the next request would come too late (P8).
         return FINE if answered or not options.once else FAILED
@@ -192,12 +192,12 @@ def _respond(options: argparse.Namespace, folders: Folders) -> int:
             return FINE
         with closing(_open_store(folders)) as store:
             _known_response(store, options.number)
-        with closing(Responder(functools.partial(_open_store, folders), config, folders, Clock())) as responder:
+        with closing(Responder(functools.partial(_open_store, folders), config, folders, Clock(folders))) as responder:
             return FINE if responder.run(options.number) else FAILED
 
 
 def _retry(options: argparse.Namespace, folders: Folders) -> int:
-    number, now = options.number, Clock().now()
+    number, now = options.number, Clock(folders).now()
     with closing(_open_store(folders)) as store:
         with store.transaction():
             _make_due_again(store, number, now)
@@ -251,7 +251,7 @@ def _status(options: argparse.Namespace, folders: Folders) -> int:
     from .status import history_text, status_text
 
     whole = options.command == "history"
-    now = Clock().now()
+    now = Clock(folders).now()
     with closing(Store(open_snapshot(folders.state, folders.run, warn))) as store:
         found = report(store, now, store.all_events() if whole else needing_attention(store))
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -81,7 +81,8 @@ def return_home(folder: str, fallback_folder: str, warn: Callable[[str], None]) 
     if not os.path.exists(fallback):
         return
     try:
-        target, source = _open_sound(path, warn, 2.0), _open_sound(fallback, warn)
+        # Whoever holds its lock has it for now; the next check tries again.
+        target, source = _open_sound(path, warn, 0.1), _open_sound(fallback, warn)
         try:
             # backup() would wait without end for a lock of another program, and the polling with it (P8).
             target.execute("BEGIN IMMEDIATE")

@@ -189,7 +189,7 @@ class Responder:
         record_now = finished and self._store.event(finished.event)
         if finished is None or record_now is None:
             raise _Stop(records.SKIPPED, "It is not known any more.")
-        return finished, record_now, Course(record_now.number, record_now.phase, False, ()), []
+        return finished, record_now, Course(record_now.number, record_now.event.key, record_now.phase, False, ()), []
 
     def _finish(self, task: _Task, state: str, message: str | None) -> None:
         self._store.finish_response(task.response.number, state, message, self._clock.now())

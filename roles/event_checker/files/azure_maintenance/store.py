@@ -78,6 +78,10 @@ class Store:
     def close(self) -> None:
         self._db.close()
 
+    def wait_for_lock(self, seconds: float) -> None:
+        """Set how long a transaction waits for the lock of another program."""
+        self._db.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         self._db.execute("BEGIN IMMEDIATE")
@@ -228,6 +232,7 @@ class Store:
             responses = self.responses_to(record.number)
             course = Course(
                 record.number,
+                record.event.key,
                 record.phase,
                 record.listed_boot == boot_id,
                 tuple(

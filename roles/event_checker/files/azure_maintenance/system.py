@@ -24,6 +24,8 @@ ERROR = 3
 WARNING = 4
 NOTICE = 5
 
+_BOOT = "boot"
+
 
 class Folders(NamedTuple):
     """Where things lie; a test gives others."""
@@ -49,19 +51,48 @@ def warn(message: str) -> None:
 
 
 class Clock:
-    """Tells the moment, and waits."""
+    """Tells the moment, and waits.
 
-    def __init__(self) -> None:
-        # Without a boot id every start of this program counts as a boot: what is doubtful is prepared again.
-        self._boot_id = read_boot_id() or f"unknown-{os.getpid()}-{time.time_ns()}"
+    :param folders: where a mark is kept that tells one boot from the next, should the system not tell it.
+    """
+
+    def __init__(self, folders: Folders) -> None:
+        self._boot_id = read_boot_id() or _marked_boot(folders)
 
     def now(self) -> Moment:
-        # This clock goes on while the VM is frozen, and nobody can set it.
-        return Moment(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self._boot_id)
+        return Moment(time.time(), _uptime(), self._boot_id)
 
     def sleep(self, seconds: float) -> None:
         """Wait so many seconds."""
         time.sleep(seconds)
+
+
+def _uptime() -> float:
+    # This clock goes on while the VM is frozen, and nobody can set it.
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _marked_boot(folders: Folders) -> str:
+    """Return what differs from boot to boot, where the system hides its boot id: a mark in the folder in memory.
+
+    A folder that is not in memory may have kept the mark of an earlier boot; a clock that has gone back tells of one.
+    """
+    with lock(folders.run, "boot", wait=True):
+        uptime, _space, mark = (read_mark(folders, _BOOT) or "").partition(" ")
+        try:
+            if mark and float(uptime) <= _uptime():
+                return mark
+        except ValueError:
+            # Somebody else wrote it.
+            pass
+        mark = f"mark-{os.urandom(8).hex()}"
+        write_mark(folders, _BOOT, f"{_uptime()} {mark}")
+    warn(
+        "The boot id of this system cannot be read (/proc/sys/kernel/random/boot_id). A mark in "
+        f"{os.path.join(folders.run, _BOOT)} takes its place. It must be gone after a boot, so {folders.run} must be "
+        "in memory."
+    )
+    return mark
 
 
 @contextlib.contextmanager
@@ -146,6 +177,21 @@ def prolong_start(seconds: float) -> None:
     message = f"EXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}".encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifier:
         notifier.sendto(message, "\0" + address[1:] if address.startswith("@") else address)
+
+
+def read_mark(folders: Folders, name: str) -> str | None:
+    """Return what write_mark() has written since the boot, None for nothing."""
+    try:
+        with open(os.path.join(folders.run, name), encoding="utf-8") as file:
+            return file.read()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+
+
+def write_mark(folders: Folders, name: str, text: str) -> None:
+    """Write something down until the next boot, where neither a lock nor a full disk stands in the way."""
+    os.makedirs(folders.run, mode=0o700, exist_ok=True)
+    write_file(os.path.join(folders.run, name), text, 0o600)
 
 
 def write_file(path: str, text: str, mode: int) -> None:

@@ -202,7 +202,7 @@ def test_the_same_boot(one, other, expected):
 
 
 def course(number: int, phase: str, *responses: Response, listed: bool = True, end: int | None = None) -> Course:
-    return Course(number, phase, listed, responses, end)
+    return Course(number, f"event {number}", phase, listed, responses, end)
 
 
 def response(number: int, phase: str, state: str) -> Response:
@@ -263,6 +263,18 @@ def test_p6_the_responses_of_one_event_never_overlap(states, expected):
     mine = course(1, phase, *responses, end=1 if phase == ENDED else None)
     waiting = [each for each in responses if not each.finished and not each.running]
     assert [each.number for each in waiting if why_not_now(each, mine, []) is None] == expected
+
+
+# The phase of what still runs for an event that ended, and of what is due for the next event with the same id.
+@pytest.mark.parametrize("running", [ANNOUNCED, STARTED])
+@pytest.mark.parametrize("phase", [ANNOUNCED, STARTED, ENDED])
+def test_p6_an_id_that_is_used_anew_waits_for_what_still_runs(running, phase):
+    old = course(1, ENDED, response(1, running, "running"), response(2, ENDED, "due"), end=1)._replace(key="a")
+    due = response(3, phase, "due")
+    new = course(2, phase, due, end=2 if phase == ENDED else None)._replace(key="a")
+    assert why_not_now(due, new, [old]) is not None
+    stopped = old._replace(responses=(response(1, running, "finished"),))
+    assert why_not_now(due, new, [stopped]) is None
 
 
 @pytest.mark.parametrize(("phase", "expected"), [(ANNOUNCED, False), (STARTED, True), (ENDED, True)])

@@ -127,7 +127,7 @@ class Run:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         folder = self.folder
         clock = SharedClock(folder / "clock", (folder / "boot_id").read_text())
-        cli.Clock = lambda: clock
+        cli.Clock = lambda _folders: clock
         _poller.USUAL_ANSWER = self.usual_answer
         names = {name: str(folder / name) for name in system.Folders._fields}
         names["config"] += ".json"

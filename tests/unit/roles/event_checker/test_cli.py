@@ -74,7 +74,7 @@ class Shell:
 
     def respond_to(self, *steps: dict[str, Any], due: bool = True, **rule: Any) -> None:
         """Make response 1."""
-        state, now = open_state(self.folders), Clock().now()
+        state, now = open_state(self.folders), Clock(self.folders).now()
         record_answer(state, [make_rule(on_announced=list(steps), **rule)], make_document(make_event()), now, "web-1")
         if due:
             due_responses(state, now, lambda _number: False)
@@ -233,7 +233,7 @@ class TestBadConfiguration:
     @pytest.fixture
     def now(self, shell, clock, monkeypatch):
         monkeypatch.setenv("JOURNAL_STREAM", "8:1")
-        monkeypatch.setattr(cli, "Clock", lambda: clock)
+        monkeypatch.setattr(cli, "Clock", lambda _folders: clock)
         shell.configure(rulez=[])
         return clock
 
@@ -315,7 +315,7 @@ class TestStatus:
         """Text from Azure may have any character, and a person must still see the rest of it."""
         state = open_state(shell.folders)
         event = make_event(description="Wartung für 🚧")
-        record_answer(state, [], make_document(event), Clock().now(), "web-1")
+        record_answer(state, [], make_document(event), Clock(shell.folders).now(), "web-1")
         state.close()
         done = start(shell.folders, "status", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
         printed, said = done.communicate(timeout=600)
@@ -426,7 +426,7 @@ class TestRespond:
         if state != states.PLANNED:
             opened = open_state(shell.folders)
             with opened.transaction():
-                opened.finish_response(1, state, None, Clock().now())
+                opened.finish_response(1, state, None, Clock(shell.folders).now())
             opened.close()
         assert shell("respond", "1") == (
             0,
@@ -566,7 +566,7 @@ class TestCheck:
             return record(*arguments)
 
         monkeypatch.setattr(check, "record_answer", fail_at_first)
-        monkeypatch.setattr(cli, "Clock", lambda: clock)
+        monkeypatch.setattr(cli, "Clock", lambda _folders: clock)
         monkeypatch.setenv("JOURNAL_STREAM", "8:1")
         azure = simulator("--clock", "manual", "--vms", "web-1")
         azure.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})
