@@ -329,8 +329,6 @@ class Checker:
             last = self._started.get(response.number)
             if last is not None and self._clock.now().uptime - last < _RESTART_AFTER:
                 continue
-            if running(response.number):
-                continue
             self._started[response.number] = self._clock.now().uptime
             failure = self._start_unit(response.number)
             if failure:

@@ -90,6 +90,10 @@ class Responder:
         self._config = config
         self._clock = clock
 
+    @property
+    def store(self) -> Store:
+        return self._store
+
     def close(self) -> None:
         self._store.close()
 
@@ -316,8 +320,8 @@ class Responder:
             request = approvals.ApprovalRequest(name, (record.event.event_id,))
             done = approve(client, document, request, deadline, note_sending)
         except ImdsError as error:
-            if error.refused and len(sent) == 1 and record.approval is None:
-                # Azure has not taken the only one, so that it is not evidence that the event took place.
+            if error.refused and sent and record.approval is None:
+                # Azure has taken none, so that it is not evidence that the event took place.
                 self._note_approval(task, None)
             raise StepError(str(error)) from error
         approval = done.plan.approvals[0]
