@@ -18,16 +18,21 @@ import time
 import zlib
 from typing import Callable, Iterable, NamedTuple
 
-from ._document import Document, decode_document, parse_document
+from ._document import Document, decode_document, fold_case, parse_document
 from ._errors import ImdsError
 from ._fetch import FindAddresses, fetch_body, fetch_name
 from ._imds import ImdsClient
+from ._lifecycle import UNCLEAR_ENDS_AFTER
 
 # The metadata service answers within 10 s once the feature is on (the IMDS team in go-autorest, issue 660).
 USUAL_ANSWER = 10.0
 # A Preempt is announced 30 s ahead, so a fault must not silence us for long: 15 s between two requests at most (P8).
 LONGEST_PAUSE = 5.0
 LONGEST_RETRY_AFTER = 60.0
+# A name that no event lists may be the text of an error. Given for so long, and no other between, it is the name.
+NAME_SURE_AFTER = UNCLEAR_ENDS_AFTER
+# Seconds after which it is asked for again, before it is sure and from then on
+_ASK_NAME_AGAIN = (5.0, 60.0)
 # Seconds without an answer, after which unclear answers no longer count as uninterrupted.
 _INTERRUPTION = 60.0
 # What was logged is not logged again within an hour, and no more than so many lines are.
@@ -71,6 +76,13 @@ class Unclear(NamedTuple):
     last: float
 
 
+class Doubt(NamedTuple):
+    """A name that may be none: since when it is given, on the clock of the poller, and whether to ask for it again."""
+
+    since: float
+    asks: bool = False
+
+
 class Poller:
     """Polls one VM's metadata service. After each answer the caller takes in what it told, then calls accept().
 
@@ -84,6 +96,8 @@ class Poller:
     :param find_addresses: where to look for another endpoint when the client's does not answer; None does not look.
     :param monotonic: a clock in seconds that nobody can set.
     :param check_name: raises ImdsError for a name that the caller cannot use; it is asked for again then.
+    :param doubt: what speaks against the name so far, None for nothing.
+    :param former_name: the name that this VM had in an earlier boot; given again, there is no doubt about it.
     """
 
     def __init__(
@@ -97,6 +111,8 @@ class Poller:
         find_addresses: FindAddresses | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         check_name: Callable[[str], None] | None = None,
+        doubt: Doubt | None = None,
+        former_name: str | None = None,
     ) -> None:
         self._base = self._client = client
         self._poll_interval = poll_interval
@@ -104,6 +120,10 @@ class Poller:
         self._monotonic = monotonic
         self._check_name = check_name
         self.resource_name = resource_name
+        self.doubt = doubt
+        self._name_given = doubt.since if doubt else 0.0
+        self._name_asked = float("-inf")
+        self._former_name = former_name
         self.answered = answered
         self.unclear = unclear
         self.failures = 0
@@ -150,13 +170,8 @@ class Poller:
     def _ask(self, seconds: float) -> Answer:
         """:raises ImdsError: there was no usable answer."""
         # The name comes first: what a document lists is judged by it.
-        if self.resource_name is None:
-            self._client, name = fetch_name(
-                self._client, self._client.deadline(min(USUAL_ANSWER, seconds)), self._find_addresses
-            )
-            if self._check_name is not None:
-                self._check_name(name)
-            self.resource_name = name
+        if self.resource_name is None or self._asks_name_again:
+            self._ask_name(min(USUAL_ANSWER, seconds))
         self._client, body = fetch_body(self._client, self._client.deadline(seconds), self._find_addresses)
         if self._latest is not None and body == self._latest[0]:
             document = self._latest[1]
@@ -170,8 +185,51 @@ class Poller:
                 "The metadata service answered with an empty body, which is not a document: nothing is known of events."
             )
             return Answer(EMPTY, None, None, unclear_seconds, self._new_lines([line]))
+        document = self._by_name(document)
         kind = UNCHANGED if body == self._body else DOCUMENT
         return Answer(kind, document, None, unclear_seconds, self._new_lines(document.warnings))
+
+    @property
+    def name_is_sure(self) -> bool:
+        return self.doubt is None or self._name_given - self.doubt.since >= NAME_SURE_AFTER
+
+    @property
+    def _asks_name_again(self) -> bool:
+        if self.doubt is None or not self.doubt.asks:
+            return False
+        return self._monotonic() - self._name_asked >= _ASK_NAME_AGAIN[self.name_is_sure]
+
+    def _ask_name(self, seconds: float) -> None:
+        """:raises ImdsError: there was no usable answer, and no name is known."""
+        now = self._name_asked = self._monotonic()
+        try:
+            self._client, name = fetch_name(self._client, self._client.deadline(seconds), self._find_addresses)
+            if self._check_name is not None:
+                self._check_name(name)
+        except ImdsError:
+            if self.resource_name is None:
+                raise
+            return
+        if name != self.resource_name:
+            is_former = self._former_name is not None and fold_case(name) == fold_case(self._former_name)
+            self.resource_name, self.doubt = name, None if is_former else Doubt(now)
+            self.forget()
+        self._name_given = now
+
+    def _by_name(self, document: Document) -> Document:
+        """Return a document that ends no event while the name may be none, because no event lists it (P4)."""
+        if self.doubt is None:
+            return document
+        if any(event.affects(self.resource_name) for event in document.events):
+            self.doubt = None
+            return document
+        others_only = any(event.names_its_vms for event in document.events)
+        self.doubt = self.doubt._replace(asks=others_only or self._former_name is not None)
+        if self.name_is_sure or not self.doubt.asks:
+            return document
+        # The same body says more once the name is sure.
+        self._latest = None
+        return document._replace(is_clear=False)
 
     def _note_unclear(self, clear: bool) -> float:
         """Return for how many seconds all answers have been unclear."""

@@ -102,7 +102,8 @@ options:
 notes:
   - When one selected event is refused, none is approved.
   - When the metadata service fails while O(wait_for) waits, the task goes on waiting. Only a document in which every
-    entry can be read tells that an event is gone.
+    entry can be read tells that an event is gone, however long there is none. The checker on a VM, which has to go on
+    by itself, takes an event that took place for ended after 300 seconds of such answers; this task leaves it to you.
   - The document is read after the name of this VM is known, and again before an approval is sent again. An event that
     got another VM meanwhile is refused.
   - When the answer to an approval is lost, and the event has started or is gone afterwards, the task reports a

@@ -89,13 +89,17 @@ class Watcher:
             raise AssertionError("The poller answers only where it knows the name of this VM.")
         now = now_utc()
         # The disk of a VM may be a copy of another's.
-        before = {key: seen for key, seen in self._seen.items() if not is_of_another_vm(seen.event, name, seen.told)}
+        foreign = {key: seen for key, seen in self._seen.items() if is_of_another_vm(seen.event, name, seen.told)}
+        before = {key: seen for key, seen in self._seen.items() if key not in foreign}
         known = [Known.at(now, seen.event, seen.boot_id, self._boot_id) for seen in before.values()]
         following = follow(known, answer.document, name, answer.unclear_seconds)
         news = _find_news(following, before)
         told = [_tell(transition, name, now) for transition in news]
         self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
         self._seen = {event.key: before[event.key] for event in following.missing}
+        if answer.document is None or not answer.document.is_clear:
+            # Its name may be none (P4).
+            self._seen.update(foreign)
         for key, event in following.listed.items():
             first_boot_id = before[key].boot_id if key in before else self._boot_id
             self._seen[key] = Seen(event, first_boot_id, told=True)

@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 class Told(NamedTuple):
     """What Azure answered, as it knows it itself.
 
-    :ivar what: document, empty, error, name, no name or taken.
+    :ivar what: document, empty, error, name, no name, word (in the place of a name) or taken.
     :ivar entries: those that can be read, by id in lower case.
     :ivar clear: every entry can be read.
     """
@@ -82,6 +82,7 @@ _NAMES = {
     "page": (200, _PAGE),
     "404": (404, b'{"error": "not found"}'),
     "empty": (200, b""),
+    "word": (200, b"Unavailable"),
     "500": (500, b""),
 }
 
@@ -147,7 +148,7 @@ class Azure:
         if how is None:
             return Reply(delay, 200, {}, VM.encode(), Told("name"))
         status, body = _NAMES[how]
-        return Reply(delay, status, {}, body, Told("no name"))
+        return Reply(delay, status, {}, body, Told("word" if how == "word" else "no name"))
 
     def _answer_post(self, delay: float, body: bytes, now: float) -> Reply:
         how = self.fault("posts", now)

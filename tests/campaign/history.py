@@ -20,7 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Mac
 KINDS = ("Reboot", "Reboot", "Redeploy", "Preempt", "Freeze")
 _SPOILT = ("no id", "no vm", "null vm", "no object", "odd date", "odd fields")
 _ANSWERS = ("empty", "empty", "page", "junk", "text", "500", "410", "404", "429", "long 429")
-_NAMES = ("junk", "page", "404", "empty", "500")
+_NAMES = ("junk", "page", "404", "empty", "500", "word", "word")
 _POSTS = ("lost", "lost", "500", "410", "429", "junk")
 _DELAYS = ("hold", "hold", "slow", "reset", "unreachable")
 # Seconds of soundness before the last event, and from then on
@@ -252,6 +252,13 @@ def _length(luck: float) -> float:
     return 2.0 + 60.0 * luck if luck < 0.85 else 330.0 + 200.0 * (luck - 0.85)
 
 
+def _break_names(history: History, action: Action) -> None:
+    how = _NAMES[int(action.a * len(_NAMES))]
+    # A word that comes for longer is the name.
+    seconds = min(_length(action.b), 200.0) if how == "word" else _length(action.b)
+    history.azure.break_until("names", how, history.machine.now + seconds)
+
+
 def _fault(part: str, hows: Sequence[str]) -> Callable[[History, Action], None]:
     def do(history: History, action: Action) -> None:
         how = hows[int(action.a * len(hows))]
@@ -312,7 +319,7 @@ ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
     "start": (2, _with_event(lambda history, event, action: history._start_by_plan(event, action.b))),
     "spoil": (3, _with_event(_spoil)),
     "answers": (3, _fault("answers", _ANSWERS)),
-    "names": (1.5, _fault("names", _NAMES)),
+    "names": (1.5, _break_names),
     "posts": (2.5, _fault("posts", _POSTS)),
     "delays": (2, _fault("delays", _DELAYS)),
     "order": (0.7, _fault("order", ("mixed",))),

@@ -61,6 +61,8 @@ class Judge:
         self.retries = 0
         # A bit of a fact has flipped: the name may be that of another VM until the next boot.
         self.blind = False
+        # A word came in the place of the name: until an event lists the true one, it may count as the name.
+        self._misnamed, self._last_name = False, "name"
         self.longest_silence = 0.0
 
     def note(self, text: str) -> None:
@@ -183,7 +185,7 @@ class Judge:
             return
         self._require("P6", len(sure) < view.instances, f"{what} after {len(sure)} successes")
         if run.phase == "started":
-            self._require("P4", view.started_seen, f"{what}; no document lists it as Started")
+            self._require("P4", view.started_seen or view.instances > 1, f"{what}; no document lists it as Started")
             self._require("P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore")
             return
         self._require("P4", len(sure) < view.endings, f"{what}; no clear document has left it out")
@@ -302,7 +304,9 @@ class Judge:
             return
         self.note(f"told {told.what}: {[entry[1:] for entry in told.entries.values()]}, clear: {told.clear}")
         self._allowance += min(told.retry_after, LONGEST_RETRY_AFTER)
-        if told.what == "name":
+        if told.what in ("name", "word"):
+            self._misnamed = self._misnamed or told.what == "word"
+            self._last_name = told.what
             return
         if told.what not in ("document", "empty"):
             self._unclear = None
@@ -313,6 +317,8 @@ class Judge:
         self._note_unclear(clear, now)
         too_long = self._unclear is not None and now - self._unclear[0] >= UNCLEAR_ENDS_AFTER
         mine = {key: entry for key, entry in told.entries.items() if not entry.resources or VM in entry.resources}
+        if self._last_name == "name" and any(entry.resources for entry in mine.values()):
+            self._misnamed = False
         for key, entry in mine.items():
             view = self.views.get(key)
             if view is None:
@@ -321,7 +327,7 @@ class Judge:
         for key, view in self.views.items():
             if key not in mine and (clear or (too_long and view.maybe_took_place(self._machine))):
                 view.leave_out(self._documents)
-        sound = self._machine.disk is None and now >= self._machine.locked_until
+        sound = self._machine.disk is None and now >= self._machine.locked_until and not self._misnamed
         actor.document = (self._documents, set(mine), clear) if sound else None  # type: ignore[attr-defined]
 
     def _note_unclear(self, clear: bool, now: float) -> None:

@@ -16,6 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
     EMPTY,
     FAILED,
     Answer,
+    Doubt,
     Poller,
     Unclear,
 )
@@ -69,6 +70,7 @@ class Checker:
         self._missing: list[str] = []
         # What is written down as the name of this VM; asking the store at each poll would cost more than the poll.
         self._noted_name = self._known_name()
+        self._former_name = self._known_name(of_any_boot=True)
         self._locked = False
         # Whether Azure has answered in this boot is noted where no lock and no full disk stands in the way (P8).
         self._answer_noted = read_mark(folders, _ANSWERED) == clock.now().boot_id
@@ -114,19 +116,42 @@ class Checker:
         remembered = self._store.fact("poller")
         if remembered.get("boot_id") != now.boot_id:
             remembered = {}
-        unclear, logged = remembered.get("unclear"), remembered.get("logged")
-        if not isinstance(logged, list) or not all(_is_list_of_numbers(each, 2) for each in logged):
+        unclear, logged = _pair(remembered.get("unclear")), remembered.get("logged")
+        if unclear is not None:
+            # A check that was killed may have had a clear answer since. So a series goes on only from one that has
+            # ended by itself, and this one is none until then.
+            unclear = unclear if remembered.get("whole") is True else None
+            self._polls_changed = True
+        if not isinstance(logged, list) or not all(map(_pair, logged)):
             logged = []
+        name, doubt = self._start_name(remembered, now.uptime)
         return Poller(
             config.client(retries=False),
             config.poll_interval,
-            config.resource_name or self._noted_name,
+            name,
             remembered.get("answered") is True or self._answer_noted,
-            Unclear(unclear[0], unclear[1]) if unclear is not None and _is_list_of_numbers(unclear, 2) else None,
+            None if unclear is None else Unclear(*unclear),
             dict(logged),
             find,
             lambda: self._clock.now().uptime,
+            None,
+            doubt,
+            self._former_name,
         )
+
+    def _start_name(self, remembered: dict[str, Any], now: float) -> tuple[str | None, Doubt | None]:
+        """Return the name to begin with, and what speaks against it."""
+        if self._config.resource_name:
+            return self._config.resource_name, None
+        doubted = remembered.get("doubted")
+        if isinstance(doubted, dict) and all(doubted.get(key) == each for key, each in self._origin_of_name().items()):
+            name, doubt = doubted.get("name"), _pair(doubted.get("doubt"))
+            if isinstance(name, str) and doubt is not None:
+                return name, Doubt(*doubt)
+        if self._noted_name is None or remembered:
+            return self._noted_name, None
+        # It was killed after it had noted the name.
+        return self._noted_name, Doubt(now)
 
     def _poll(self) -> None:
         """Ask once, and record what was told. Whatever goes wrong, polling goes on."""
@@ -156,7 +181,7 @@ class Checker:
         if self._poller.answered and not self._answer_noted:
             self._answer_noted = True
             self._guarded(lambda: write_mark(self._folders, _ANSWERED, self._clock.now().boot_id))
-        if answer.kind != FAILED and self._poller.resource_name != self._noted_name:
+        if answer.kind != FAILED:
             self._guarded(self._remember_name)
 
     def _record(self, answer: Answer) -> None:
@@ -173,27 +198,30 @@ class Checker:
         if self._store.needs_repair:
             self._repair()
 
-    def _tell(self) -> None:
+    def _tell(self, ending: bool = False) -> None:
         """Write down how the polling goes, and what others read, where that has changed."""
         now = self._clock.now()
         if self._polls_changed:
             with self._store.transaction():
                 self._store.set_fact("polls", self._polls.to_dict())
-                self._store.set_fact("poller", self._poller_fact(now.boot_id))
+                self._store.set_fact("poller", self._poller_fact(now.boot_id, ending))
             self._polls_changed = False
         self._publisher.publish(self._store, now)
 
     def _tell_all(self) -> None:
         """Do the same before the end, when the number of polls is worth telling."""
         self._polls_changed = True
-        self._tell()
+        self._tell(ending=True)
 
-    def _poller_fact(self, boot_id: str) -> dict[str, Any]:
+    def _poller_fact(self, boot_id: str, ending: bool) -> dict[str, Any]:
         poller = self._poller
         return {
             "boot_id": boot_id,
             "answered": poller.answered,
             "unclear": poller.unclear and list(poller.unclear),
+            "whole": ending,
+            "doubted": poller.doubt
+            and {"name": poller.resource_name, **self._origin_of_name(), "doubt": list(poller.doubt)},
             "logged": [list(each) for each in poller.logged.items()],
             "missing": self._missing,
             "timer_interval": self._config.timer_interval,
@@ -239,6 +267,7 @@ class Checker:
         self._store = self._open_store(**why)
         # The replacement may lack this document and the VM's name; process both again.
         self._poller.forget()
+        self._noted_name = None
         if self._poller.resource_name:
             self._remember_name()
 
@@ -256,10 +285,12 @@ class Checker:
             self._complaints.add(complaint)
             say(complaint, ERROR)
 
-    def _known_name(self) -> str | None:
+    def _known_name(self, of_any_boot: bool = False) -> str | None:
         known = self._store.fact("resource_name")
-        name = known.get("name")
-        return name if isinstance(name, str) and known == {"name": name, **self._origin_of_name()} else None
+        name, origin = known.get("name"), self._origin_of_name()
+        if of_any_boot:
+            origin["boot_id"] = known.get("boot_id")
+        return name if isinstance(name, str) and known == {"name": name, **origin} else None
 
     def _origin_of_name(self) -> dict[str, str | None]:
         """Return what a name holds for: it is another on another VM with a copy of this disk, or from a simulator."""
@@ -270,9 +301,14 @@ class Checker:
         }
 
     def _remember_name(self) -> None:
+        name = self._poller.resource_name
+        if name == self._noted_name or (self._former_name is not None and not self._poller.name_is_sure):
+            return
+        # With the name goes what speaks against it.
+        self._polls_changed = True
         with self._store.transaction():
-            self._store.set_fact("resource_name", {"name": self._poller.resource_name, **self._origin_of_name()})
-        self._noted_name = self._poller.resource_name
+            self._store.set_fact("resource_name", {"name": name, **self._origin_of_name()})
+        self._noted_name = name
 
     def _tidy(self) -> None:
         self._repair()
@@ -293,13 +329,14 @@ class Checker:
             last = self._started.get(response.number)
             if last is not None and self._clock.now().uptime - last < _RESTART_AFTER:
                 continue
-            if running(response.number):
-                continue
             self._started[response.number] = self._clock.now().uptime
             failure = self._start_unit(response.number)
             if failure:
                 self._say_once(failure)
 
 
-def _is_list_of_numbers(value: Any, length: int) -> bool:
-    return isinstance(value, list) and len(value) == length and all(isinstance(each, (int, float)) for each in value)
+def _pair(value: Any) -> tuple[Any, Any] | None:
+    """Return two numbers that were written down, None for anything else."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(each, (int, float)) for each in value):
+        return value[0], value[1]
+    return None

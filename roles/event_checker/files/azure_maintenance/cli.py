@@ -190,9 +190,8 @@ def _respond(options: argparse.Namespace, folders: Folders) -> int:
         if not free:
             say(f"Response {options.number} is running already.")
             return FINE
-        with closing(_open_store(folders)) as store:
-            _known_response(store, options.number)
         with closing(Responder(functools.partial(_open_store, folders), config, folders, Clock(folders))) as responder:
+            _known_response(responder.store, options.number)
             return FINE if responder.run(options.number) else FAILED
 
 

@@ -15,6 +15,7 @@ from typing import Callable, NamedTuple, TypeVar
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approval_plan as approvals
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_document, fetch_name
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
@@ -88,6 +89,10 @@ class Responder:
         self._store = open_store()
         self._config = config
         self._clock = clock
+
+    @property
+    def store(self) -> Store:
+        return self._store
 
     def close(self) -> None:
         self._store.close()
@@ -289,6 +294,9 @@ class Responder:
         if step.content == APPROVE_STEP:
             return self._approve(task, record)
         name = self._config.resource_name or self._store.fact("resource_name").get("name")
+        if isinstance(name, str) and record.event.affects(name) is False:
+            # It was noted while no event listed it, and may be none.
+            name = None
         context = StepContext(record.event, task.response.phase, record.outcome, name if isinstance(name, str) else "")
         return run_step(step.content, context, self._config, self._folders, self._clock.now(), task.rule.timeout)
 
@@ -312,8 +320,8 @@ class Responder:
             request = approvals.ApprovalRequest(name, (record.event.event_id,))
             done = approve(client, document, request, deadline, note_sending)
         except ImdsError as error:
-            if error.refused and len(sent) == 1 and record.approval is None:
-                # Azure has not taken the only one, so that it is not evidence that the event took place.
+            if error.refused and sent and record.approval is None:
+                # Azure has taken none, so that it is not evidence that the event took place.
                 self._note_approval(task, None)
             raise StepError(str(error)) from error
         approval = done.plan.approvals[0]
@@ -326,6 +334,10 @@ class Responder:
             return "The event is gone; there is nothing to approve."
         if approval.result != approvals.REFUSED:
             return "The event has started already."
+        known = self._store.fact("resource_name").get("name")
+        if isinstance(known, str) and fold_case(known) in map(fold_case, approval.waiting_for):
+            said = f"The metadata service called this VM {one_line(known)} before, and {one_line(name)} now."
+            raise StepError(f"{said} Nothing is approved.")
         self._note_approval(task, records.WAITING, approval.waiting_for)
         return f"Left to a runbook for the fleet. {approval.why}"
 

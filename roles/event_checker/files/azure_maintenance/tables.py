@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from typing import Iterator
 from urllib.parse import quote
@@ -160,7 +161,10 @@ def open_readers(path: str) -> Iterator[sqlite3.Connection]:
     :raises sqlite3.Error: no way is left.
     """
     # Without a writable folder SQLite cannot share a file that has a write-ahead log, unless told that nobody writes.
-    for mode, is_last in (("mode=ro", False), ("mode=ro&immutable=1", True)):
+    shared, alone = "mode=ro", "mode=ro&immutable=1"
+    # Where there is no such log nobody has the file open, and sharing it would leave an empty log behind.
+    modes = (shared, alone) if os.path.exists(f"{path}-wal") else (alone, shared)
+    for mode, is_last in zip(modes, (False, True)):
         try:
             source = prepare(sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True))
         except sqlite3.Error:

@@ -73,10 +73,12 @@ def record_answer(
         for key, event in following.listed.items()
         if key in records and (event != records[key].event or records[key].listed_boot != now.boot_id)
     ]
-    if not (following.transitions or changed or foreign):
+    # A name that may be none makes no event that of another VM (P4).
+    disowned = foreign if document is not None and document.is_clear else []
+    if not (following.transitions or changed or disowned):
         return Recorded(left_out, following.missing)
     with store.transaction():
-        lines = [_disown(store, record, now) for record in foreign]
+        lines = [_disown(store, record, now) for record in disowned]
         for record, event in changed:
             store.update_event(record.number, event, now.boot_id)
             lines += _decide_late(store, rules, record, event, now, resource_name)

@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds i
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import Response
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import (
     LONGEST_RETRY_AFTER,
+    Doubt,
     Poller,
     Unclear,
 )
@@ -165,6 +166,72 @@ def test_p4_a_name_is_one_only_if_it_is_a_name(make, azure, clock, text, expecte
         azure.answers = ["web-1", CALM]
         assert poller.poll().kind == "document"
         assert poller.resource_name == "web-1"
+
+
+NEIGHBOUR = json.dumps({"DocumentIncarnation": 4, "Events": [{**EVENT, "Resources": ["web-9"]}]})
+WRONG = "Unavailable"
+
+
+def ends(poller: Poller, clock: Clock, azure: Azure, answers: list[Any]) -> list[tuple[Any, bool | None]]:
+    """Poll every five seconds; return for each answer by which name it is judged and whether it may end an event."""
+    azure.answers = list(answers)
+    found = []
+    while azure.answers:
+        answer = poller.poll()
+        poller.accept()
+        found.append((poller.resource_name, answer.document and answer.document.is_clear))
+        clock.at += 5
+    return found
+
+
+def test_p4_a_word_that_no_event_lists_ends_no_event_and_is_asked_for_again(make, azure, clock):
+    poller = make(resource_name=None, poll_interval=5.0)
+    answers = [WRONG, NEIGHBOUR, WRONG, NEIGHBOUR, "web-1", ONE, ONE, CALM]
+    told = ends(poller, clock, azure, answers)
+    assert told == [(WRONG, False), (WRONG, False), ("web-1", True), ("web-1", True), ("web-1", True)]
+
+
+def test_p4_a_name_that_is_given_for_300_s_is_sure_and_asked_for_once_a_minute(make, azure, clock):
+    poller = make(resource_name=None, poll_interval=5.0)
+    told = ends(poller, clock, azure, ["web-1", NEIGHBOUR] * 61)
+    assert told == [*[("web-1", False)] * 60, ("web-1", True)]
+    azure.asked.clear()
+    ends(poller, clock, azure, [NEIGHBOUR] * 11 + ["web-1", NEIGHBOUR])
+    assert [what for what, _at, _seconds in azure.asked] == ["document"] * 11 + ["name", "document"]
+
+
+def test_p4_a_name_other_than_that_of_before_the_boot_ends_nothing_before_it_is_sure(make, azure, clock):
+    poller = make(resource_name=None, former_name="web-1", poll_interval=5.0)
+    told = ends(poller, clock, azure, ["web-2", CALM] * 61)
+    assert told == [*[("web-2", False)] * 60, ("web-2", True)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"resource_name": "web-1"}, {"resource_name": None, "former_name": "WEB-1"}],
+    ids=["it is configured", "it is that of before the boot"],
+)
+def test_p4_there_is_no_doubt_about_a_name_when(make, azure, clock, options):
+    answers = [NEIGHBOUR, NEIGHBOUR] if options["resource_name"] else ["web-1", NEIGHBOUR, NEIGHBOUR]
+    assert ends(make(**options), clock, azure, answers) == [("web-1", True)] * 2
+
+
+def test_p4_no_name_is_needed_to_see_that_no_event_is_listed(make, azure, clock):
+    assert ends(make(resource_name=None), clock, azure, [WRONG, CALM, CALM]) == [(WRONG, True)] * 2
+
+
+def test_p4_a_name_that_cannot_be_asked_for_again_stays_in_doubt(make, azure, clock):
+    poller = make(resource_name=None)
+    told = ends(poller, clock, azure, [WRONG, NEIGHBOUR, *[503, NEIGHBOUR] * 100])
+    assert told == [(WRONG, False)] * 101
+
+
+def test_p4_the_doubt_goes_on_in_the_next_activation(make, azure, clock):
+    clock.at = 100.0
+    poller = make(doubt=Doubt(90.0, True))
+    assert ends(poller, clock, azure, ["web-1", NEIGHBOUR]) == [("web-1", False)]
+    clock.at = 391.0
+    assert ends(make(doubt=poller.doubt), clock, azure, ["web-1", NEIGHBOUR]) == [("web-1", True)]
 
 
 def test_the_name_is_asked_for_once_and_before_the_document(make, azure, clock):

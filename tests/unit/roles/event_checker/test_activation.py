@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as loopback
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import open_state
 
@@ -96,6 +97,45 @@ def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, c
 
     check.Checker(config, folders, clock, lambda: open_state(folders), start_unit).run(once=False)
     assert started[0] == 30
+
+
+class TestASeriesOfUnclearAnswers:
+    """It goes on from one check to the next, and ends later rather than earlier (P4)."""
+
+    @pytest.fixture
+    def check_for(self, serve, folders, clock):
+        """Check, with these answers a second apart, and return for how long no answer has been clear."""
+
+        def check_for(*answers, killed=False):
+            server = serve(*[(200, answer) for answer in answers])
+            seconds = len(answers) + 9 * killed
+            settings = {"endpoint": server.endpoint, "resource_name": "web-1", "timer_interval": seconds}
+            checker = check.Checker(parse_config(settings), folders, clock, lambda: open_state(folders), pytest.fail)
+            if killed:
+                polls = iter(answers[1:])
+                clock.sleep = lambda seconds: (clock.advance(seconds), next(polls))
+                with pytest.raises(StopIteration):
+                    checker.run(once=False)
+                del clock.sleep
+            else:
+                checker.run(once=False)
+            clock.advance(1)
+            with closing(open_state(folders)) as state:
+                return report(state, clock.now(), [])["unclear_seconds"]
+
+        return check_for
+
+    def test_goes_on_after_a_check_that_ended_by_itself(self, check_for):
+        assert [check_for(b"", b"", b"") for _check in range(3)] == [3, 6, 9]
+
+    def test_does_not_go_on_after_one_that_was_killed(self, check_for):
+        """It may have heard a clear document that it could not write down."""
+        assert check_for(b"", b"", b"") == 3
+        check_for(b"", b"", killed=True)
+        assert check_for(b"") == 1
+
+    def test_ends_with_a_clear_document(self, check_for):
+        assert [check_for(b"", b"", b""), check_for(b"", FINE), check_for(b"", b"")] == [3, 0, 2]
 
 
 class TestTheNameOfThisVm:

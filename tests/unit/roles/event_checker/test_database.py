@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import tables
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
+    open_snapshot,
     return_home,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import SUCCEEDED
@@ -152,6 +153,29 @@ def test_opening_it_a_second_time_does_not_give_up_the_locks_of_the_first(origin
         with closing(place.open()) as other:
             assert other.fact("written") == {"when": "after the other had gone"}
     assert place.messages == []
+
+
+def look(place):
+    """Return the names of the events as status reads them."""
+    with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), pytest.fail))) as state:
+        return [record.event.event_id for record in state.all_events()]
+
+
+def test_a_look_leaves_nothing_behind_and_gives_up_no_lock_of_the_same_process(original, tmp_path):
+    place = Place(tmp_path / "place", original)
+    assert len(look(place)) == EVENTS
+    assert sorted(os.listdir(place.folder)) == ["state.db"]
+    with closing(place.open()) as state:
+        use(state)
+        assert "NEW" in look(place)
+        subprocess.run([sys.executable, "-c", LAST_ONE_OUT, str(place.path)], check=True)
+        assert Path(f"{place.path}-wal").exists()
+    assert sorted(os.listdir(place.folder)) == ["state.db"]
+
+
+def test_a_look_at_what_a_crash_left_sees_its_log(crashed, tmp_path):
+    place = Place(tmp_path / "place", crashed)
+    assert len(look(place)) == EVENTS
 
 
 # Takes the log away with it if it believes that nobody else has the file open

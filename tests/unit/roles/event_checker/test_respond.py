@@ -526,6 +526,17 @@ class TestApproval:
         assert azure.approvals == approvals
         assert stage.record.waiting_for == (() if approvals else ("web-1",))
 
+    def test_p4_a_word_in_the_place_of_the_name_does_not_leave_the_event_to_the_fleet(self, azure, stage, monkeypatch):
+        azure.schedule()
+        azure.announce("one", approve="when_ready", retries=0)
+        with stage.state.transaction():
+            stage.state.set_fact("resource_name", {"name": "web-1", "boot_id": stage.clock.now().boot_id})
+        monkeypatch.setattr(respond, "fetch_name", lambda client, _deadline, _search: (client, "Unavailable"))
+        assert not stage.run()
+        assert azure.approvals == 0
+        assert stage.record.approval is None
+        assert "called this VM web-1 before, and Unavailable now" in stage.steps[1][1]
+
     def test_s3_an_event_that_has_started_meanwhile(self, azure, stage):
         azure.schedule()
         azure.announce("one", approve="when_ready")
