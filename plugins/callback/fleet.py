@@ -11,20 +11,25 @@ short_description: Print what is coming for a whole fleet as one table
 version_added: 1.0.0
 description:
   - Prints what M(fleetops.azure_maintenance.scheduled_events_info) found on all hosts as one table when all is done,
-    one line an event. An event that many VMs report is one line that lists its VMs.
+    one line an event. An event that many VMs report is one line that lists its VMs. The time from which Azure may start
+    it stands beside the time until then, in UTC.
   - What has started comes first, then what starts next, at the end what starts nobody knows when.
   - Below the table stand the hosts that gave no answer, each with a reason, and a line that counts the hosts.
     V(quiet) hosts have no event of those asked for, V(affected) hosts have some. V(unreachable) hosts could not be
     reached by Ansible. V(not on Azure) hosts have no metadata service. V(failed) hosts gave no answer for any other
-    reason, or an empty one.
+    reason, or an empty one. VMs of an event that were not asked, or did not answer, are named before that line.
   - Of other tasks of a play, failures, unreachable hosts and what C(debug) shows are printed as they come, the
     rest is not. Other modules run by C(ansible) are printed as P(ansible.builtin.minimal#callback) does.
+  - What the role P(fleetops.azure_maintenance.event_response#role) asks makes one table for all its questions, at the
+    end of the run. An event that is over has its outcome there, V(completed) or V(withdrawn), in place of the time
+    until its start.
   - With C(-v), every result is printed in full as well.
 extends_documentation_fragment:
   - ansible.builtin.result_format_callback
 notes:
   - The table is as wide as the terminal, or as the environment variable E(COLUMNS) says, else 80 columns. In a wide one
-    the ids of events are whole, and in a narrow one long lists of VMs end with the number of those left out.
+    the ids of events and the times are whole, and the descriptions are shown. In a narrow one long lists of VMs end
+    with the number of those left out.
   - A VM is shown by its resource name, and with its name in the inventory in parentheses where that differs.
   - A run that is interrupted prints no table.
 requirements:
@@ -43,11 +48,13 @@ from datetime import datetime, timezone
 from ansible import constants as C
 from ansible.plugins.callback.minimal import CallbackModule as Minimal
 
+from ..module_utils._document import fold_case
 from ..module_utils._errors import escape
 from ..plugin_utils._fleet_parts import FAILED, UNREACHABLE, no_answer, read_answer, tell_failure
 from ..plugin_utils._fleet_table import fleet_lines
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"
+RESPONSE = "fleetops.azure_maintenance.event_response"
 _LONGEST_FAILURE = 1000
 
 
@@ -60,6 +67,35 @@ class Table:
         self.not_asked = set()
 
 
+class Response:
+    """What the role event_response asked in a run, and what it says became of the events."""
+
+    def __init__(self):
+        self.answers = {}
+        self.lost = {}
+        self.outcomes = {}
+        self._latest = {}
+
+    def take(self, host, answer):
+        """Keep what a host answered first; of later answers, only how its events are then."""
+        self.answers.setdefault(host, answer)
+        for event in answer["events"]:
+            self._latest[fold_case(event["event_id"])] = {name: event[name] for name in ("event_status", "not_before")}
+
+    def conclude(self, summary):
+        for event in summary.get("events") or ():
+            if event.get("outcome"):
+                self.outcomes[fold_case(str(event.get("event_id")))] = str(event["outcome"])
+
+    def all_answers(self):
+        """Return each answer with its events as they were seen last, and the hosts that gave none."""
+        known = [
+            {**each, "events": [{**event, **self._latest[fold_case(event["event_id"])]} for event in each["events"]]}
+            for each in self.answers.values()
+        ]
+        return known + [self.lost[host] for host in self.lost if host not in self.answers]
+
+
 class CallbackModule(Minimal):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -69,6 +105,7 @@ class CallbackModule(Minimal):
         super().__init__(*args, **kwargs)
         self._ad_hoc = False
         self._printed = False
+        self._response = Response()
         self._begin_play(None)
 
     def _begin_play(self, play_id):
@@ -93,8 +130,13 @@ class CallbackModule(Minimal):
 
     def v2_playbook_on_stats(self, stats):
         self._end_play()
+        if self._response.answers:
+            self._show(self._response.all_answers(), self._response.outcomes)
 
     def v2_runner_on_ok(self, result):
+        stats = result._result.get("ansible_stats")
+        if isinstance(stats, dict) and isinstance(stats.get("data", {}).get("event_response"), dict):
+            self._response.conclude(stats["data"]["event_response"])
         if _is_query(result):
             self._take(result, Minimal.v2_runner_on_ok)
         elif self._ad_hoc or (self._run_is_verbose(result) and not result._task.loop):
@@ -109,7 +151,7 @@ class CallbackModule(Minimal):
             super().v2_runner_on_ok(result)
 
     def v2_runner_on_skipped(self, result):
-        if _is_query(result):
+        if _is_query(result) and not _is_of_response(result):
             self._table(result).not_asked.add(result._host.get_name())
         elif self._ad_hoc:
             super().v2_runner_on_skipped(result)
@@ -138,7 +180,10 @@ class CallbackModule(Minimal):
     def _take(self, result, show, failed=False, lost=False):
         host = result._host.get_name()
         answer = read_answer(host, result._result, failed)
-        self._table(result).answers[host] = answer
+        if _is_of_response(result):
+            self._response.take(host, answer)
+        else:
+            self._table(result).answers[host] = answer
         if lost:
             self._lost[host] = {**answer, "events": []}
         if self._run_is_verbose(result):
@@ -169,20 +214,29 @@ class CallbackModule(Minimal):
         self._lost[host] = no_answer(host, state, "task_failed", message)
 
     def _end_play(self):
-        width, now = shutil.get_terminal_size().columns, datetime.now(timezone.utc)
+        for host, answer in self._lost.items():
+            self._response.lost.setdefault(host, answer)
         for table in self._tables.values():
             if not table.answers:
                 continue
             missing = [self._lost[host] for host in self._lost if host not in {*table.answers, *table.not_asked}]
-            answers = [*table.answers.values(), *missing]
-            if self._printed:
-                self._display.display("")
-            self._printed = True
-            if len(self._tables) > 1:
-                self._display.display(f"{escape(table.title)}:")
-            for line in fleet_lines(answers, width, now):
-                self._display.display(line)
+            self._show([*table.answers.values(), *missing], {}, table.title if len(self._tables) > 1 else None)
+
+    def _show(self, answers, outcomes, title=None):
+        if self._printed:
+            self._display.display("")
+        self._printed = True
+        if title is not None:
+            self._display.display(f"{escape(title)}:")
+        now = datetime.now(timezone.utc)
+        for line in fleet_lines(answers, shutil.get_terminal_size().columns, now, outcomes):
+            self._display.display(line)
 
 
 def _is_query(result):
     return result._task.resolved_action == QUERY
+
+
+def _is_of_response(result):
+    role = result._task._role
+    return role is not None and role.get_name() == RESPONSE

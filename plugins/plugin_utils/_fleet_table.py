@@ -11,16 +11,15 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from datetime import datetime
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..module_utils._document import SCHEDULED, STARTED, fold_case
 from ..module_utils._errors import escape, one_line
 from ..module_utils._summary import format_duration
 from ._fleet import merge_events
-from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, HostResult
+from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, HostResult, read_utc
 from ._fleet_text import vm_label
 
-_HEADINGS = ("START", "TYPE", "LASTS", "SOURCE", "EVENT", "VMS")
 _STATE_WORDS = {
     QUIET: "quiet",
     AFFECTED: "affected",
@@ -32,49 +31,79 @@ _GAP = "  "
 # So many characters of an id tell events apart as well as the whole, for people.
 _SHORT_ID = 8
 _LONGEST_CELL = 24
-_LEAST_ROOM = 20
+_SECONDS_COUNT = 600
+_LEAST_ROOM_FOR_VMS, _LEAST_ROOM_FOR_A_REASON = 16, 20
 _LONGEST_NAME = 70
 # Lines; where many hosts give no answer, the table of events must not be pushed out of sight.
 _LONGEST_REASON, _LONGEST_OF_MANY = 2, 1
 _MANY = 10
 
 
-def fleet_lines(results: Sequence[HostResult], width: int, now: datetime) -> list[str]:
-    """Return the table of events, the hosts that gave no answer, and the line that counts."""
-    lines = _table(merge_events(results, now), width)
+def fleet_lines(
+    results: Sequence[HostResult], width: int, now: datetime, outcomes: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the table of events, the hosts that gave no answer, and the line that counts.
+
+    :param outcomes: what became of events that are over, by their ids in small letters.
+    """
+    events = merge_events(results, now)
+    lines = _table(events, width, now, outcomes or {})
+    states = {told["host"]: told["state"] for told in results}
+    others = [vm["resource"] for event in events for vm in event["vms"] if states.get(vm["host"]) != AFFECTED]
+    if others:
+        shown = [_cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(others)]
+        lines += ["", "Also affected: " + _fit(shown, width - len("Also affected: "))]
     silent = sorted((told for told in results if told["state"] not in (QUIET, AFFECTED)), key=lambda told: told["host"])
     if silent:
         lines += ([""] if lines else []) + ["No answer from:"] + _silent_lines(silent, width)
     if lines:
         lines.append("")
     numbers = Counter(told["state"] for told in results)
-    counts = ", ".join(f"{numbers[state]} {words}" for state, words in _STATE_WORDS.items())
+    told_of = [state for state in _STATE_WORDS if state != AFFECTED or numbers[AFFECTED] or not others]
+    counts = ", ".join(f"{numbers[state]} {_STATE_WORDS[state]}" for state in told_of)
     asked = len(results)
     return [*lines, f"{asked} {'host' if asked == 1 else 'hosts'} asked: {counts}"]
 
 
-def _table(events: Sequence[dict[str, Any]], width: int) -> list[str]:
+def _table(events: Sequence[dict[str, Any]], width: int, now: datetime, outcomes: Mapping[str, str]) -> list[str]:
+    """Return the widest table that fits, with whole ids and descriptions if there is room for them."""
     if not events:
         return []
-    whole = _layout(events, width, None)
-    return whole if max(map(len, whole)) <= width else _layout(events, width, _SHORT_ID)
+    described = any(event["description"] for event in events)
+    for id_length, with_description in ((None, described), (None, False), (_SHORT_ID, described)):
+        rows = [_cells(event, id_length, now, outcomes) for event in events]
+        vms = [_fit(_vm_names(event), None) for event in events]
+        last = [one_line(event["description"] or "") for event in events] if with_description else None
+        lines = _join(_headings(id_length), rows, vms, last)
+        if max(map(len, lines)) <= width:
+            return lines
+    taken = sum(max(map(len, column)) + len(_GAP) for column in zip(_headings(_SHORT_ID), *rows))
+    room = max(width - taken, _LEAST_ROOM_FOR_VMS)
+    return _join(_headings(_SHORT_ID), rows, [_fit(_vm_names(event), room) for event in events], None)
 
 
-def _layout(events: Sequence[dict[str, Any]], width: int, id_length: int | None) -> list[str]:
-    """Lay the rows out. With whole ids nothing is shortened; with short ones the list of VMs is what gives way."""
-    cells = [_HEADINGS[:-1], *(_cells(event, id_length) for event in events)]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    room = max(width - sum(widths) - len(_GAP) * len(widths), _LEAST_ROOM)
-    last = [_HEADINGS[-1], *(_list_vms(event, room if id_length else None) for event in events)]
-    return [
-        _GAP.join([*(cell.ljust(size) for cell, size in zip(line, widths)), names]).rstrip()
-        for line, names in zip(cells, last)
-    ]
+def _headings(id_length: int | None) -> tuple[str, ...]:
+    return ("START", "UTC" if id_length else "NOT BEFORE", "TYPE", "LASTS", "SOURCE", "EVENT")
 
 
-def _cells(event: dict[str, Any], id_length: int | None) -> tuple[str, ...]:
+def _join(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], vms: Sequence[str], descriptions: Sequence[str] | None
+) -> list[str]:
+    lines = [[*headings, "VMS"], *([*row, names] for row, names in zip(rows, vms))]
+    if descriptions is not None:
+        lines = [[*line, text] for line, text in zip(lines, ["DESCRIPTION", *descriptions])]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return [_GAP.join(cell.ljust(size) for cell, size in zip(line, widths)).rstrip() for line in lines]
+
+
+def _cells(event: dict[str, Any], id_length: int | None, now: datetime, outcomes: Mapping[str, str]) -> tuple[str, ...]:
+    outcome = outcomes.get(fold_case(event["event_id"]))
+    moment = read_utc(event["not_before"] or "")
+    # Where there is no room for the year and the seconds, they are what is missed least.
+    when = "-" if moment is None else moment.strftime("%m-%d %H:%M") if id_length else event["not_before"]
     return (
-        _start(event),
+        _start(event) if outcome is None else _cell(outcome),
+        when,
         _cell(event["event_type"]),
         "-" if event["duration_seconds"] is None else format_duration(event["duration_seconds"]),
         _cell(event["event_source"]),
@@ -92,23 +121,31 @@ def _start(event: dict[str, Any]) -> str:
         return "started"
     start = "unknown" if seconds is None else "now"
     if seconds:
-        start = f"in {format_duration(seconds)}"
+        # The time itself stands beside it, so seconds are told only where they count.
+        start = f"in {format_duration(seconds if seconds < _SECONDS_COUNT else seconds - seconds % 60)}"
     scheduled = fold_case(status or "") == fold_case(SCHEDULED)
     return start if scheduled else _cut(f"{start}, {one_line(status or 'no status')}", _LONGEST_CELL)
 
 
-def _list_vms(event: dict[str, Any], room: int | None) -> str:
-    """Join the names; where they need more room, as many of the first ones as it takes, and how many are left."""
+def _vm_names(event: dict[str, Any]) -> list[str]:
     if not event["resources"]:
-        return "none named"
-    shown = [_cut(one_line(vm_label(vm)), _LONGEST_NAME) for vm in event["vms"]]
-    whole = ", ".join(shown)
+        return ["none named"]
+    return [_cut(one_line(vm_label(vm)), _LONGEST_NAME) for vm in event["vms"]]
+
+
+def _fit(names: Sequence[str], room: int | None) -> str:
+    """Join the names; where they need more room, as many of the first ones as it takes, and how many are left."""
+    whole = ", ".join(names)
     if room is None or len(whole) <= room:
         return whole
     number = 1
-    while len(_first(shown, number + 1)) <= room:
+    while number < len(names) and len(_first(names, number + 1)) <= room:
         number += 1
-    return _first(shown, number)
+    text = _first(names, number)
+    if len(text) <= room:
+        return text
+    rest = text[len(names[0]) :]
+    return _cut(names[0], max(room - len(rest), 2)) + rest
 
 
 def _first(names: Sequence[str], number: int) -> str:
@@ -118,14 +155,19 @@ def _first(names: Sequence[str], number: int) -> str:
 
 def _silent_lines(results: Sequence[HostResult], width: int) -> list[str]:
     names = [escape(told["host"]) for told in results]
-    indent = max(map(len, names)) + 2 * len(_GAP)
+    longest = max(width // 2, len(_GAP) * 2 + _LEAST_ROOM_FOR_A_REASON)
+    indent = min(max(map(len, names)) + 2 * len(_GAP), longest)
     lines = []
     for name, told in zip(names, results):
-        # A name as long as the terminal is wide is still told, and so is why.
+        begin = f"{_GAP}{name}{_GAP}".ljust(indent)
+        if len(begin) > indent:
+            # A long name has a line of its own, and leaves room for the reason.
+            lines.append(begin.rstrip())
+            begin = " " * indent
         lines += textwrap.wrap(
             f"{_STATE_WORDS[told['state']]}: {escape(told['message'] or '')}",
-            max(width, indent + _LEAST_ROOM),
-            initial_indent=f"{_GAP}{name}{_GAP}".ljust(indent),
+            max(width, indent + _LEAST_ROOM_FOR_A_REASON),
+            initial_indent=begin,
             subsequent_indent=" " * indent,
             max_lines=_LONGEST_OF_MANY if len(results) > _MANY else _LONGEST_REASON,
             placeholder=" …",

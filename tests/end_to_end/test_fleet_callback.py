@@ -83,6 +83,7 @@ def fleet(ansible, simulator, tmp_path):
 def shape(text):
     """Return the lines without what differs from run to run: times, ids, reasons in full, and the widths they take."""
     text = re.sub(r"\bin \d+ min( \d+ s)?(?=  )", "in TIME", text)
+    text = re.sub(r"\b\d\d-\d\d \d\d:\d\d\b", "WHEN", text)
     text = re.sub(r"\b[0-9A-F]{8}\b(?=  )", "ID", text)
     text = re.sub(r"(unreachable|not on Azure): .*(\n {4,}.*)*", r"\1: REASON", text)
     return [re.sub(r"(?<=\S) {2,}", "  ", line) for line in text.strip().splitlines()]
@@ -136,6 +137,7 @@ def test_all_preempts_are_found_also_those_of_vms_outside_the_group(fleet):
     rows = [line.split() for line in run.out.splitlines() if "  Preempt  " in line]
     assert [row[-1] for row in rows] == ["db-1", "web-4"]
     assert "Reboot" not in run.out
+    assert "\nAlso affected: db-1\n" in run.out
     assert "6 hosts asked: 3 quiet, 1 affected, 1 unreachable, 1 not on Azure, 0 failed" in run.out
 
 
@@ -325,3 +327,18 @@ def test_a_loop_and_a_failure_that_the_play_forgives_are_read_like_others(fleet)
 def test_a_play_without_a_query_prints_no_table(fleet):
     run = fleet.play([{"ansible.builtin.command": "true"}], "--limit", "web-1")
     assert (run.code, run.out) == (0, "")
+
+
+def test_after_a_response_the_table_says_what_became_of_the_events_and_names_no_other_ones(fleet):
+    over = fleet.announce("Reboot", "web-1", "web-2", start_delay=0, started_for=0, description="Rack 7 is serviced.")
+    fleet.announce("Freeze", "web-3", notice=900)
+    (fleet.folder / "prepare.yml").write_text(json.dumps([{"ansible.builtin.debug": {"msg": "drained"}}]))
+    variables = {"event_response_event_types": "Reboot", "event_response_prepare": str(fleet.folder / "prepare.yml")}
+    argv = ("fleetops.azure_maintenance.respond", "--limit", "web-1,web-2,web-4", "-e", json.dumps(variables))
+    run = fleet.run("ansible-playbook", *argv, **SWITCHED_ON, COLUMNS="200")
+    assert run.code == 0, run.out + run.err
+    heading, row, rest = run.out[run.out.index("START  ") :].split("\n", 2)
+    assert heading.split()[-1] == "DESCRIPTION"
+    assert re.match(rf"completed  20\d\d-\S+Z +Reboot .* {over}  web-1, web-2  Rack 7 is serviced\.", row)
+    assert rest == "\n3 hosts asked: 1 quiet, 2 affected, 0 unreachable, 0 not on Azure, 0 failed\n"
+    assert " asked: " not in run.out[: run.out.index("START  ")]

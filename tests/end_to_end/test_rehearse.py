@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import urllib.error
 import urllib.request
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 
 REHEARSE = "fleetops.azure_maintenance.rehearse"
+CHECKER = "name: fleetops.azure_maintenance.event_checker"
 PREPARE_FAILS_ON_WEB_2 = """
 - name: Leave a trace of what the tasks are given
   ansible.builtin.copy:
@@ -136,3 +139,38 @@ def test_task_files_that_do_not_exist_stop_the_rehearsal_before_it_begins(ansibl
     for option in options:
         assert f"{option}: there is no file no/such/{option}.yml" in run.out
     assert "Start the simulator" not in run.out
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("- name: Drain\n  ansible.builtin.debug:\n    msg: [\n", "rehearse_restore: Ansible cannot load"),
+        pytest.param("- name: Drain\n  no.such.module:\n", "no.such.module", marks=pytest.mark.matrix),
+    ],
+    ids=["yaml", "module"],
+)
+def test_a_task_file_that_ansible_cannot_load_stops_the_rehearsal_before_it_begins(ansible, tmp_path, content, reason):
+    (tmp_path / "refill.yml").write_text(content)
+    run = ansible("ansible-playbook", REHEARSE, "-e", "rehearse_restore=refill.yml", cwd=tmp_path)
+    assert run.code == 2
+    assert reason in run.out
+    assert "Start the simulator" not in run.out
+
+
+def test_the_simulator_is_stopped_also_where_the_checker_cannot_be_turned_back(ansible, tmp_path):
+    """With a role in place of event_checker that fails, because the real one needs a VM with systemd."""
+    playbook = (TREE / "playbooks" / "rehearse_checker.yml").read_text()
+    assert playbook.count(CHECKER) == 2
+    (tmp_path / "rehearse.yml").write_text(
+        playbook.replace(CHECKER, "name: broken").replace("become: true", "become: false")
+    )
+    tasks = tmp_path / "roles" / "broken" / "tasks"
+    tasks.mkdir(parents=True)
+    (tasks / "main.yml").write_text("- ansible.builtin.fail:\n    msg: systemctl said no\n")
+    variables = {"target": "localhost", "event_checker_python": sys.executable}
+    run = ansible("ansible-playbook", "-v", "rehearse.yml", "-e", json.dumps(variables), cwd=tmp_path)
+    assert run.code == 2
+    said = re.sub(r"\s+", " ", run.out)
+    assert "The checker of localhost may still ask the simulator, which is stopped now, and not Azure." in said
+    assert "Run install_checker for this VM. systemctl said no" in said
+    assert_nothing_listens(simulator_url(run.out))

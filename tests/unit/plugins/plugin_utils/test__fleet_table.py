@@ -69,9 +69,11 @@ def test_a_fleet_as_it_is_seen_at_80_columns():
         look("slow", FAILED, "No complete answer."),
     ]
     assert fleet_lines(answers, 80) == [
-        "START           TYPE    LASTS  SOURCE    EVENT     VMS",
-        "started         Freeze  9 s    Platform  8920A2F0  db-1 (vm-9)",
-        "in 14 min 59 s  Reboot  -      Platform  C7061BAC  web-1, web-2, web-3, +27 more",
+        "START      UTC          TYPE    LASTS  SOURCE    EVENT     VMS",
+        "started    -            Freeze  9 s    Platform  8920A2F0  db-1 (vm-9)",
+        "in 14 min  11-21 10:15  Reboot  -      Platform  C7061BAC  web-1, +29 more",
+        "",
+        "Also affected: web-3, web-4, web-5, web-6, web-7, web-8, web-9, web-10, +20 more",
         "",
         "No answer from:",
         "  gone    unreachable: No route to host",
@@ -83,11 +85,66 @@ def test_a_fleet_as_it_is_seen_at_80_columns():
     ]
 
 
-def test_a_wide_terminal_shows_whole_ids_and_all_vms():
+def test_a_wide_terminal_shows_whole_ids_all_vms_and_the_whole_time():
     assert lines(event(), width=120)[:2] == [
-        "START           TYPE    LASTS  SOURCE    EVENT                                 VMS",
-        f"in 14 min 59 s  Reboot  -      Platform  {ID}  web-1, web-2",
+        f"START      NOT BEFORE            TYPE    LASTS  SOURCE    EVENT{' ' * 33}VMS",
+        f"in 14 min  2026-11-21T10:15:00Z  Reboot  -      Platform  {ID}  web-1, web-2",
     ]
+
+
+def test_descriptions_are_shown_where_there_is_room_for_them():
+    told = event(description="Host server is undergoing\nmaintenance.")
+    wide = lines(told, width=160)
+    assert [line.split("  ")[-1].strip() for line in wide[:2]] == [
+        "DESCRIPTION",
+        '"Host server is undergoing\\nmaintenance."',
+    ]
+    assert f"  {ID}  " in wide[1]
+    assert "DESCRIPTION" not in lines(told, width=120)[0]
+    short = lines(event(description="Host is being maintained."), width=100)
+    assert short[1].endswith("  C7061BAC  web-1, web-2  Host is being maintained.")
+    assert "DESCRIPTION" not in "".join(lines(event(), width=400))
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_names_of_64_characters_leave_the_table_within_the_width(width):
+    first, second = "a" * 64, "b" * 64
+    many = [event(resources=[first, second]), event(OTHER_ID, resources=[second])]
+    answers = [look(first, AFFECTED, "", first, many), look("c" * 64, UNREACHABLE, "No route to host. " * 9)]
+    shown = fleet_lines(answers, width)
+    assert max(map(len, shown)) <= width
+    assert "…, +1 more" in shown[2]
+    assert f"  {'c' * 64}" in shown
+    assert [line for line in shown if line.strip().startswith("unreachable: No route to host.")]
+
+
+def test_what_is_over_is_told_by_its_outcome():
+    shown = _fleet_table.fleet_lines(
+        [look("web-1", AFFECTED, "", "web-1", [event(), event(OTHER_ID, **STARTED)])],
+        80,
+        NOW,
+        {ID.lower(): "completed"},
+    )
+    assert [line.split("  ")[0] for line in shown[1:3]] == ["started", "completed"]
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        ([look("web-1", QUIET, "", "web-1", [event(resources=["db-1"], affects_this_vm=False)])], "db-1"),
+        (
+            [
+                look("web-1", AFFECTED, "", "web-1", [event(resources=["web-1", "WEB-2", "db-1"])]),
+                look("web-2", UNREACHABLE, "No route"),
+            ],
+            "WEB-2, db-1",
+        ),
+    ],
+)
+def test_vms_that_are_affected_and_gave_no_answer_are_named_and_nobody_is_told_that_none_is_affected(results, said):
+    shown = fleet_lines(results, 80)
+    assert f"Also affected: {said}" in shown
+    assert "0 affected" not in shown[-1]
 
 
 def test_every_host_is_counted_in_its_state_and_no_state_is_left_out():
@@ -125,8 +182,10 @@ def test_where_many_hosts_give_no_answer_each_has_one_line(hosts, lines_each):
         ({"event_status": "started"}, "started"),
         ({"not_before": "2026-11-21T10:00:01Z"}, "now"),
         ({"not_before": "2026-11-21T12:01:02Z"}, "in 2 h 1 min"),
+        ({"not_before": "2026-11-21T10:09:01Z"}, "in 9 min"),
+        ({"not_before": "2026-11-21T10:09:02Z"}, "in 9 min 1 s"),
         ({"not_before": None}, "unknown"),
-        ({"event_status": "Paused"}, "in 14 min 59 s, Paused"),
+        ({"event_status": "Paused"}, "in 14 min, Paused"),
         ({"event_status": None, "not_before": "2026-11-21T09:59:00Z"}, "now, no status"),
     ],
 )
@@ -154,10 +213,10 @@ def vms(names, width):
 @pytest.mark.parametrize(
     ("names", "width", "shown"),
     [
-        (["web-1", "web-2", "web-3", "w"], 73, "web-1, web-2, web-3, w"),
-        (["web-1", "web-2", "web-3", "ww"], 73, "web-1, web-2, +2 more"),
-        (["a-very-long-name-of-a-vm-1", "b"], 73, "a-very-long-name-of-a-vm-1, +1 more"),
-        ([f"web-{number}" for number in range(2000)], 20, "web-0, +1999 more"),
+        (["web-1", "web-2", "web-3", "w"], 81, "web-1, web-2, web-3, w"),
+        (["web-1", "web-2", "web-3", "ww"], 81, "web-1, web-2, +2 more"),
+        (["a-very-long-name-of-a-vm-1", "b"], 81, "a-very-long-…, +1 more"),
+        ([f"web-{number}" for number in range(2000)], 20, "web…, +1999 more"),
     ],
 )
 def test_a_long_list_of_vms_ends_with_the_number_of_the_others(names, width, shown):
@@ -179,7 +238,8 @@ def test_nothing_from_outside_steers_the_terminal_or_breaks_a_line():
     shown = fleet_lines(hosts, 200)
     assert all(line.isprintable() for line in shown)
     assert "\\u001b[2Jx" in shown[1]
-    assert "\\u001b[2Jx" in shown[4]
+    assert shown[3].startswith("Also affected: ")
+    assert "\\u001b[2Jx" in shown[6]
 
 
 def test_endless_words_do_not_make_an_endless_table():
