@@ -60,7 +60,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: For each event C(event), C(approver), C(resources_ready), C(why), C(blocked) and C(wait).
+  description:
+    - For each event C(event), C(approver), C(resources_ready), C(why), C(blocked), C(wait), and C(held_back), lines
+      that tell an operator what is held back and what to do.
   type: list
   elements: dict
 """
@@ -68,7 +70,8 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_approval import REFUSE, plan_response
+from ..plugin_utils._fleet_approval import OTHER_BATCH, REFUSE, plan_response
+from ..plugin_utils._fleet_words import tell_held_back
 from ..plugin_utils._unsafe import unsafe_filter
 
 
@@ -87,13 +90,18 @@ def response_plan(
         if host not in alive:
             lost = "failed or became unreachable"
         elif host not in batch:
-            lost = "is in another batch of the play"
+            lost = OTHER_BATCH
+        # Ansible makes the variables of a host anew each time they are asked for.
+        variables = hostvars[host]
         known[host] = {
-            "resource_name": hostvars[host].get("__event_response_name"),
-            "progress": hostvars[host].get("__event_response_progress") or [],
+            "resource_name": variables.get("__event_response_name"),
+            "progress": variables.get("__event_response_progress") or [],
             "lost": lost,
         }
-    return plan_response(known, approve, outside_vms, max_wait, time.time())
+    now = time.time()
+    plans = plan_response(known, approve, outside_vms, max_wait, now)
+    progress = {host: known[host]["progress"] for host in hosts}
+    return [{**plan, "held_back": tell_held_back(plan, progress, max_wait, now)} for plan in plans]
 
 
 class FilterModule:

@@ -9,7 +9,8 @@ name: response_rejoin
 short_description: Take in that a host was lost while it was prepared
 version_added: 1.0.0
 description:
-  - Returns the progress of the events of a host to which the connection was lost before it could tell how far it was.
+  - Returns the progress of the events of a host, of which a preparation that was begun and neither succeeded nor failed
+    counts as failed.
   - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
     affects a host in a list.
 options:
@@ -18,6 +19,10 @@ options:
     type: list
     elements: dict
     required: true
+  host:
+    description: The name of the host, for the reason that is noted.
+    type: str
+    required: true
 author:
   - fleetops contributors (@fleetops)
 """
@@ -25,7 +30,7 @@ author:
 EXAMPLES = r"""
 - name: Take in that this host was lost on the way
   ansible.builtin.set_fact:
-    progress: "{{ progress | fleetops.azure_maintenance.response_rejoin }}"
+    progress: "{{ progress | fleetops.azure_maintenance.response_rejoin(inventory_hostname) }}"
 """
 
 RETURN = r"""

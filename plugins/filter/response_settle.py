@@ -52,12 +52,13 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_progress import settle_progress
+from ..plugin_utils._fleet_progress import progress_key, settle_progress
 from ..plugin_utils._unsafe import unsafe_filter
 
 
 def response_settle(progress: Any, plans: Any, hostvars: Any, wait: bool = True) -> list[dict[str, Any]]:
-    approvers = {plan["approver"] for plan in plans if plan["approver"]}
+    own = {progress_key(each) for each in progress}
+    approvers = {plan["approver"] for plan in plans if plan["approver"] and progress_key(plan) in own}
     results = {host: hostvars[host]["__event_response_approvals"]["results"] for host in approvers}
     return settle_progress(progress, plans, results, wait, time.time())
 

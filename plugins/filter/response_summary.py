@@ -22,6 +22,22 @@ options:
     type: list
     elements: str
     required: true
+  may_stay:
+    description: Whether a host may stay prepared for an event that is still to come.
+    type: bool
+    default: false
+  wait_timeout:
+    description: How many seconds the end of an event was waited for.
+    type: float
+    default: 0.0
+  asked_only:
+    description: Whether hosts that were not asked are left out, as those in later batches of a play.
+    type: bool
+    default: false
+  check_mode:
+    description: Whether the run only says what it would do.
+    type: bool
+    default: false
 author:
   - fleetops contributors (@fleetops)
 """
@@ -35,17 +51,38 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: C(events), and how many of them were C(approved), C(completed), C(withdrawn) and C(failed).
+    C(not_asked) and C(not_restored) are hosts, C(faults) says of each host what did not go as it should, and
+    C(lines) says all of it in words.
   type: dict
 """
 
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_progress import summarize
+from ..plugin_utils._fleet_verdict import close_progress, find_faults, summarize
+from ..plugin_utils._fleet_words import tell_outcome
 from ..plugin_utils._unsafe import unsafe_filter
 
 
-def response_summary(hostvars: Any, hosts: Any) -> dict[str, Any]:
-    return summarize({host: hostvars[host].get("__event_response_progress") or [] for host in hosts})
+def response_summary(
+    hostvars: Any,
+    hosts: Any,
+    may_stay: bool = False,
+    wait_timeout: float = 0.0,
+    asked_only: bool = False,
+    check_mode: bool = False,
+) -> dict[str, Any]:
+    progress: dict[str, Any] = {}
+    answers = {}
+    for host in hosts:
+        variables = hostvars[host]
+        followed, answer = variables.get("__event_response_progress"), variables.get("__event_response_answer")
+        if followed is None and answer is None and asked_only:
+            continue
+        progress[host] = None if followed is None else close_progress(followed, host, may_stay, wait_timeout)
+        answers[host] = answer
+    faults = find_faults(progress, answers)
+    summary = summarize(progress)
+    return {**summary, "faults": faults, "lines": tell_outcome(summary, faults, check_mode)}
 
 
 class FilterModule:

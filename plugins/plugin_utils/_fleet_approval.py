@@ -14,6 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from ._fleet_progress import progress_key, seconds_left
 
 REFUSE = "refuse"
+OTHER_BATCH = "is in another batch of the play"
 
 
 def plan_response(
@@ -67,8 +68,7 @@ def _plan_event(
         return plan
     ready, outside, obstacles = _check_readiness(event, progress, hosts, names)
     if outside and outside_vms == REFUSE:
-        unasked = [f"{host} {known['lost']}" for host, known in hosts.items() if not known["resource_name"]]
-        obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *unasked]))
+        obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *_unasked(hosts)]))
     if not ready and not obstacles:
         obstacles.append("it names no VM of this play")
     if obstacles or not approve:
@@ -76,7 +76,7 @@ def _plan_event(
         plan["why"] = (
             f"Not approved: {'; '.join(obstacles)}." if approve else "Not approved: event_response_approve is false."
         )
-        # It comes all the same when its time has come: what is prepared is better left so, if that is not far off.
+        # Azure starts it at NotBefore even without an approval: what is prepared stays so, if that is not far off.
         left = seconds_left(event, now)
         plan["wait"] = left is not None and left <= max_wait
         return plan
@@ -84,6 +84,14 @@ def _plan_event(
     plan["approver"] = ready[0]
     plan["resources_ready"] = [*(hosts[host]["resource_name"] for host in ready), *outside]
     return plan
+
+
+def _unasked(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which hosts did not say which VM they are, and why not."""
+    nameless = {host: known["lost"] for host, known in hosts.items() if not known["resource_name"]}
+    lost = [f"{host} {why}" for host, why in nameless.items() if why not in (None, OTHER_BATCH)]
+    # Of a large fleet these are many, and none of them has to do with the event.
+    return lost + (["hosts in later batches of the play were not asked"] if OTHER_BATCH in nameless.values() else [])
 
 
 def _check_readiness(

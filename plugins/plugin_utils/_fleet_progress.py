@@ -17,10 +17,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event, fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
-    COMPLETED,
     ENDED,
     STARTED,
-    WITHDRAWN,
     Known,
     follow,
     phase_of,
@@ -41,6 +39,7 @@ NEW_PROGRESS: dict[str, Any] = {
     "why": [],
     "stays_prepared": True,
     "connection_lost": False,
+    "unreachable": False,
     "no_answer": None,
     "boot_id": None,
     "rebooted": False,
@@ -50,7 +49,10 @@ NEW_PROGRESS: dict[str, Any] = {
     "ended_after_seconds": None,
 }
 
-_LOST = "The connection was lost before it was prepared."
+_CUT_SHORT = (
+    "The preparation of {host} was cut short: the connection was lost, or a task ended it for this host; "
+    "see the output above."
+)
 
 
 def begin_progress(answer: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
@@ -70,7 +72,7 @@ def follow_progress(
 
     What has become of the events is decided by the life cycle; only an answer of the metadata service can end one.
     """
-    followed = [dict(each) for each in progress]
+    followed = [{**each, "unreachable": bool(answer.get("unreachable"))} for each in progress]
     pending = [each for each in followed if each["phase"] != ENDED]
     for each in pending:
         _note_answer(each, answer, now)
@@ -97,7 +99,7 @@ def follow_progress(
 
 def _note_answer(each: dict[str, Any], answer: Mapping[str, Any], now: float) -> None:
     """Note what an answer tells besides the events: whether there was one, during which boot, whether it is clear."""
-    each["connection_lost"] = each["connection_lost"] or bool(answer.get("unreachable"))
+    each["connection_lost"] = each["connection_lost"] or each["unreachable"]
     answered = "document_received" in answer
     each["no_answer"] = None if answered else str(answer.get("msg") or "no answer")
     each["rebooted"] = each["rebooted"] or not same_boot(each["boot_id"], answer.get("boot_id"))
@@ -199,14 +201,38 @@ def _settle(
     return changes
 
 
-def rejoin_progress(progress: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Take in that the connection to the host was lost before it could tell how far it was."""
+def begin_preparation(progress: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Note that the preparation for the next event begins; who is lost in its middle is known to have begun it."""
+    begun = [dict(each) for each in progress]
+    for each in begun:
+        if each["phase"] == ANNOUNCED and each["prepared"] is None:
+            each["prepared"] = False
+            break
+    return begun
+
+
+def rejoin_progress(progress: Iterable[Mapping[str, Any]], host: str) -> list[dict[str, Any]]:
+    """Take in that a preparation was begun and neither succeeded nor failed: the host was lost in its middle."""
     rejoined = [dict(each) for each in progress]
     for each in rejoined:
-        each["connection_lost"] = True
-        if each["prepared"] is None:
-            each.update(prepared=False, failed=True, why=[*each["why"], _LOST])
+        if each["prepared"] is False and not each["failed"]:
+            each.update(connection_lost=True, failed=True, why=[*each["why"], _CUT_SHORT.format(host=host)])
     return rejoined
+
+
+def is_coming(each: Mapping[str, Any]) -> bool:
+    """Tell whether the host stays prepared until this event has ended."""
+    return bool(each["phase"] != ENDED and each["stays_prepared"])
+
+
+def is_awaited(each: Mapping[str, Any]) -> bool:
+    """Tell whether the event of the host is to come, or the host must come back to be restored."""
+    return is_coming(each) or (must_restore(each) and bool(each["unreachable"]))
+
+
+def must_restore(each: Mapping[str, Any]) -> bool:
+    """Tell whether a preparation was begun that nothing has taken back."""
+    return each["prepared"] is not None and each["restored"] is None
 
 
 def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
@@ -237,39 +263,3 @@ def _judge_approval(approver: str, approval: Mapping[str, Any]) -> dict[str, Any
 def progress_key(each: Mapping[str, Any]) -> str:
     """Return the key of the event."""
     return fold_case(each["event"]["event_id"])
-
-
-def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return what became of each event over all hosts, for people and for the next node of a workflow."""
-    events: dict[str, dict[str, Any]] = {}
-    for host, followed in progress.items():
-        for each in followed:
-            event = each["event"]
-            known = events.setdefault(
-                progress_key(each),
-                {
-                    "event_id": event["event_id"],
-                    "event_type": event["event_type"],
-                    "phase": each["phase"],
-                    "outcome": each["outcome"],
-                    "approved_by": each["approved_by"],
-                    "hosts": [],
-                    "failed_hosts": [],
-                    "why": [],
-                },
-            )
-            known["hosts"].append(host)
-            if each["failed"]:
-                known["failed_hosts"].append(host)
-            known["why"] += [reason for reason in each["why"] if reason not in known["why"]]
-            # One VM that has seen it happen knows more than one that has not.
-            if each["outcome"] == COMPLETED:
-                known["outcome"] = COMPLETED
-    found = list(events.values())
-    return {
-        "events": found,
-        "approved": sum(1 for event in found if event["approved_by"]),
-        "completed": sum(1 for event in found if event["outcome"] == COMPLETED),
-        "withdrawn": sum(1 for event in found if event["outcome"] == WITHDRAWN),
-        "failed": sum(1 for event in found if event["failed_hosts"]),
-    }

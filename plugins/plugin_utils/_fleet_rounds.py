@@ -2,23 +2,27 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which rounds a fleet waits for the end of its events; pure. Times are seconds since 1970."""
+"""When a fleet that waits for the end of its events asks, and for how long each host may; pure. In seconds."""
 
 from __future__ import annotations
 
-SHORTEST_ROUND = 10.0
+SHORTEST_PAUSE = 5.0
+LONGEST_PAUSE = 30.0
+SHORTEST_TURN = 60.0
 
 
-def next_round_end(now: float, waits_since: float, last_round_end: float, deadline: float) -> float:
-    """Return when the next round ends.
+def pause_between(waited: float) -> float:
+    """Return how long to pause before a host is asked again: a tenth of the time that it waited, within bounds."""
+    return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 10))
 
-    Hosts wait for each other: one whose events have ended is restored when the round is over, so after at most a tenth
-    more of the time that it waited. Each round ends later than the one before, also if that was cut short: one includes
-    the next, and that must not go on for ever.
 
-    :param waits_since: when the first round began.
-    :param last_round_end: when the last round was to end, 0 before the first.
-    :param deadline: when the waiting ends.
+def turn_length(hosts: int, forks: int, waited: float) -> float | None:
+    """Return for how long each host may wait before it is another one's turn, None for as long as it takes.
+
+    Ansible runs a task on so many hosts at the same time as it has forks. Where more are awaited they take turns, which
+    together last a minute or a tenth of the time waited, whichever is longer.
     """
-    length = max(SHORTEST_ROUND, (now - waits_since) / 10)
-    return min(deadline, max(last_round_end, now) + length)
+    if hosts <= forks:
+        return None
+    waves = -(-hosts // forks)
+    return max(SHORTEST_TURN, waited / 10) / waves

@@ -22,6 +22,7 @@ sys.path.insert(0, str(COLLECTION.parents[2]))
 
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import launcher, plain_environment  # noqa: E402
 
+RESPOND = "fleetops.azure_maintenance.respond"
 HOSTS = 100
 IN_AN_EVENT = 5
 FORKS = 10
@@ -46,7 +47,16 @@ def main() -> int:
         inventory.write_text(json.dumps({"all": {"hosts": hosts}}))
         begun, used = time.monotonic(), children_cpu()
         run = subprocess.run(
-            ["ansible-playbook", "-i", inventory, "--forks", str(FORKS), "fleetops.azure_maintenance.respond"],
+            [
+                "ansible-playbook",
+                "-i",
+                inventory,
+                "--forks",
+                str(FORKS),
+                RESPOND,
+                "-e",
+                "event_response_prepare=nothing",
+            ],
             env={**plain_environment(), "HOME": folder, "ANSIBLE_NOCOLOR": "true"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -60,7 +70,7 @@ def main() -> int:
         run.returncode == 0
         and approved == sorted((group[0], [event]) for group, event in zip(groups, events))
         and run.stdout.count(" completed, approved by ") == len(groups)
-        and run.stdout.count("failed=0") == count
+        and run.stdout.count("failed=0") == count + 1  # and localhost
     )
     if not right:
         print(run.stdout)

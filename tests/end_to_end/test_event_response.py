@@ -6,37 +6,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import sys
-import textwrap
-from collections import Counter
-from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import LONGEST_RUN
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
+    DUE,
+    FAR_OFF,
+    HOSTS,
+    LONG,
+    RESPOND,
+    ROLE,
+    Fleet,
+)
 
-CONNECTIONS = str(Path(__file__).with_name("connection"))
-ROLE = "fleetops.azure_maintenance.event_response"
-HOSTS = {"host-a": "web-1", "host-b": "web-2", "host-c": "web-3"}
-# Seconds: longer than a run may take; of an event that is due, but comes only when time passes; of one that lasts
-FAR_OFF = 90000
-DUE = 1
-LONG = 100
 # What a playbook run by a template in the Description would leave
 HOSTILE = "{{ lookup('pipe', 'touch %s') }} $(touch %s) it's"
 
-# By raw, which starts no Python on the host
-NOTE = """
-- name: Note it
-  ansible.builtin.raw: echo {words} >>{{{{ story | quote }}}}
-"""
-PREPARE = NOTE.format(words="prepare {{ inventory_hostname }} {{ maintenance_event.event_type }}")
-RESTORE = NOTE.format(
-    words="restore {{ inventory_hostname }} {{ maintenance_event.event_type }} {{ maintenance_outcome or '-' }}"
-)
 FAIL_ON_B = """
 - name: Drain
   ansible.builtin.fail:
@@ -54,152 +40,6 @@ TAKE_LONGER = """
     body: {advance: 1}
   when: inventory_hostname == 'host-b'
 """
-
-
-# A Python of a host that reads its boot id from a file of the test
-OTHER_BOOT_ID = """
-import builtins
-plain_open = builtins.open
-def open(file, *arguments, **options):
-    return plain_open({boot!r} if file == "/proc/sys/kernel/random/boot_id" else file, *arguments, **options)
-builtins.open = open
-"""
-
-
-class Fleet:
-    """Hosts of an inventory, each a VM of the simulator, and what the play made of them.
-
-    The simulator's time stands still: an event that is approved is over at once, unless it is announced otherwise, and
-    any other comes when the test lets time pass.
-    """
-
-    def __init__(self, ansible, simulator, folder, hosts):
-        self._ansible = ansible
-        self.folder = folder
-        self.azure = simulator("--vms", ",".join(HOSTS.values()), "--clock", "manual")
-        inventory = {
-            host: {
-                "ansible_connection": "mortal",
-                "ansible_python_interpreter": sys.executable,
-                "up_file": str(folder / f"{host}.up"),
-                "story": str(folder / f"{host}.story"),
-                "simulator": self.azure.url,
-                "event_response_endpoint": self.azure.endpoint(HOSTS[host]),
-            }
-            for host in hosts
-        }
-        for host in hosts:
-            (folder / f"{host}.up").touch()
-        self.inventory = folder / "inventory.json"
-        self.inventory.write_text(json.dumps({"all": {"hosts": inventory}}))
-
-    def give_boot_id(self, host):
-        """Let this host have a boot id of its own; returns the file that holds it."""
-        boot = self.folder / f"{host}.boot"
-        boot.write_text("boot-1\n")
-        modules = self.folder / f"{host}.modules"
-        modules.mkdir()
-        (modules / "sitecustomize.py").write_text(OTHER_BOOT_ID.format(boot=str(boot)))
-        python = self.folder / f"{host}.python"
-        python.write_text(f'#!/bin/sh\nPYTHONPATH={modules} exec {sys.executable} "$@"\n')
-        python.chmod(0o755)
-        inventory = json.loads(self.inventory.read_text())
-        inventory["all"]["hosts"][host]["ansible_python_interpreter"] = str(python)
-        self.inventory.write_text(json.dumps(inventory))
-        return boot
-
-    def announce(self, *resources, event_type="Reboot", **more):
-        return self.azure.announce(event_type, *resources, **{"start_delay": 0, "started_for": 0, **more})
-
-    def respond(self, *arguments, prepare="", restore="", play=None, playbook=None, **variables):
-        """Run a play with the role, or a playbook, with further tasks of prepare and restore; returns the run."""
-        (self.folder / "prepare.yml").write_text(PREPARE + textwrap.dedent(prepare))
-        (self.folder / "restore.yml").write_text(RESTORE + textwrap.dedent(restore))
-        settings = {
-            "event_response_prepare": str(self.folder / "prepare.yml"),
-            "event_response_restore": str(self.folder / "restore.yml"),
-            "event_response_wait_timeout": LONGEST_RUN,
-            **variables,
-        }
-        content = {"hosts": "all", "gather_facts": False, "roles": [ROLE], **(play or {})}
-        (self.folder / "play.json").write_text(json.dumps([content]))
-        return self.run(playbook or str(self.folder / "play.json"), "--extra-vars", json.dumps(settings), *arguments)
-
-    def run(self, *arguments):
-        env = {
-            "ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS,
-            "ANSIBLE_SHOW_CUSTOM_STATS": "true",
-            "ANSIBLE_PIPELINING": "true",
-        }
-        return self._ansible("ansible-playbook", "-i", str(self.inventory), *arguments, env=env)
-
-    def pass_time(self, seconds):
-        self.azure.control("POST", "/simulator/clock", {"advance": seconds})
-
-    @contextlib.contextmanager
-    def meanwhile(self, condition, act):
-        """Do this, beside the run, as soon as the condition holds; it must hold before the run is over."""
-
-        def live(over):
-            while not done and not over.wait(0.1):
-                if condition():
-                    act()
-                    done.append(True)
-
-        done = []
-        with beside(live):
-            yield
-        assert done, "it did not come to that"
-
-    @contextlib.contextmanager
-    def coming(self, *vms, seconds):
-        """Let time pass whenever each of these VMs has asked once more, from the third time on.
-
-        A VM asks before it prepares, before the decision and while it waits; one whose answer came too late asks again.
-        """
-
-        def live(over):
-            passed = 0
-            while not over.wait(0.1):
-                requests = self.azure.control("GET", "/simulator/journal")["requests"]
-                asked = Counter(one["vm"] for one in requests if "/metadata/scheduledevents" in one["path"])
-                if min(asked[vm] for vm in vms) - 2 > passed:
-                    self.pass_time(seconds)
-                    passed += 1
-
-        with beside(live):
-            yield
-
-    @contextlib.contextmanager
-    def rebooting(self, *hosts):
-        """Take these hosts down when their event starts; it ends, and they come up, when each was missed."""
-        ups = [self.folder / f"{host}.up" for host in hosts]
-        missed = [self.folder / f"{host}.up.missed" for host in hosts]
-
-        def started():
-            return "started" in {event["phase"] for event in self.azure.control("GET", "/simulator/events")["events"]}
-
-        def go_down():
-            for up in ups:
-                up.unlink()
-
-        def come_up():
-            self.pass_time(LONG)
-            for up in ups:
-                up.touch()
-
-        all_missed = self.meanwhile(lambda: all(path.exists() for path in missed), come_up)
-        with self.meanwhile(started, go_down), all_missed:
-            yield
-
-    def story(self, host):
-        path = self.folder / f"{host}.story"
-        return path.read_text().splitlines() if path.exists() else []
-
-    @property
-    def approved(self):
-        """Who approved what, in order."""
-        return [(vm, [each["EventId"] for each in body["StartRequests"]]) for vm, body in self.azure.posted()]
 
 
 @pytest.fixture
@@ -252,7 +92,7 @@ def test_a_preparation_that_fails_on_one_of_two_holds_the_event_back(fleet):
 def test_an_event_held_back_that_is_far_off_is_not_waited_for_and_does_not_hold_back_another(three):
     three.announce("web-1", "web-2", notice=FAR_OFF)
     other = three.announce("web-3")
-    run = three.respond(prepare=FAIL_ON_B, playbook="fleetops.azure_maintenance.respond")
+    run = three.respond(prepare=FAIL_ON_B, playbook=RESPOND)
     assert run.code == 2
     assert three.approved == [("web-3", [other])]
     assert three.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
@@ -343,10 +183,10 @@ def test_a_host_lost_in_the_middle_of_its_preparation_is_restored_by_the_playboo
     # The event starts, and takes host-b away, while this goes on there.
     begun = fleet.meanwhile(lambda: fleet.story("host-b"), lambda: fleet.pass_time(DUE))
     with begun, fleet.rebooting("host-b"):
-        run = fleet.respond(prepare=still, playbook="fleetops.azure_maintenance.respond")
+        run = fleet.respond(prepare=still, playbook=RESPOND)
     assert run.code == 2, run.out + run.err
     assert fleet.approved == []
-    assert "The connection was lost before it was prepared." in run.out
+    assert "The preparation of host-b was cut short: the connection was lost" in run.out
     for host in ("host-a", "host-b"):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
@@ -399,9 +239,7 @@ def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
 def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(three, variable):
     of_others = three.announce("web-1", "web-2")
     three.announce("web-1", "web-3", notice=FAR_OFF)
-    inventory = json.loads(three.inventory.read_text())
-    inventory["all"]["hosts"]["host-c"].update(variable)
-    three.inventory.write_text(json.dumps(inventory))
+    three.set("host-c", **variable)
     run = three.respond()
     assert run.code == 2, run.out + run.err
     assert three.approved == [("web-1", [of_others])]
@@ -452,7 +290,7 @@ def test_hosts_in_another_batch_hold_an_event_back(fleet):
     run = fleet.respond(play={"serial": 1})
     assert run.code == 2
     assert fleet.approved == []
-    assert "host-b is in another batch of the play" in run.out
+    assert "hosts in later batches of the play were not asked" in run.out
 
 
 def test_any_errors_fatal_still_restores_what_was_prepared(fleet):
@@ -472,7 +310,9 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
     assert [fleet.story(host) for host in HOSTS] == [[], [], []]
 
 
+UNNAMED = "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word nothing"
 BAD_INPUT = [
+    ({"event_response_prepare": ""}, UNNAMED),
     ({"event_response_prepare": "/nowhere/drain.yml"}, "event_response_prepare: there is no file /nowhere/drain.yml"),
     ({"event_response_restore": "/nowhere/refill.yml"}, "event_response_restore: there is no file"),
     ({"event_response_outside_vms": "allow"}, "event_response_outside_vms"),
@@ -484,26 +324,104 @@ BAD_INPUT = [
     ),
     ({"event_response_event_types": {"a": 1}}, "event_response_event_types"),
 ]
+# What a file holds, and what is said of it; %s is the path of its folder
+BAD_FILES = [
+    ("- name: a: b", "bad-0.yml, line 1: YAML parsing failed"),
+    ("name: x", "bad-1.yml: The file must hold a list of tasks, not a mapping."),
+    ("- just words", "bad-2.yml: Each member of the list must be a task, not 'just words'."),
+    ("- nowhere.at.all:", "bad-3.yml, line 1: couldn't resolve module/action 'nowhere.at.all'"),
+    ("- debug: {}\n  wenn: x", "bad-4.yml, line 1: conflicting action statements: debug, wenn."),
+    ("- include_tasks: gone.yml", "bad-5.yml: include_tasks: there is no file gone.yml (looked in %s)."),
+    ("- block: [{include_tasks: sub/bad.yml}]", "bad.yml, line 1: couldn't resolve module/action 'nope'"),
+    ("- import_tasks: gone.yml", "gone.yml"),
+    ("- include_role: {name: gone}", "the role 'gone' was not found"),
+    ("- rescue: [{meta: end_play}]\n  block: []", "bad-9.yml: meta: end_play must not be used"),
+]
 
 
-def test_bad_input_stops_before_any_host_is_asked(one, tmp_path):
-    """All cases in one play, each rescued."""
-    one.announce("web-1")
+def refuse_each(one, folder, cases):
+    """Run the role with each of these variables in one play; returns what was said in each case."""
+    usual = {"event_response_prepare": "nothing"}
     tasks = [
         {
-            "vars": variables,
+            "vars": {**usual, **variables},
             "block": [{"ansible.builtin.include_role": {"name": ROLE}}, {"ansible.builtin.meta": "end_play"}],
             "rescue": [{"ansible.builtin.debug": {"msg": f"case {number} was refused"}}],
         }
-        for number, (variables, _words) in enumerate(BAD_INPUT)
+        for number, variables in enumerate(cases)
     ]
-    (tmp_path / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-    run = one.run(str(tmp_path / "play.json"))
-    said = re.split(r"case \d was refused", run.out.replace("\n", " "))
-    assert len(said) == len(BAD_INPUT) + 1, run.out + run.err
-    for (_variables, words), part in zip(BAD_INPUT, said):
-        assert words in part
+    (folder / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    run = one.run(str(folder / "play.json"))
+    said = re.split(r"case \d+ was refused", run.out)
+    assert len(said) == len(cases) + 1, run.out + run.err
     assert one.azure.control("GET", "/simulator/journal")["requests"] == []
+    return said
+
+
+def test_bad_input_stops_before_any_host_is_asked(one, tmp_path):
+    one.announce("web-1")
+    said = refuse_each(one, tmp_path, [variables for variables, _words in BAD_INPUT])
+    for (_variables, words), part in zip(BAD_INPUT, said):
+        assert words in part.replace("\n", " ")
+
+
+def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, tmp_path):
+    one.announce("web-1")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "bad.yml").write_text("- nope:")
+    cases = []
+    for number, (content, _words) in enumerate(BAD_FILES):
+        path = tmp_path / f"bad-{number}.yml"
+        path.write_text(content)
+        cases.append({f"event_response_{('prepare', 'restore')[number % 2]}": str(path)})
+    said = refuse_each(one, tmp_path, cases)
+    for (_content, words), part in zip(BAD_FILES, said):
+        (sentence,) = set(re.findall(r'"msg": "(event_response_.*)"', part))
+        assert words.replace("%s", str(tmp_path)) in sentence
+        assert sentence.endswith("No host was asked.")
+
+
+def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
+    """Beside the file, in its folder tasks, in a role, and by a name that is known only later."""
+    one.announce("web-1")
+    role = one.folder / "roles" / "drain" / "tasks"
+    for folder in (role, one.folder / "tasks"):
+        folder.mkdir(parents=True)
+    (one.folder / "beside.yml").write_text("- include_tasks: tasks/deeper.yml")
+    (one.folder / "tasks" / "deeper.yml").write_text("- debug: msg=deeper")
+    (role / "main.yml").write_text("- include_tasks: more.yml")
+    (role / "more.yml").write_text("- debug: msg=in-the-role")
+    run = one.respond(
+        prepare="""
+        - include_tasks: beside.yml
+        - import_tasks: beside.yml
+        - include_role: {name: drain}
+        - include_tasks: "{{ later }}"
+          vars: {later: beside.yml}
+        """
+    )
+    assert run.code == 0, run.out + run.err
+    assert run.out.count('"msg": "deeper"') == 3
+    assert run.out.count('"msg": "in-the-role"') == 1
+
+
+@pytest.mark.parametrize("prepare", ["event_respons_prepare", None])
+def test_nothing_is_asked_where_nobody_says_how_to_prepare(one, prepare):
+    """P14: a typing error approves nothing."""
+    one.announce("web-1")
+    variables = {prepare: str(one.folder / "prepare.yml")} if prepare else {}
+    run = one.run(RESPOND, "--extra-vars", json.dumps(variables))
+    assert run.code == 2
+    assert UNNAMED in run.out
+    assert one.azure.control("GET", "/simulator/journal")["requests"] == []
+
+
+def test_who_need_not_prepare_says_so(one):
+    event = one.announce("web-1")
+    run = one.respond(event_response_prepare="nothing")
+    assert run.code == 0, run.out + run.err
+    assert one.approved == [("web-1", [event])]
+    assert one.story("host-a") == ["restore host-a Reboot completed"]
 
 
 def test_nothing_is_coming(one):
@@ -514,10 +432,10 @@ def test_nothing_is_coming(one):
 
 
 def test_a_survey_left_empty_means_all_events(one):
-    names = ("event_types", "event_sources", "event_ids", "due_within", "prepare", "restore")
+    names = ("event_types", "event_sources", "event_ids", "due_within", "restore")
     one.announce("web-1")
-    empty = {f"event_response_{name}": "" for name in names}
-    run = one.respond("--check", playbook="fleetops.azure_maintenance.respond", **empty)
+    empty = {f"event_response_{name}": "" for name in names} | {"event_response_prepare": "nothing"}
+    run = one.respond("--check", playbook=RESPOND, **empty)
     assert run.code == 0, run.out + run.err
     assert "would be approved" in run.out
 

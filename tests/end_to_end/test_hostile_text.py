@@ -352,10 +352,15 @@ FILTERS = [
         "fleet_report_html": "[part] | %sfleet_report('html') | string",
         "response_follow_on": "courses | %sresponse_follow(said)",
         "response_mark": "courses | %sresponse_mark(said.events[0].event_id, {'prepared': true})",
-        "response_rejoin": "courses | %sresponse_rejoin",
+        "response_begin": "courses | %sresponse_begin",
+        "response_close": "courses | %sresponse_close('host-a')",
+        "response_rejoin": "courses | %sresponse_rejoin('host-a')",
+        "response_restores": "courses | %sresponse_mark(said.events[0].event_id, {'prepared': true})"
+        " | %sresponse_restores(true)",
     },
     {
         "response_plan": f"hostvars | %sresponse_plan({THIS}, {THIS}, {THIS})",
+        "response_awaited": f"(hostvars | %sresponse_awaited({THIS})).progress['host-a']",
         "response_summary": f"hostvars | %sresponse_summary({THIS})",
     },
     {"response_settle": "courses | %sresponse_settle(plans, hostvars)"},
@@ -381,8 +386,9 @@ def test_what_a_filter_returns_is_text_in_further_tasks(fleet, env):
     assert fleet.text.ran() == []
     assert run.code == 0, run.out + run.err
     found = fleet.told("host-a", "found")
-    for name in ("response_follow", "response_follow_on", "response_mark", "response_rejoin", "response_settle"):
-        check_event(found[name][0]["event"], event)
+    progress = ("follow", "follow_on", "mark", "begin", "close", "rejoin", "restores", "awaited", "settle")
+    for name in progress:
+        check_event(found[f"response_{name}"][0]["event"], event)
     check_event(found["response_plan"][0]["event"], event)
     assert event["EventId"] == found["response_summary"]["events"][0]["event_id"]
     assert event["Description"] == found["fleet_report"]["events"][0]["description"]

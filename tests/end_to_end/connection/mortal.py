@@ -17,6 +17,18 @@ options:
     required: true
     vars:
       - name: up_file
+  dies_at:
+    description: Which use of the connection, counted from 1, finds the host down in spite of that file. 0 for none.
+    default: 0
+    type: int
+    vars:
+      - name: mortal_dies_at
+  back_after:
+    description: How many uses find it down then. 0 for all that come.
+    default: 0
+    type: int
+    vars:
+      - name: mortal_back_after
   become_success_timeout:
     description: What the local connection of ansible-core 2.19 asks for where a task becomes another user.
     type: int
@@ -49,6 +61,16 @@ class Connection(LocalConnection):
 
     def _check(self) -> None:
         up = self.get_option("up")
-        if not os.path.exists(up):
+        if not os.path.exists(up) or self._is_lost(Path(up + ".uses")):
             Path(up + ".missed").touch()
             raise AnsibleConnectionFailure("The host is down.")
+
+    def _is_lost(self, uses: Path) -> bool:
+        dies_at, back_after = self.get_option("dies_at"), self.get_option("back_after")
+        if not dies_at:
+            return False
+        # Ansible uses the connections of a host one after the other.
+        with uses.open("a") as file:
+            file.write(".")
+        number = uses.stat().st_size
+        return dies_at <= number and (not back_after or number < dies_at + back_after)

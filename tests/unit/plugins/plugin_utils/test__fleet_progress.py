@@ -158,7 +158,8 @@ def test_what_is_given_is_not_changed():
     before = {**each, "why": list(each["why"])}
     response.follow_progress([each], answer(), NOW)
     response.mark_progress([each], "A1", why="It failed.", prepared=False)
-    response.rejoin_progress([make_progress(prepared=None)])
+    response.rejoin_progress([each], "host-a")
+    response.begin_preparation([each])
     assert each == before
 
 
@@ -373,26 +374,42 @@ def test_who_stays_prepared(plan, wait, stays):
     assert (each["stays_prepared"], each["failed"], each["why"]) == (stays, True, ["Held."])
 
 
-def test_a_host_that_was_lost_before_it_was_prepared():
-    before, prepared = make_progress(prepared=None), make_progress()
-    one, other = response.rejoin_progress([before, prepared])
-    assert (one["prepared"], one["failed"], one["connection_lost"]) == (False, True, True)
-    assert (other["prepared"], other["failed"], other["connection_lost"]) == (True, False, True)
+def test_a_preparation_that_was_begun_and_told_nothing_more_has_failed():
+    cut_short, failed = make_progress(prepared=False), make_progress(prepared=False, failed=True, why=["No."])
+    others = [make_progress(), make_progress(prepared=None), failed]
+    rejoined = response.rejoin_progress([cut_short, *others], "host-a")
+    assert rejoined[1:] == others
+    assert (rejoined[0]["failed"], rejoined[0]["connection_lost"]) == (True, True)
+    assert rejoined[0]["why"][0].startswith("The preparation of host-a was cut short")
+    assert response.rejoin_progress(rejoined, "host-a") == rejoined
 
 
-def test_the_sum_of_a_fleet():
-    done = make_progress(phase="ended", outcome="completed", approved_by="host-a")
-    unaware = make_progress(
-        make_event("a1"), phase="ended", outcome="withdrawn", approved_by="host-a", failed=True, why=["No."]
-    )
-    withdrawn = make_progress(make_event("A2"), phase="ended", outcome="withdrawn")
-    found = response.summarize({"host-b": [unaware], "host-a": [done, withdrawn]})
-    assert (found["approved"], found["completed"], found["withdrawn"], found["failed"]) == (1, 1, 1, 1)
-    first, second = found["events"]
-    assert (first["hosts"], first["failed_hosts"], first["outcome"], first["why"]) == (
-        ["host-b", "host-a"],
-        ["host-b"],
-        "completed",
-        ["No."],
-    )
-    assert second["event_id"] == "A2"
+def test_preparations_begin_one_after_the_other_and_not_for_what_has_started():
+    started = make_progress(phase="started", prepared=None)
+    progress = [started, make_progress(prepared=None), make_progress(prepared=None)]
+    for begun in ([None, False, None], [None, True, False], [None, True, True]):
+        progress = response.begin_preparation(progress)
+        assert [each["prepared"] for each in progress] == begun
+        progress = [{**each, "prepared": each["prepared"] is not None or None} for each in progress]
+
+
+@pytest.mark.parametrize(
+    ("changes", "coming", "awaited"),
+    [
+        pytest.param({}, True, True, id="announced"),
+        pytest.param({"phase": "started"}, True, True, id="started"),
+        pytest.param({"phase": "ended"}, False, False, id="ended, and not restored yet"),
+        pytest.param({"stays_prepared": False}, False, False, id="held back, and far off"),
+        pytest.param({"stays_prepared": False, "unreachable": True}, False, True, id="held back, and lost"),
+        pytest.param({"phase": "ended", "unreachable": True, "restored": True}, False, False, id="restored, and lost"),
+    ],
+)
+def test_who_is_awaited(changes, coming, awaited):
+    each = make_progress(**changes)
+    assert (response.is_coming(each), response.is_awaited(each)) == (coming, awaited)
+
+
+def test_a_host_can_be_reached_again_when_it_answers():
+    (gone,) = response.follow_progress([make_progress(phase="ended")], {"unreachable": True, "msg": "down"}, NOW)
+    (back,) = response.follow_progress([gone], {"failed": True, "msg": "HTTP 500"}, NOW)
+    assert (gone["unreachable"], back["unreachable"]) == (True, False)

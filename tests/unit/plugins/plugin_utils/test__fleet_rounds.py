@@ -2,36 +2,27 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which rounds a fleet waits: short ones first, then a tenth of the time waited, and never past the deadline."""
+"""When a fleet that waits asks: seldom where it has waited long, and in turns where Ansible has too few forks."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_rounds import next_round_end
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_rounds import pause_between, turn_length
+
+
+@pytest.mark.parametrize(("waited", "pause"), [(0, 5), (50, 5), (100, 10), (3600, 30)])
+def test_the_pause_is_a_tenth_of_the_time_waited_within_bounds(waited, pause):
+    assert pause_between(waited) == pause
 
 
 @pytest.mark.parametrize(
-    ("now", "last_round_end", "deadline", "ends"),
+    ("hosts", "forks", "waited", "length"),
     [
-        pytest.param(1000, 0, 5000, 1010, id="the first"),
-        pytest.param(1010, 1010, 5000, 1020, id="the second"),
-        pytest.param(1100, 1100, 5000, 1110, id="a tenth of the time waited is as long"),
-        pytest.param(1600, 1600, 5000, 1660, id="a tenth of the time waited is longer"),
-        pytest.param(1605, 1600, 5000, 1665.5, id="the last took longer than it should"),
-        pytest.param(1005, 1010, 5000, 1020, id="the last was cut short, and still this one ends later"),
-        pytest.param(1600, 1600, 1630, 1630, id="the deadline is near"),
-        pytest.param(2000, 1630, 1630, 1630, id="the deadline is past"),
+        pytest.param(5, 5, 0, None, id="a fork for each"),
+        pytest.param(6, 5, 0, 30, id="two turns in a minute"),
+        pytest.param(40, 5, 0, 7.5, id="eight turns in a minute"),
+        pytest.param(40, 5, 3000, 37.5, id="eight turns in a tenth of the time waited"),
     ],
 )
-def test_when_a_round_ends(now, last_round_end, deadline, ends):
-    assert next_round_end(now, 1000, last_round_end, deadline) == ends
-
-
-@pytest.mark.parametrize("cut_short", [True, False])
-def test_an_hour_has_few_rounds(cut_short):
-    now, end, rounds = 0.0, 0.0, 0
-    while end < 3600:
-        end = next_round_end(now, 0.0, end, 3600.0)
-        now = now if cut_short else end
-        rounds += 1
-    assert rounds == (360 if cut_short else 48)
+def test_how_long_a_host_may_wait_before_it_is_the_turn_of_another(hosts, forks, waited, length):
+    assert turn_length(hosts, forks, waited) == length

@@ -1,0 +1,84 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Checks on the controller what the role event_response is given, before any host is asked."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any, Mapping, Sequence
+
+from ansible.errors import AnsibleError
+from ansible.playbook.block import Block
+from ansible.playbook.helpers import load_list_of_blocks
+from ansible.playbook.role import Role
+from ansible.playbook.role.include import RoleInclude
+from ansible.playbook.task_include import TaskInclude
+from ansible.plugins.action import ActionBase
+
+from ..plugin_utils._response_input import WORDS, tell_wrong_input
+from ..plugin_utils._task_files import find_faults
+from ..plugin_utils._unsafe import mark_unsafe
+
+
+class ActionModule(ActionBase):
+    # Ansible runs it once for all hosts, and refuses it under the strategy free, in which no host waits for another.
+    BYPASS_HOST_LOOP = True
+    _requires_connection = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        given = {name: "" if value is None else str(value) for name, value in self._task.args.items()}
+        faults = tell_wrong_input(given)
+        for name in ("prepare", "restore"):
+            if given.get(name) and not (name == "prepare" and given[name] in WORDS):
+                faults += [f"event_response_{name}: {fault}" for fault in self._find_faults(given[name])]
+        if faults:
+            result.update(failed=True, msg=mark_unsafe(" ".join([*faults, "No host was asked."])))
+        return result
+
+    def _find_faults(self, given: str) -> Sequence[str]:
+        path = os.path.realpath(os.path.expanduser(given))
+        if not os.path.isfile(path):
+            return [f"there is no file {path}. Give the path of a file with tasks."]
+        role_tasks = [os.path.join(self._task._role._role_path, "tasks")] if self._task._role else []
+        return find_faults(path, self._load_file, self._load_role, [*role_tasks, self._loader.get_basedir()])
+
+    def _load_file(self, path: str) -> Sequence[Any]:
+        # Newer ansible-core runs no template of a file that is not said to be trusted.
+        trusts = "trusted_as_template" in inspect.signature(self._loader.load_from_file).parameters
+        tasks = self._loader.load_from_file(path, **({"trusted_as_template": True} if trusts else {}))
+        if tasks is None:
+            return []
+        if not isinstance(tasks, list):
+            raise AnsibleError(f"The file must hold a list of tasks, not {_kind(tasks)}")
+        for task in tasks:
+            if not isinstance(task, dict):
+                raise AnsibleError(f"Each member of the list must be a task, not {_kind(task)}")
+        play, role, variables = self._task._parent._play, self._task._role, self._task._variable_manager
+        parent = Block(play=play, role=role)
+        parent.collections = self._task.collections
+        include = TaskInclude.load(
+            {"include_tasks": path}, block=parent, role=role, variable_manager=variables, loader=self._loader
+        )
+        loaded: Sequence[Any] = load_list_of_blocks(
+            tasks, play=play, parent_block=include, role=role, variable_manager=variables, loader=self._loader
+        )
+        return loaded
+
+    def _load_role(self, task: Any) -> None:
+        play = task._parent._play
+        role = RoleInclude.load(
+            task._role_name,
+            play=play,
+            variable_manager=self._task._variable_manager,
+            loader=self._loader,
+            collection_list=task.collections,
+        )
+        Role.load(role, play, from_files=task._from_files, from_include=True, validate=False)
+
+
+def _kind(value: Any) -> str:
+    return "a mapping" if isinstance(value, Mapping) else f"{str(value)[:60]!r}"

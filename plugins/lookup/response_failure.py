@@ -1,0 +1,56 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: response_failure
+short_description: Tell in a rescue which task failed, and why
+version_added: 1.1.0
+description:
+  - Returns one sentence with the name of the task that failed and its reason, of a command what it wrote to stderr.
+  - A lookup, because naming C(ansible_failed_task) in a template runs the templates of that task anew. Of an include
+    that could not be loaded Ansible keeps nothing, so that the sentence refers to the output.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role).
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Prepare, or say why not
+  block:
+    - name: Fail
+      ansible.builtin.command: "false"
+  rescue:
+    - name: Say why not
+      ansible.builtin.debug:
+        msg: "{{ lookup('fleetops.azure_maintenance.response_failure') }}"
+"""
+
+RETURN = r"""
+_raw:
+  description: The sentence.
+  type: list
+  elements: str
+"""
+
+from typing import Any
+
+from ansible.plugins.lookup import LookupBase
+
+from ..plugin_utils._fleet_parts import tell_failure
+from ..plugin_utils._unsafe import mark_unsafe
+
+_LONGEST = 500
+_UNKNOWN = "a file or role that it includes could not be loaded, or Ansible told nothing; see the output above"
+
+
+class LookupModule(LookupBase):
+    def run(self, terms: Any, variables: Any = None, **kwargs: Any) -> list[str]:
+        task = (variables or {}).get("ansible_failed_task") or {}
+        result = (variables or {}).get("ansible_failed_result") or {}
+        if not result:
+            return [mark_unsafe(_UNKNOWN)]
+        told = ": ".join(part for part in (str(task.get("name") or ""), tell_failure(result)) if part)
+        return [mark_unsafe(told[:_LONGEST] + ("…" if len(told) > _LONGEST else ""))]

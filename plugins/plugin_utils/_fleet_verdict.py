@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What became of the events of a fleet, and what did not go as it should; pure.
+
+The verdict comes from what each host is known to have reached, in whatever state Ansible holds it by now.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import COMPLETED, ENDED, WITHDRAWN
+
+from ._fleet_parts import tell_failure
+from ._fleet_progress import must_restore, progress_key
+
+
+def close_progress(
+    progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, wait_timeout: float
+) -> list[dict[str, Any]]:
+    """Return the progress of a host at the end of a run, in which who is not known to be restored has failed.
+
+    :param may_stay: whether the host may stay prepared for an event that is still to come.
+    :param wait_timeout: how many seconds the end of an event was waited for.
+    """
+    closed = []
+    for each in progress:
+        why = _why_left(each, host, may_stay, wait_timeout)
+        known = why is None or why in each["why"]
+        closed.append({**each} if known else {**each, "failed": True, "why": [*each["why"], why]})
+    return closed
+
+
+def _why_left(each: Mapping[str, Any], host: str, may_stay: bool, wait_timeout: float) -> str | None:
+    """Return why a host is still prepared for an event, None where it is not, or is meant to be."""
+    if not must_restore(each):
+        return None
+    cut_short = each["prepared"] is False and not each["failed"]
+    coming = each["stays_prepared"] and each["phase"] != ENDED and not cut_short
+    if coming and may_stay:
+        return None
+    if each["unreachable"]:
+        return f"{host} was not restored: it could not be reached."
+    if coming:
+        return f"{host} was not restored: the event did not end within {wait_timeout:g} s."
+    return (
+        f"{host} is not known to be restored: the run ended for it, or its connection was lost, before that was done; "
+        "see the output above."
+    )
+
+
+def find_faults(
+    progress: Mapping[str, Iterable[Mapping[str, Any]] | None], answers: Mapping[str, Mapping[str, Any] | None]
+) -> dict[str, list[str]]:
+    """Return for each host with which something did not go as it should what it was, a sentence each.
+
+    :param progress: of each host what close_progress() returned, None for one that was never told its events.
+    :param answers: what each host was answered when it was asked first, None for one that was not asked.
+    """
+    faults = {}
+    for host, followed in progress.items():
+        if followed is None:
+            found = [_tell_not_asked(host, answers.get(host))]
+        else:
+            found = [why for each in followed if each["failed"] for why in each["why"]]
+        if found:
+            faults[host] = list(dict.fromkeys(found))
+    return faults
+
+
+def _tell_not_asked(host: str, answer: Mapping[str, Any] | None) -> str:
+    if not answer:
+        return f"{host} was not asked: see the output above."
+    return f"{host} could not be asked: {tell_failure(answer)}"
+
+
+def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dict[str, Any]:
+    """Return what became of each event over all hosts, for people and for the next node of a workflow.
+
+    :param progress: of each host what close_progress() returned, None for one that was never told its events.
+    """
+    events: dict[str, dict[str, Any]] = {}
+    for host, followed in progress.items():
+        for each in followed or ():
+            event = each["event"]
+            known = events.setdefault(
+                progress_key(each),
+                {
+                    "event_id": event["event_id"],
+                    "event_type": event["event_type"],
+                    "phase": each["phase"],
+                    "outcome": each["outcome"],
+                    "approved_by": each["approved_by"],
+                    "hosts": [],
+                    "failed_hosts": [],
+                    "why": [],
+                },
+            )
+            known["hosts"].append(host)
+            if each["failed"]:
+                known["failed_hosts"].append(host)
+            known["why"] += [reason for reason in each["why"] if reason not in known["why"]]
+            # One VM that has seen it happen knows more than one that has not.
+            if each["outcome"] == COMPLETED:
+                known["outcome"] = COMPLETED
+    found = list(events.values())
+    return {
+        "events": found,
+        "approved": sum(1 for event in found if event["approved_by"]),
+        "completed": sum(1 for event in found if event["outcome"] == COMPLETED),
+        "withdrawn": sum(1 for event in found if event["outcome"] == WITHDRAWN),
+        "failed": sum(1 for event in found if event["failed_hosts"]),
+        "not_asked": [host for host, followed in progress.items() if followed is None],
+        "not_restored": [host for host, followed in progress.items() if any(map(_is_left, followed or ()))],
+    }
+
+
+def _is_left(each: Mapping[str, Any]) -> bool:
+    """Tell whether a preparation was begun and is not known to be taken back, as it should be."""
+    return bool(each["failed"] and each["prepared"] is not None and each["restored"] is not True)

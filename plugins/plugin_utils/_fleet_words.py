@@ -1,0 +1,134 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an operator is told while a fleet goes through an event; pure. No line is wider than a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from datetime import datetime, timezone
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import STARTED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
+
+from ._fleet_progress import is_awaited, is_coming, progress_key, seconds_left
+
+# Ansible puts a margin and quotes around the lines of a message.
+_WIDTH = 68
+_MOST_HOSTS = 4
+
+
+def tell_held_back(
+    plan: Mapping[str, Any], progress: Mapping[str, Iterable[Mapping[str, Any]]], wait_timeout: float, now: float
+) -> list[str]:
+    """Return what is held back, by whom and why, and what a person can do before the event comes without an approval.
+
+    :param plan: one of plan_response(); no lines where nothing stands in its way.
+    :param progress: of each host of the play.
+    :param wait_timeout: how many seconds an event that is not approved may be waited for.
+    """
+    if not plan["blocked"]:
+        return []
+    event = plan["event"]
+    key = progress_key(plan)
+    reasons = [
+        why
+        for followed in progress.values()
+        for each in followed
+        if progress_key(each) == key and each["failed"]
+        for why in each["why"]
+    ]
+    waits = "The hosts stay prepared, and this run waits for it."
+    restores = (
+        f"This run waits {format_duration(int(wait_timeout))} at most (event_response_wait_timeout), so the hosts are "
+        "restored now."
+    )
+    todo = (
+        "To do before then: mend the cause and run this again, or let it begin as it is, by the playbook "
+        "fleetops.azure_maintenance.approve with"
+    )
+    return [
+        *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),
+        *_wrap(f"VMs: {', '.join(event['resources'])}"),
+        *(line for reason in dict.fromkeys([*reasons, plan["why"]]) for line in _wrap(reason)),
+        *_wrap(f"{_tell_start(event, now)} {waits if plan['wait'] else restores}"),
+        *_wrap(todo),
+        f"    -e approve_event_ids={event['event_id']}",
+        f"    -e approve_resources_ready={','.join(event['resources'])}",
+    ]
+
+
+def _tell_start(event: Mapping[str, Any], now: float) -> str:
+    left = seconds_left(event, now)
+    if left is None:
+        return "When Azure starts it is not known; it needs no approval."
+    if left == 0:
+        return "Azure may start it now, also without an approval."
+    moment = datetime.fromtimestamp(now + left, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"Azure starts it without an approval from {moment} on, in {format_duration(left)}."
+
+
+def _wrap(text: str, indent: str = "  ") -> list[str]:
+    return textwrap.wrap(
+        " ".join(text.split()),
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+    )
+
+
+def tell_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline: float, now: float) -> str:
+    """Return what is waited for, by whom and for how long, on one line.
+
+    :param progress: of the hosts that are awaited.
+    """
+    awaited = {host: [each for each in followed if is_awaited(each)] for host, followed in progress.items()}
+    events = {progress_key(each): each for followed in awaited.values() for each in followed if is_coming(each)}
+    left = format_duration(max(0, int(deadline - now)))
+    parts = [_tell_event(each, now) for each in events.values()]
+    lost = [host for host, followed in awaited.items() if any(each["unreachable"] for each in followed)]
+    if lost:
+        parts.append(f"cannot be reached now: {_shorten(lost)}")
+    return f"Waiting for {_shorten(list(awaited))}, {left} at most: {'; '.join(parts)}"
+
+
+def _tell_event(each: Mapping[str, Any], now: float) -> str:
+    event = each["event"]
+    name = f"{one_line(str(event['event_type']))} {one_line(event['event_id'])[:8]}"
+    if each["phase"] == STARTED:
+        return f"{name} has started"
+    left = seconds_left(event, now)
+    if each["approved_by"]:
+        return f"{name} is approved"
+    return f"{name} may start" + ("" if left is None else f" in {format_duration(left)}" if left else " now")
+
+
+def _shorten(names: Sequence[str]) -> str:
+    more = [f"{len(names) - _MOST_HOSTS} more"] if len(names) > _MOST_HOSTS else []
+    return ", ".join([*names[:_MOST_HOSTS], *more])
+
+
+def tell_outcome(summary: Mapping[str, Any], faults: Mapping[str, Iterable[str]], check_mode: bool) -> list[str]:
+    """Return what became of each event, and what did not go as it should.
+
+    :param summary: of summarize().
+    :param faults: of find_faults().
+    :param check_mode: whether what was approved would only have been.
+    """
+    lines = []
+    told = set()
+    for event in summary["events"]:
+        approved = "would be approved by" if check_mode else "approved by"
+        lines.append(
+            f"{event['event_type']} {event['event_id']} {event['outcome'] or event['phase']}"
+            + (f", {approved} {event['approved_by']}" if event["approved_by"] else "")
+            + f": {', '.join(event['hosts'])}"
+        )
+        lines += [f"  {why}" for why in event["why"]]
+        told.update(event["why"])
+    lines += [fault for found in faults.values() for fault in found if fault not in told]
+    return lines or ["No event."]

@@ -1,0 +1,32 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role event_response is given, and what it needs; pure."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+NOTHING = "nothing"
+# What event_response_prepare may say instead of the name of a file
+WORDS = (NOTHING,)
+
+_UNNAMED = (
+    "event_response_prepare must be the path of a file with the tasks that prepare a host, "
+    f"or the word {NOTHING} if nothing need be prepared; it is not set. Is its name misspelled?"
+)
+
+
+def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with the variables of the role, a sentence each.
+
+    :param given: the values, as text, by the names without ``event_response_``.
+    """
+    faults = []
+    if not given.get("prepare"):
+        faults.append(_UNNAMED)
+    seconds = given.get("due_within", "")
+    if seconds and not (seconds.isascii() and seconds.isdigit()):
+        faults.append(f"event_response_due_within must be a whole number of seconds, not '{seconds}'.")
+    return faults

@@ -1,0 +1,103 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is wrong with a file of tasks, before any host is asked. It is loaded as Ansible will load it, includes and all.
+
+What Ansible loads is given to these functions, so that they know nothing of its classes but the names of attributes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Callable, Iterator, Sequence
+
+# Returns the blocks of a file; raises what Ansible raises.
+LoadFile = Callable[[str], Sequence[Any]]
+# Raises what Ansible raises where there is no such role, or no such file in it.
+LoadRole = Callable[[Any], None]
+
+_INCLUDES = ("include_tasks", "ansible.builtin.include_tasks", "ansible.legacy.include_tasks")
+_ROLES = ("include_role", "ansible.builtin.include_role", "ansible.legacy.include_role")
+_META = ("meta", "ansible.builtin.meta", "ansible.legacy.meta")
+# Each takes hosts out of the play, also out of the tasks that would restore them.
+_ENDS = ("end_host", "end_play", "end_batch", "end_role")
+# The next line says why.
+_NO_CONTENTS = "Unable to retrieve file contents"
+_POSITION = re.compile(r"(?:The error appears to be in '(?P<old>[^']+)': line |Origin: (?P<new>[^\n]+?):)(?P<line>\d+)")
+
+
+def find_faults(path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str]) -> list[str]:
+    """Return what is wrong with a file, and with the files it includes by a literal name; a sentence each.
+
+    :param folders: where Ansible looks for what is included, besides the folder of the file that includes it.
+    """
+    return list(_find_faults(path, load_file, load_role, folders, set()))
+
+
+def _find_faults(
+    path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str], seen: set[str]
+) -> Iterator[str]:
+    if path in seen:
+        return
+    seen.add(path)
+    try:
+        tasks = list(_walk(load_file(path)))
+    except Exception as error:
+        # Ansible has many errors, and any of them would stop the run when it loads the file.
+        yield tell_error(error, path)
+        return
+    here = [os.path.dirname(path), *folders]
+    for task in tasks:
+        words = str(task.args.get("_raw_params") or "")
+        if task.action in _META and words in _ENDS:
+            yield (
+                f"{path}: meta: {words} must not be used: it takes hosts out of the run, which cannot restore them "
+                "then. Use when, or a block with rescue."
+            )
+        elif task.action in _ROLES and not _is_template(f"{task._role_name} {task._from_files}"):
+            try:
+                load_role(task)
+            except Exception as error:
+                yield tell_error(error, path)
+        elif task.action in _INCLUDES and words and not _is_template(words):
+            found = next((file for file in _candidates(words, here) if os.path.isfile(file)), None)
+            if found is None:
+                yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
+            else:
+                yield from _find_faults(found, load_file, load_role, here, seen)
+
+
+def _walk(entries: Sequence[Any]) -> Iterator[Any]:
+    """Return the tasks of all blocks."""
+    for entry in entries:
+        parts = [getattr(entry, name, None) for name in ("block", "rescue", "always")]
+        if any(part is not None for part in parts):
+            for part in parts:
+                yield from _walk(part or [])
+        else:
+            yield entry
+
+
+def _candidates(name: str, folders: Sequence[str]) -> Iterator[str]:
+    for folder in folders:
+        yield os.path.join(folder, name)
+        yield os.path.join(folder, "tasks", name)
+
+
+def _is_template(text: str) -> bool:
+    return "{{" in text or "{%" in text
+
+
+def tell_error(error: Exception, path: str) -> str:
+    """Return the first sentence of an error of Ansible's, and where in which file it is."""
+    problem = getattr(getattr(error, "orig_exc", None), "problem", None)
+    text = f"{error}\n{getattr(error, '_formatted_source_context', None) or ''}"
+    position = _POSITION.search(text)
+    where = path
+    if position:
+        where = f"{position['old'] or position['new']}, line {position['line']}"
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NO_CONTENTS)]
+    said = f"YAML parsing failed: {problem}" if problem else lines[0]
+    return f"{where}: {said.rstrip('.')}."

@@ -1,0 +1,213 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""P13: whatever fails, and wherever a host is lost, nothing is approved that nobody prepared, and each host that was
+prepared is restored, or named by a run that fails.
+
+Most hosts here have an event of their own, so that one run shows many faults.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, HOSTS, RESPOND, Fleet
+
+# What the tasks of a host do, by the name of the fault. What is known before a host is asked is refused at once, and is
+# tested in test_event_response.py; so the names of what is included are known only later here.
+FAULTS = {
+    "none": "debug: {msg: It went well.}",
+    "missing file": "include_tasks: \"{{ 'nothere' }}.yml\"",
+    "missing role": "include_role: {name: \"{{ 'nothere' }}\"}",
+    "undefined variable": 'debug: {msg: "{{ nowhere.defined }}"}',
+    "undefined variable in the name": "fail: {msg: The message of the runbook.}\n  name: Stop {{ nowhere_defined }}",
+    "failed command": "raw: echo no such pool >&2; exit 7",
+    "timeout": "raw: sleep 600",
+    "end_host": "include_tasks: \"{{ folder }}/{{ 'end_host' }}.yml\"",
+    "rescued": "block: [{fail: {msg: It fails.}}]\n  rescue: [{debug: {msg: It was rescued.}}]",
+    "handler": "include_role: {name: \"{{ 'with_handler' }}\"}",
+    "delegated": 'raw: "true"\n  delegate_to: gone',
+}
+# The faults that harm nothing
+HARMLESS = ("none", "rescued")
+# What is said of the others
+REASONS = {
+    "missing file": "a file or role that it includes could not be loaded",
+    "missing role": "a file or role that it includes could not be loaded",
+    "undefined variable": "nowhere",
+    "undefined variable in the name": "The message of the runbook.",
+    "failed command": "rc=7: no such pool",
+    "timeout": "imed out",
+    "end_host": "output above.",
+    "handler": "The handler fails.",
+    "delegated": "output above.",
+}
+RAISE = """
+- name: Come to the fault
+  include_tasks: "{{ folder }}/{{ fault }}.yml"
+  when: fault != 'none'
+"""
+
+
+@pytest.fixture
+def make_fleet(ansible, simulator, tmp_path):
+    def make(hosts, vms):
+        (tmp_path / "fleet").mkdir()
+        fleet = Fleet(ansible, simulator, tmp_path / "fleet", hosts, vms)
+        for name, task in FAULTS.items():
+            (fleet.folder / f"{name}.yml").write_text(f"- {task}\n")
+        (fleet.folder / "end_host.yml").write_text("- meta: end_host\n")
+        role = fleet.folder / "roles" / "with_handler"
+        for part, tasks in (
+            ("tasks", "- raw: 'true'\n  changed_when: true\n  notify: Say"),
+            ("handlers", "- name: Say\n  fail: {msg: The handler fails.}"),
+        ):
+            (role / part).mkdir(parents=True)
+            (role / part / "main.yml").write_text(tasks)
+        return fleet
+
+    return make
+
+
+@pytest.fixture
+def each_alone(make_fleet):
+    """A factory: a fleet with a host for each of these names, and an event for each host, in their order."""
+
+    def make(names):
+        hosts = {f"host-{number}": f"web-{number}" for number in range(len(names))}
+        fleet = make_fleet(hosts, hosts)
+        for host in hosts:
+            fleet.set(host, folder=str(fleet.folder))
+        return fleet, dict(zip(names, hosts)), {host: fleet.announce(vm, notice=FAR_OFF) for host, vm in hosts.items()}
+
+    return make
+
+
+def summary_of(run):
+    """Return what the run tells the next node of a workflow, where the indentation of the output is lost."""
+    told = run.out.split("CUSTOM STATS", 1)[1].split("RUN: ", 1)[1]
+    return json.loads(" ".join(told.split()))["event_response"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "faults"),
+    [
+        pytest.param("prepare", ["none", "missing file", "end_host"], id="some while preparing"),
+        pytest.param("prepare", list(FAULTS), id="all while preparing", marks=pytest.mark.matrix),
+        pytest.param("restore", list(FAULTS), id="all while restoring", marks=pytest.mark.matrix),
+    ],
+)
+def test_a_file_fails_in_each_way_that_ansible_knows(each_alone, phase, faults):
+    fleet, hosts, events = each_alone(faults)
+    for fault, host in hosts.items():
+        fleet.set(host, fault=fault)
+    fleet.set("gone", ansible_connection="mortal", up_file=str(fleet.folder / "gone.up"))
+    files = {phase: RAISE, f"event_response_{phase}_timeout": 3}
+    run = fleet.respond("--limit", "host-*,localhost", playbook=RESPOND, **files)
+    assert run.code == 2, run.out + run.err
+    summary = summary_of(run)
+    well = [host for fault, host in hosts.items() if fault in HARMLESS]
+    assert sorted(summary["faults"]) == sorted(set(hosts.values()) - set(well))
+    approved = sorted(well if phase == "prepare" else hosts.values())
+    assert sorted(event for _vm, ids in fleet.approved for event in ids) == sorted(events[host] for host in approved)
+    for fault, host in hosts.items():
+        told = " ".join(summary["faults"].get(host, []))
+        assert REASONS.get(fault, "") in told, (fault, told)
+        begun = [f"prepare {host} Reboot"]
+        done = "completed" if host in approved else "-"
+        # A restore is tried once more where the host was lost in its middle.
+        tries = 2 if phase == "restore" and fault in ("end_host", "delegated") else 1
+        assert fleet.story(host) == begun + [f"restore {host} Reboot {done}"] * tries, (fault, run.out)
+    assert summary["not_restored"] == ([] if phase == "prepare" else sorted(set(hosts.values()) - set(well)))
+
+
+# Which use of the connection of a host finds it down, what it is for, whether the event is approved, and the story
+LOSSES = [
+    ("asked", False, []),
+    ("prepared", False, ["restore -"]),
+    ("asked again", False, ["prepare", "restore -"]),
+    ("told to approve", False, ["prepare", "restore -"]),
+    ("asked whether it is over", True, ["prepare", "restore completed"]),
+    ("restored", True, ["prepare", "restore completed"]),
+]
+
+
+@pytest.mark.parametrize(
+    "back_after", [pytest.param(1, id="for a moment"), pytest.param(0, id="for good", marks=pytest.mark.matrix)]
+)
+def test_a_host_is_lost_in_each_task_that_needs_it(each_alone, back_after):
+    fleet, hosts, events = each_alone([task for task, _approved, _story in LOSSES])
+    for number, host in enumerate(hosts.values()):
+        fleet.set(host, mortal_dies_at=number + 1, mortal_back_after=back_after)
+    wait, reconnect = (600, 300) if back_after else (20, 1)
+    timeouts = {"event_response_wait_timeout": wait, "event_response_reconnect_timeout": reconnect}
+    run = fleet.respond(playbook=RESPOND, **timeouts)
+    assert run.code == 2, run.out + run.err
+    summary = summary_of(run)
+    approved = {event for _vm, ids in fleet.approved for event in ids}
+    restored = ("asked whether it is over", "restored") if back_after else ()
+    assert sorted(summary["faults"]) == sorted(host for task, host in hosts.items() if task not in restored)
+    lost = [] if back_after else [host for task, host in hosts.items() if task != "asked"]
+    assert sorted(summary["not_restored"]) == sorted(lost)
+    assert summary["not_asked"] == [hosts["asked"]]
+    for task, is_approved, story in LOSSES:
+        host = hosts[task]
+        assert (events[host] in approved) is is_approved, task
+        phases = [line.replace(f" {host} Reboot", "") for line in fleet.story(host)]
+        assert phases == (story if back_after else story[: story.count("prepare")]), task
+
+
+@pytest.mark.parametrize(
+    ("hosts", "lost"),
+    [
+        pytest.param(["host-a", "host-b"], "host-b", id="one of the affected"),
+        pytest.param(["host-a", "host-b"], "host-a host-b", id="all hosts of the play"),
+        pytest.param(list(HOSTS), "host-b", id="beside one that takes no part", marks=pytest.mark.matrix),
+        pytest.param(list(HOSTS), "host-a host-b", id="all affected", marks=pytest.mark.matrix),
+    ],
+)
+def test_a_host_whose_connection_drops_while_it_is_prepared_is_restored(make_fleet, hosts, lost):
+    fleet = make_fleet(hosts, HOSTS)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    for host in lost.split():
+        fleet.set(host, mortal_dies_at=3, mortal_back_after=2)
+    still = """
+    - name: Go on
+      raw: "true"
+    """
+    run = fleet.respond(playbook=RESPOND, prepare=still, event_response_reconnect_timeout=300)
+    assert run.code == 2, run.out + run.err
+    assert fleet.approved == []
+    for host in ("host-a", "host-b"):
+        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot -"], run.out
+        assert (f"The preparation of {host} was cut short" in run.out) is (host in lost)
+    assert fleet.story("host-c") == []
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("phase", ["prepare", "restore"])
+def test_a_file_ends_the_play(make_fleet, phase):
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    (fleet.folder / "end_play.yml").write_text("- meta: end_play\n")
+    end = {phase: "- include_tasks: \"{{ inventory_file | dirname }}/{{ 'end_play' }}.yml\"\n"}
+    run = fleet.respond(playbook=RESPOND, **end)
+    assert run.code == 2, run.out + run.err
+    assert fleet.approved == ([] if phase == "prepare" else [("web-1", [event])])
+    summary = summary_of(run)
+    assert sorted(summary["faults"]) == ["host-a", "host-b"]
+    assert summary["not_restored"] == ([] if phase == "prepare" else ["host-a", "host-b"])
+
+
+def test_a_role_alone_names_who_was_lost(make_fleet):
+    """Ansible does not bring it back in the same play; the others go on."""
+    fleet = make_fleet(list(HOSTS), HOSTS)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    fleet.set("host-b", mortal_dies_at=2)
+    run = fleet.respond()
+    assert run.code != 0
+    assert fleet.approved == []
+    assert "host-b is not known to be restored" in run.out
+    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]

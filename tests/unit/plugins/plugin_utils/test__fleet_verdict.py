@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""P13: what became of the events of a fleet is told by what each host is known to have reached."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_progress import NEW_PROGRESS
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_verdict import (
+    close_progress,
+    find_faults,
+    summarize,
+)
+
+NOT_KNOWN = (
+    "host-a is not known to be restored: the run ended for it, or its connection was lost, before that was done;"
+)
+PREPARED = {"phase": "ended", "outcome": "completed", "prepared": True}
+
+
+def make_event(event_id="A1"):
+    return {"event_id": event_id, "event_type": "Reboot"}
+
+
+def make_progress(event=None, **changes):
+    return {**NEW_PROGRESS, "event": event or make_event(), **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_stay", "why"),
+    [
+        pytest.param({"prepared": None}, False, None, id="it was never prepared"),
+        pytest.param({**PREPARED, "restored": True}, False, None, id="restored"),
+        pytest.param(PREPARED, False, NOT_KNOWN, id="P13: nothing is known of its restore"),
+        pytest.param({**PREPARED, "prepared": False}, False, NOT_KNOWN, id="P13: lost while it was prepared"),
+        pytest.param({"prepared": False}, True, NOT_KNOWN, id="P13: lost, and nobody has decided about it"),
+        pytest.param({**PREPARED, "phase": "announced", "stays_prepared": False}, True, NOT_KNOWN, id="held back"),
+        pytest.param(
+            {**PREPARED, "unreachable": True}, False, "host-a was not restored: it could not be reached.", id="lost"
+        ),
+        pytest.param(
+            {**PREPARED, "phase": "started"},
+            False,
+            "host-a was not restored: the event did not end within 60 s.",
+            id="not over",
+        ),
+        pytest.param({**PREPARED, "phase": "started"}, True, None, id="it may stay prepared"),
+    ],
+)
+def test_who_is_not_restored_has_failed_and_why(changes, may_stay, why):
+    (closed,) = close_progress([make_progress(**changes)], "host-a", may_stay, 60.0)
+    assert closed["failed"] is (why is not None)
+    assert len(closed["why"]) == closed["failed"]
+    assert why is None or closed["why"][0].startswith(why)
+    assert close_progress([closed], "host-a", may_stay, 60.0) == [closed]
+    left = ["host-a"] if why else []
+    assert summarize({"host-a": [closed]})["not_restored"] == left
+
+
+def test_what_did_not_go_as_it_should_is_told_of_each_host_once():
+    failed = make_progress(failed=True, why=["No."])
+    hosts = {"well": [make_progress()], "idle": [], "failed": [failed, failed], "silent": None, "skipped": None}
+    answers = {"silent": {"failed": True, "msg": "Nothing answers."}}
+    assert find_faults(hosts, answers) == {
+        "failed": ["No."],
+        "silent": ["silent could not be asked: Nothing answers."],
+        "skipped": ["skipped was not asked: see the output above."],
+    }
+    assert summarize(hosts)["not_asked"] == ["silent", "skipped"]
+
+
+def test_the_sum_of_a_fleet():
+    done = make_progress(phase="ended", outcome="completed", approved_by="host-a")
+    unaware = make_progress(
+        make_event("a1"), phase="ended", outcome="withdrawn", approved_by="host-a", failed=True, why=["No."]
+    )
+    withdrawn = make_progress(make_event("A2"), phase="ended", outcome="withdrawn")
+    found = summarize({"host-b": [unaware], "host-a": [done, withdrawn]})
+    assert (found["approved"], found["completed"], found["withdrawn"], found["failed"]) == (1, 1, 1, 1)
+    first, second = found["events"]
+    assert (first["hosts"], first["failed_hosts"], first["outcome"], first["why"]) == (
+        ["host-b", "host-a"],
+        ["host-b"],
+        "completed",
+        ["No."],
+    )
+    assert second["event_id"] == "A2"

@@ -1,0 +1,123 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an operator reads while a fleet goes through an event: who, why, until when, and what to do, in 80 columns."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_progress import NEW_PROGRESS
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_words import (
+    tell_held_back,
+    tell_outcome,
+    tell_waiting,
+)
+
+NOW = 1795255200.0  # 2026-11-21T10:00:00Z
+EVENT = {
+    "event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+    "event_type": "Reboot",
+    "event_status": "Scheduled",
+    "resource_type": "VirtualMachine",
+    "resources": ["web-1", "web-2"],
+    "not_before": "2026-11-21T10:15:00Z",
+    "not_before_raw": "",
+    "description": None,
+    "event_source": "Platform",
+    "duration_seconds": None,
+    "affects_this_vm": True,
+}
+
+
+def make_progress(event=None, **changes):
+    return {**NEW_PROGRESS, "event": {**EVENT, **(event or {})}, "prepared": True, **changes}
+
+
+def make_plan(event=None, **changes):
+    plan = {
+        "event": {**EVENT, **(event or {})},
+        "blocked": True,
+        "wait": True,
+        "why": "Not approved: host-b is not prepared.",
+    }
+    return {**plan, **changes}
+
+
+FAILED = make_progress(prepared=False, failed=True, why=["host-b could not be prepared: Drain: rc=1: no such pool"])
+
+
+def test_what_is_held_back_says_who_why_until_when_and_what_to_do():
+    assert tell_held_back(make_plan(), {"host-a": [make_progress()], "host-b": [FAILED]}, 3600, NOW) == [
+        "HELD BACK: Reboot C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+        "  VMs: web-1, web-2",
+        "  host-b could not be prepared: Drain: rc=1: no such pool",
+        "  Not approved: host-b is not prepared.",
+        "  Azure starts it without an approval from 2026-11-21 10:15:00 UTC",
+        "    on, in 15 min. The hosts stay prepared, and this run waits for",
+        "    it.",
+        "  To do before then: mend the cause and run this again, or let it",
+        "    begin as it is, by the playbook",
+        "    fleetops.azure_maintenance.approve with",
+        "    -e approve_event_ids=C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+        "    -e approve_resources_ready=web-1,web-2",
+    ]
+
+
+def test_nothing_is_told_of_what_is_not_held_back():
+    assert tell_held_back(make_plan(blocked=False), {"host-a": [make_progress()]}, 3600, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("not_before", "words"),
+    [(None, "is not known"), ("2026-11-21T10:00:00Z", "may start it now"), ("2026-11-23T10:00:00Z", "2026-11-23")],
+)
+def test_it_says_when_azure_starts_it_as_far_as_it_is_known(not_before, words):
+    lines = tell_held_back(make_plan({"not_before": not_before}, wait=False), {}, 3600, NOW)
+    assert words in " ".join(lines)
+    assert "restored now" in " ".join(" ".join(lines).split())
+    assert all(len(line) <= 68 for line in lines)
+
+
+STARTED = {"event_id": "b2", "event_type": "Freeze", "event_status": "Started", "not_before": None}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "line"),
+    [
+        pytest.param(
+            {"host-a": [make_progress()], "host-b": [make_progress()]},
+            "Waiting for host-a, host-b, 8 min 20 s at most: Reboot C7061BAC may start in 15 min",
+            id="announced",
+        ),
+        pytest.param(
+            {"host-a": [make_progress(approved_by="host-a"), make_progress(STARTED, phase="started")]},
+            "Waiting for host-a, 8 min 20 s at most: Reboot C7061BAC is approved; Freeze b2 has started",
+            id="approved, and started",
+        ),
+        pytest.param(
+            {"host-a": [make_progress(stays_prepared=False, unreachable=True)]},
+            "Waiting for host-a, 8 min 20 s at most: cannot be reached now: host-a",
+            id="lost",
+        ),
+        pytest.param(
+            {f"host-{number}": [make_progress(phase="started")] for number in range(6)},
+            "Waiting for host-0, host-1, host-2, host-3, 2 more, 8 min 20 s at most: Reboot C7061BAC has started",
+            id="many",
+        ),
+    ],
+)
+def test_one_line_says_who_is_awaited_and_for_how_long(hosts, line):
+    assert tell_waiting(hosts, NOW + 500.9, NOW) == line
+
+
+def test_at_the_end_each_fault_is_told_once():
+    event = {"event_id": "A1", "event_type": "Reboot", "outcome": None, "phase": "announced", "approved_by": "host-a"}
+    summary = {"events": [{**event, "hosts": ["host-a", "host-b"], "why": ["No."]}]}
+    faults = {"host-b": ["No."], "host-c": ["host-c could not be asked: down"]}
+    assert tell_outcome(summary, faults, True) == [
+        "Reboot A1 announced, would be approved by host-a: host-a, host-b",
+        "  No.",
+        "host-c could not be asked: down",
+    ]
+    assert tell_outcome({"events": []}, {}, False) == ["No event."]
