@@ -218,6 +218,8 @@ class Judge:
             self._unsure[actor] = run
         elif not actor.killed:
             failures = view.fail(run)
+            # It may be killed before it can say so.
+            view.restore_failed = view.restore_failed or (run.phase == "ended" and failures >= TRIES)
             boots = self._machine.boot if run.phase == "announced" else 1
             most = TRIES * (view.instances * boots + self.retries) + self.kills
             if not view.tainted:

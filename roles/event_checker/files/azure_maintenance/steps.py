@@ -52,7 +52,7 @@ class StepContext(NamedTuple):
 
     def variables(self, now: Moment) -> dict[str, Any]:
         """Return what playbooks and job templates get."""
-        found = {
+        found: dict[str, Any] = {
             "maintenance_event": self.event.to_dict(now.wall, self.resource_name),
             "maintenance_phase": self.phase,
             "maintenance_outcome": self.outcome,

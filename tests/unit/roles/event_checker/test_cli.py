@@ -590,3 +590,19 @@ class TestCheck:
         assert told[0].splitlines()[0] == "<4>The record of event a1 was damaged: part of it is unknown now."
         assert "damaged" not in told[1]
         assert shell("status")[0] in (0, 1)
+
+
+@pytest.mark.parametrize("command", [("check", "--once"), ("respond", "1"), ("retry", "1")])
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [("database is locked", "Another program holds its lock."), ("database or disk is full", "Is the disk full?")],
+)
+def test_a_state_that_cannot_be_used_is_told_with_its_reason(shell, monkeypatch, command, said, advice):
+    shell.configure(rules=[])
+
+    def fail(*_arguments, **_options):
+        raise sqlite3.OperationalError(said)
+
+    monkeypatch.setattr(cli, "open_database", fail)
+    told = f"The state in {shell.folders.state} cannot be used ({said}). {advice}\n"
+    assert shell(*command) == (1, "", told)
