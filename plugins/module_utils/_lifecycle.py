@@ -235,13 +235,17 @@ def why_not_now(response: Response, course: Course, others: Sequence[Course]) ->
         for each in other.responses:
             if each.running and other.key == course.key:
                 return f"until response {each.number} to an earlier event with the same id has stopped"
-    if response.phase in (ANNOUNCED, WAITING) and not course.listed:
-        return "for a document that lists the event: after a boot the event may be over"
     if response.phase == ANNOUNCED:
-        return _why_not_prepare(others)
+        return _why_not_unlisted(course) or _why_not_prepare(others)
+    if response.phase == WAITING:
+        return _why_not_unlisted(course)
     if response.phase == ENDED:
         return _why_not_restore(course, others)
     return None
+
+
+def _why_not_unlisted(course: Course) -> str | None:
+    return None if course.listed else "for a document that lists the event: after a boot the event may be over"
 
 
 def _why_not_prepare(others: Sequence[Course]) -> str | None:
