@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -434,6 +435,24 @@ class TestRespond:
             f"Response 1 (announced, Reboot A1) is {state}; there is nothing to run.\n",
         )
         assert recorder.words == []
+
+    def test_one_whose_lock_is_only_tested_in_this_instant_runs(self, shell, recorder, monkeypatch):
+        """Who asks whether a response runs holds its lock for a moment."""
+        shell.respond_to(recorder.step("one"))
+        descriptor = os.open(os.path.join(shell.folders.run, "respond-1.lock"), os.O_RDWR | os.O_CREAT)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        sleep = time.sleep
+
+        def let_go(seconds):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            sleep(seconds)
+
+        monkeypatch.setattr(system.time, "sleep", let_go)
+        try:
+            status, _printed, said = shell("respond", "1")
+        finally:
+            os.close(descriptor)
+        assert (status, "running already" in said, recorder.words) == (0, False, ["one"])
 
     def test_one_that_is_running_already(self, shell, recorder):
         shell.respond_to(recorder.step("one"))
