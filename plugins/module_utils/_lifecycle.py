@@ -19,12 +19,15 @@ from datetime import datetime
 from typing import Iterable, NamedTuple, Sequence
 
 from ._document import STARTED as STATUS_STARTED
-from ._document import Document, Event
+from ._document import Document, Event, fold_case
 
 ANNOUNCED = "announced"
 STARTED = "started"
 ENDED = "ended"
 PHASES = (ANNOUNCED, STARTED, ENDED)
+# No phase of an event: its approval waits for other VMs, and one VM may have something run about it.
+WAITING = "waiting"
+RESPONSE_PHASES = (ANNOUNCED, WAITING, STARTED, ENDED)
 
 COMPLETED = "completed"
 WITHDRAWN = "withdrawn"
@@ -157,7 +160,7 @@ def same_boot(boot_id: str | None, other: str | None) -> bool:
 
 
 class Response(NamedTuple):
-    """A run of what a rule asks for in one phase of an event.
+    """A run of what a rule asks for in one phase of an event, or while its approval waits.
 
     :ivar number: grows with each response that is made.
     :ivar finished: it has succeeded, failed or been skipped.
@@ -193,18 +196,28 @@ class Course(NamedTuple):
     @property
     def prepared(self) -> bool:
         """Whether something was done on this VM that only on_ended takes back."""
-        return any(each.begun for each in self.responses if each.phase != ENDED)
+        return any(each.begun for each in self.responses if each.phase not in (WAITING, ENDED))
+
+
+def speaks_for_all(event: Event, resource_name: str) -> bool:
+    """Tell whether this VM is the one that has something run while the approval of an event waits for other VMs: the
+    leader, the first that the event lists."""
+    leader = event.leader
+    return event.names_its_vms and leader is not None and fold_case(leader) == fold_case(resource_name)
 
 
 def is_overtaken(response: Response, course: Course) -> bool:
-    """Tell whether the event has ended, so that what is left of its preparation has no use any more."""
+    """Tell whether the event has gone on, so that what is left of a response has no use any more: of a preparation
+    when it has ended, of on_waiting when it has started."""
+    if response.phase == WAITING:
+        return not response.finished and course.phase != ANNOUNCED
     return response.phase == ANNOUNCED and not response.finished and course.phase == ENDED
 
 
 def why_not_now(response: Response, course: Course, others: Sequence[Course]) -> str | None:
     """Return why a response must not run now, as the end of a sentence "it waits …"; None where it may run.
 
-    - A preparation waits until a document of this boot has listed its event (P5).
+    - A preparation waits until a document of this boot has listed its event (P5), and so does on_waiting.
     - on_ended waits while another event is open that was prepared for; then all run in the order of their ends (P3).
       A preparation waits for an on_ended that is running, which would undo it, and goes before one that is not.
       So an on_ended that is running must ask again before each of its steps.
@@ -223,15 +236,19 @@ def why_not_now(response: Response, course: Course, others: Sequence[Course]) ->
             if each.running and other.key == course.key:
                 return f"until response {each.number} to an earlier event with the same id has stopped"
     if response.phase == ANNOUNCED:
-        return _why_not_prepare(course, others)
+        return _why_not_unlisted(course) or _why_not_prepare(others)
+    if response.phase == WAITING:
+        return _why_not_unlisted(course)
     if response.phase == ENDED:
         return _why_not_restore(course, others)
     return None
 
 
-def _why_not_prepare(course: Course, others: Sequence[Course]) -> str | None:
-    if not course.listed:
-        return "for a document that lists the event: after a boot the event may be over"
+def _why_not_unlisted(course: Course) -> str | None:
+    return None if course.listed else "for a document that lists the event: after a boot the event may be over"
+
+
+def _why_not_prepare(others: Sequence[Course]) -> str | None:
     restoring = [each for other in others for each in other.responses if each.phase == ENDED and each.running]
     if restoring:
         return f"for response {restoring[0].number}, which puts the VM back into service at this moment"
@@ -255,7 +272,7 @@ def _why_not_restore(course: Course, others: Sequence[Course]) -> str | None:
 
 
 def _order(response: Response) -> tuple[int, int]:
-    return PHASES.index(response.phase), response.number
+    return RESPONSE_PHASES.index(response.phase), response.number
 
 
 def _end_rank(course: Course) -> tuple[float, int]:

@@ -68,7 +68,7 @@ def _empty_body_is_a_document() -> list[Patch]:
 
 def _prepared_before_listed() -> list[Patch]:
     """4: after a boot a preparation goes on before a document has listed its event."""
-    return [(_lifecycle, "_why_not_prepare", lambda _course, _others: None)]
+    return [(_lifecycle, "_why_not_unlisted", lambda _course: None)]
 
 
 def _document_before_name() -> list[Patch]:
@@ -110,7 +110,18 @@ def _deaf() -> list[Patch]:
         real(self, *arguments)
         self.answered = False
 
-    return [(check.Poller, "__init__", forgetful), (check.Checker, "_has_work", lambda _self: False)]
+    return [(_poller.Poller, "__init__", forgetful), (check.Checker, "_has_work", lambda _self: False)]
+
+
+def _same_id_side_by_side() -> list[Patch]:
+    """9: an id that is listed again is prepared for beside what still runs for its earlier event."""
+    real = store.Course
+    return [(store, "Course", lambda number, _key, *rest: real(number, str(number), *rest))]
+
+
+def _word_for_a_name() -> list[Patch]:
+    """7: a word that comes in the place of the name is the name."""
+    return [(_poller.Poller, "_by_name", lambda _self, document: document)]
 
 
 def _any_name() -> list[Patch]:
@@ -166,7 +177,9 @@ MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "6-deaf": _deaf,
     "7-any-name": _any_name,
     "7-no-name": _no_name_raises,
+    "7-word": _word_for_a_name,
     "9-side-by-side": _side_by_side,
+    "9-same-id": _same_id_side_by_side,
     "10-unreadable-entry": _unreadable_entry_ends,
     "10-no-vm": _no_vm_forever,
 }

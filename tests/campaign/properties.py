@@ -184,6 +184,11 @@ class Judge:
             self._require("P2", not too_late, f"{what} though it is approved already")
             return
         self._require("P6", len(sure) < view.instances, f"{what} after {len(sure)} successes")
+        if run.phase == "waiting":
+            self._require("P5", self._machine.boot in view.listed_boots, f"{what}; no document of this boot lists it")
+            self._require("P6", view.led, f"{what}; this VM has never led it")
+            self._require("P6", view.instances > 1 or not view.approved, f"{what} though it is approved")
+            return
         if run.phase == "started":
             self._require("P4", view.started_seen or view.instances > 1, f"{what}; no document lists it as Started")
             self._require("P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore")
@@ -213,6 +218,8 @@ class Judge:
             self._unsure[actor] = run
         elif not actor.killed:
             failures = view.fail(run)
+            # It may be killed before it can say so.
+            view.restore_failed = view.restore_failed or (run.phase == "ended" and failures >= TRIES)
             boots = self._machine.boot if run.phase == "announced" else 1
             most = TRIES * (view.instances * boots + self.retries) + self.kills
             if not view.tainted:

@@ -49,6 +49,8 @@ class View:
         self.sure_end: int | None = None
         self.posted = False
         self.approved = False
+        # It has listed several VMs
+        self.led = False
         # In this instance, and since it was restored last
         self.prepared = False
         self.owed = False
@@ -71,8 +73,10 @@ class View:
             self.may_have_ended = self.prepared = False
             self.earliest_end = self.sure_end = None
         self.kind = entry.event.kind
-        self.not_before = entry.event.not_before
+        # A date of long ago has come.
+        self.not_before = float("-inf") if entry.event.spoilt == "odd date" else entry.event.not_before
         self.listed_boots.add(machine.boot)
+        self.led = self.led or len(entry.resources) > 1
         self.started_last = entry.status == "Started"
         self.started_seen = self.started_seen or self.started_last
 
@@ -97,7 +101,7 @@ class View:
         self._last[run.phase, run.label] = run
         if run.phase == "ended":
             self.restore_begun = True
-        else:
+        elif run.phase != "waiting":
             self.prepared = self.owed = True
             self._restored.clear()
 

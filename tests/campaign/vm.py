@@ -39,6 +39,7 @@ RULES: list[dict[str, Any]] = [
         "name": "Drain",
         "match": {"event_types": ["Reboot"]},
         "on_announced": _steps("1", "2"),
+        "on_waiting": _steps("1"),
         "on_started": _steps("1"),
         "on_ended": _steps("1", "2"),
         "approve": "when_ready",

@@ -16,18 +16,16 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
     EMPTY,
     FAILED,
     Answer,
-    Doubt,
-    Poller,
-    Unclear,
 )
 
 from .config import Config
 from .database import is_unwritable
+from .poll_memory import PollMemory
 from .polls import Polls
 from .repair import repair
 from .report import Publisher
 from .store import RETENTION, Store
-from .system import ERROR, Clock, Folders, is_running, read_mark, say, warn, write_mark
+from .system import ERROR, Clock, Folders, is_running, say, warn
 from .tables import is_locked
 from .tracker import due_responses, record_answer
 
@@ -36,7 +34,6 @@ _RESTART_AFTER = 5.0
 # Seconds to wait for the lock of another program on the state. All waits together must leave a request that is held
 # for 10 s, and the seconds from one check to the next, below 15 s from request to request (P8).
 LOCK_WAIT = 0.5
-_ANSWERED = "answered"
 
 StartUnit = Callable[[int], "str | None"]
 
@@ -68,13 +65,9 @@ class Checker:
         self._polls_changed = False
         # Open events that an unclear answer does not list
         self._missing: list[str] = []
-        # What is written down as the name of this VM; asking the store at each poll would cost more than the poll.
-        self._noted_name = self._known_name()
-        self._former_name = self._known_name(of_any_boot=True)
         self._locked = False
-        # Whether Azure has answered in this boot is noted where no lock and no full disk stands in the way (P8).
-        self._answer_noted = read_mark(folders, _ANSWERED) == clock.now().boot_id
-        self._poller = self._make_poller()
+        self._memory = PollMemory(config, folders, clock, self._store)
+        self._poller = self._memory.make_poller(self._store)
         self._started: dict[int, float] = {}
         self._complaints: set[str] = set()
 
@@ -106,53 +99,6 @@ class Checker:
         self._store.close()
         return self._poller.failures == 0
 
-    def _make_poller(self) -> Poller:
-        config, now = self._config, self._clock.now()
-        find = None
-        if config.discover_endpoint:
-            from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _dhcp_lease
-
-            find = _dhcp_lease.find_endpoint_addresses
-        remembered = self._store.fact("poller")
-        if remembered.get("boot_id") != now.boot_id:
-            remembered = {}
-        unclear, logged = _pair(remembered.get("unclear")), remembered.get("logged")
-        if unclear is not None:
-            # A check that was killed may have had a clear answer since. So a series goes on only from one that has
-            # ended by itself, and this one is none until then.
-            unclear = unclear if remembered.get("whole") is True else None
-            self._polls_changed = True
-        if not isinstance(logged, list) or not all(map(_pair, logged)):
-            logged = []
-        name, doubt = self._start_name(remembered, now.uptime)
-        return Poller(
-            config.client(retries=False),
-            config.poll_interval,
-            name,
-            remembered.get("answered") is True or self._answer_noted,
-            None if unclear is None else Unclear(*unclear),
-            dict(logged),
-            find,
-            lambda: self._clock.now().uptime,
-            None,
-            doubt,
-            self._former_name,
-        )
-
-    def _start_name(self, remembered: dict[str, Any], now: float) -> tuple[str | None, Doubt | None]:
-        """Return the name to begin with, and what speaks against it."""
-        if self._config.resource_name:
-            return self._config.resource_name, None
-        doubted = remembered.get("doubted")
-        if isinstance(doubted, dict) and all(doubted.get(key) == each for key, each in self._origin_of_name().items()):
-            name, doubt = doubted.get("name"), _pair(doubted.get("doubt"))
-            if isinstance(name, str) and doubt is not None:
-                return name, Doubt(*doubt)
-        if self._noted_name is None or remembered:
-            return self._noted_name, None
-        # It was killed after it had noted the name.
-        return self._noted_name, Doubt(now)
-
     def _poll(self) -> None:
         """Ask once, and record what was told. Whatever goes wrong, polling goes on."""
         try:
@@ -178,11 +124,9 @@ class Checker:
             warn(line)
         polls, changed = self._polls.after(answer, self._clock.now().at)
         self._polls, self._polls_changed = polls, self._polls_changed or changed
-        if self._poller.answered and not self._answer_noted:
-            self._answer_noted = True
-            self._guarded(lambda: write_mark(self._folders, _ANSWERED, self._clock.now().boot_id))
+        self._guarded(lambda: self._memory.note_answer(self._poller))
         if answer.kind != FAILED:
-            self._guarded(self._remember_name)
+            self._guarded(lambda: self._memory.note_name(self._poller, self._store))
 
     def _record(self, answer: Answer) -> None:
         name = self._poller.resource_name
@@ -201,31 +145,17 @@ class Checker:
     def _tell(self, ending: bool = False) -> None:
         """Write down how the polling goes, and what others read, where that has changed."""
         now = self._clock.now()
-        if self._polls_changed:
+        if self._polls_changed or self._memory.changed:
             with self._store.transaction():
                 self._store.set_fact("polls", self._polls.to_dict())
-                self._store.set_fact("poller", self._poller_fact(now.boot_id, ending))
-            self._polls_changed = False
+                self._store.set_fact("poller", self._memory.fact(self._poller, now, self._missing, ending))
+            self._polls_changed = self._memory.changed = False
         self._publisher.publish(self._store, now)
 
     def _tell_all(self) -> None:
         """Do the same before the end, when the number of polls is worth telling."""
         self._polls_changed = True
         self._tell(ending=True)
-
-    def _poller_fact(self, boot_id: str, ending: bool) -> dict[str, Any]:
-        poller = self._poller
-        return {
-            "boot_id": boot_id,
-            "answered": poller.answered,
-            "unclear": poller.unclear and list(poller.unclear),
-            "whole": ending,
-            "doubted": poller.doubt
-            and {"name": poller.resource_name, **self._origin_of_name(), "doubt": list(poller.doubt)},
-            "logged": [list(each) for each in poller.logged.items()],
-            "missing": self._missing,
-            "timer_interval": self._config.timer_interval,
-        }
 
     def _guarded(self, action: Callable[[], None]) -> bool:
         """Do something with the store and, if its file fails, do it again with what takes its place.
@@ -267,9 +197,8 @@ class Checker:
         self._store = self._open_store(**why)
         # The replacement may lack this document and the VM's name; process both again.
         self._poller.forget()
-        self._noted_name = None
         if self._poller.resource_name:
-            self._remember_name()
+            self._memory.note_name(self._poller, self._store, anew=True)
 
     def _complain(self, error: Exception) -> None:
         """Say what was not foreseen, with the place where it happened."""
@@ -284,31 +213,6 @@ class Checker:
         if complaint not in self._complaints and len(self._complaints) < 20:
             self._complaints.add(complaint)
             say(complaint, ERROR)
-
-    def _known_name(self, of_any_boot: bool = False) -> str | None:
-        known = self._store.fact("resource_name")
-        name, origin = known.get("name"), self._origin_of_name()
-        if of_any_boot:
-            origin["boot_id"] = known.get("boot_id")
-        return name if isinstance(name, str) and known == {"name": name, **origin} else None
-
-    def _origin_of_name(self) -> dict[str, str | None]:
-        """Return what a name holds for: it is another on another VM with a copy of this disk, or from a simulator."""
-        return {
-            "boot_id": self._clock.now().boot_id,
-            "endpoint": self._config.endpoint,
-            "configured": self._config.resource_name,
-        }
-
-    def _remember_name(self) -> None:
-        name = self._poller.resource_name
-        if name == self._noted_name or (self._former_name is not None and not self._poller.name_is_sure):
-            return
-        # With the name goes what speaks against it.
-        self._polls_changed = True
-        with self._store.transaction():
-            self._store.set_fact("resource_name", {"name": name, **self._origin_of_name()})
-        self._noted_name = name
 
     def _tidy(self) -> None:
         self._repair()
@@ -333,10 +237,3 @@ class Checker:
             failure = self._start_unit(response.number)
             if failure:
                 self._say_once(failure)
-
-
-def _pair(value: Any) -> tuple[Any, Any] | None:
-    """Return two numbers that were written down, None for anything else."""
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(each, (int, float)) for each in value):
-        return value[0], value[1]
-    return None

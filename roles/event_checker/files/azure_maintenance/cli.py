@@ -19,7 +19,12 @@ import sys
 from contextlib import closing
 from typing import Any, Callable, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ENDED, why_not_now
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    WAITING,
+    why_not_now,
+)
 
 from . import __version__
 from .config import Config, ConfigError, read_config
@@ -240,6 +245,10 @@ def _make_due_again(store: Store, number: int, now: Moment) -> None:
         raise ConfigError(
             f"The event of response {number} has ended, so on_{response.phase} has no use any more; "
             "only on_ended can be tried again."
+        )
+    if event is not None and event.phase != ANNOUNCED and response.phase == WAITING:
+        raise ConfigError(
+            f"The event of response {number} has {event.phase}, so its approval waits for nobody any more."
         )
     store.renew_failed_steps(number)
     store.begin_response(number, DUE, now)

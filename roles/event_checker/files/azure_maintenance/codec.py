@@ -19,7 +19,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
-    PHASES,
+    RESPONSE_PHASES,
     STARTED,
 )
 
@@ -145,9 +145,16 @@ def encode_rule(rule: Rule) -> str:
     """Return a rule as JSON. What made it match is of no use any more, and what it leaves at its default is left out:
     an older version of this program would refuse an option that it does not know."""
     content = rule._asdict()
+    # It has a column of its own, of which version 1.0 knows nothing.
+    del content["on_waiting"]
     defaults = Rule._field_defaults
     kept = {key: value for key, value in content.items() if key == "name" or value != defaults.get(key)}
     return json.dumps({**kept, "match": {}})
+
+
+def encode_steps(rule: Rule | None) -> str | None:
+    """Return the steps of on_waiting as JSON, None where there are none."""
+    return json.dumps(rule.on_waiting) if rule is not None and rule.on_waiting else None
 
 
 @functools.lru_cache(maxsize=64)
@@ -195,6 +202,11 @@ def read_event(row: Mapping[str, Any]) -> EventRecord:
     """
     event, sound_event = decode_event(row["content"], row["key"])
     rule, sound_rule = decode_rule(row["rule"])
+    if rule is not None and row["on_waiting"] is not None:
+        steps = load(row["on_waiting"])
+        fits = _fits("on_waiting", steps)
+        rule = rule._replace(on_waiting=tuple(steps) if fits else ())
+        sound_rule = sound_rule and fits
     times = {name: _number(row[name]) for name in ("announced_at", "started_at", "ended_at", "approved_at")}
     phase = _read_phase(row)
     if phase == ENDED and times["ended_at"] is None:
@@ -250,7 +262,7 @@ def read_response(row: Sequence[Any]) -> ResponseRecord:
     :raises DamagedRecord: it does not tell to which event and phase it belongs.
     """
     number, event, phase, state, boot_id, created_at, finished_at, message = row
-    if phase not in PHASES or not isinstance(event, int):
+    if phase not in RESPONSE_PHASES or not isinstance(event, int):
         raise DamagedRecord(f"it has the phase {phase!r:.100}")
     if state not in _RESPONSE_STATES:
         # A restore is owed however damaged its record is; anything else is left to a person.

@@ -63,6 +63,7 @@ class Rule(NamedTuple):
     match: dict[str, Any] = {}  # noqa: RUF012 - never changed
     lead_time: int | None = None
     on_announced: tuple[dict[str, Any], ...] = ()
+    on_waiting: tuple[dict[str, Any], ...] = ()
     on_started: tuple[dict[str, Any], ...] = ()
     on_ended: tuple[dict[str, Any], ...] = ()
     approve: str = NEVER
@@ -72,7 +73,7 @@ class Rule(NamedTuple):
 
     @property
     def steps(self) -> tuple[dict[str, Any], ...]:
-        return self.on_announced + self.on_started + self.on_ended
+        return self.on_announced + self.on_waiting + self.on_started + self.on_ended
 
 
 class Config(NamedTuple):
@@ -114,6 +115,7 @@ _RULE_FIELDS: dict[str, Check] = {
     "match": validators.mapping,
     "lead_time": validators.number(0, whole=True, most=604800),
     "on_announced": validators.listing,
+    "on_waiting": validators.listing,
     "on_started": validators.listing,
     "on_ended": validators.listing,
     "approve": validators.text,
@@ -179,12 +181,16 @@ def parse_rule(content: Any, where: str) -> Rule:
     match = _take(f"{where}: match", fields.pop("match", {}), _MATCH_FIELDS)
     steps: dict[str, Any] = {
         phase: tuple(parse_step(step, f"{where}: {phase}, step {at}") for at, step in enumerate(fields.pop(phase), 1))
-        for phase in ("on_announced", "on_started", "on_ended")
+        for phase in ("on_announced", "on_waiting", "on_started", "on_ended")
         if phase in fields
     }
     rule = Rule(match=match, **steps, **fields)
     if rule.approve not in APPROVE:
         raise ConfigError(f"{where}: approve is {excerpt(rule.approve)}, which is none of {', '.join(APPROVE)}.")
+    if rule.on_waiting and rule.approve == NEVER:
+        raise ConfigError(
+            f"{where}: on_waiting needs approve: {WHEN_READY} or {AT_ONCE}; with {NEVER} no approval waits."
+        )
     if rule.approve == AT_ONCE and rule.lead_time is not None:
         raise ConfigError(f"{where}: lead_time and approve: at_once contradict each other; leave one out.")
     if match.get("min_duration", 0) > match.get("max_duration", float("inf")):

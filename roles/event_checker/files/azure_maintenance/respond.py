@@ -15,13 +15,15 @@ from typing import Callable, NamedTuple, TypeVar
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approval_plan as approvals
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_document, fetch_name
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
+    WAITING,
     Course,
+    Response,
     StepResult,
     is_overtaken,
     may_approve,
@@ -37,7 +39,7 @@ from .rules import APPROVE_STEP
 from .steps import StepContext, StepError, run_step
 from .store import Store
 from .system import ERROR, Clock, Folders, is_running, prolong_start, say
-from .tracker import OVERTAKEN
+from .tracker import overtaken, plan_waiting
 
 # A step that takes the VM down with it would otherwise be run at every boot for ever.
 _MOST_INTERRUPTIONS = 3
@@ -159,24 +161,30 @@ class Responder:
 
     def _begin_step(self, task: _Task, step: StepRecord) -> None:
         """Note that a step runs, if it may."""
-        response, record, course, others = self._situation(task)
+        response, _record, course, others = self._situation(task)
         if response.phase == ENDED:
             # Between two steps of it another event may have become urgent.
             self._check_may_run(task, course, others)
-        elif response.phase == ANNOUNCED and record.phase == ENDED:
-            raise _Stop(records.SKIPPED, OVERTAKEN)
+        else:
+            self._check_overtaken(task, course)
         steps = _results(self._store.steps(response.number))
         if step.content == APPROVE_STEP and not may_approve(steps, self._clock.now().boot_id):
             raise _PrepareAgain
         self._store.begin_step(step, self._clock.now())
 
     def _check_may_run(self, task: _Task, course: Course, others: list[Course]) -> None:
-        seen = next(each for each in course.responses if each.number == task.response.number)
-        if is_overtaken(seen, course):
-            raise _Stop(records.SKIPPED, OVERTAKEN)
+        seen = self._check_overtaken(task, course)
         why = why_not_now(seen, course, others)
         if why is not None:
             raise _Stop(records.DUE, why)
+
+    def _check_overtaken(self, task: _Task, course: Course) -> Response:
+        seen = next((each for each in course.responses if each.number == task.response.number), None)
+        if seen is None:
+            raise _Stop(records.SKIPPED, "It is not known any more.")
+        if is_overtaken(seen, course):
+            raise _Stop(records.SKIPPED, overtaken(seen.phase))
+        return seen
 
     def _situation(self, task: _Task) -> tuple[ResponseRecord, EventRecord, Course, list[Course]]:
         number = task.response.number
@@ -281,11 +289,11 @@ class Responder:
             left -= 1.0
             self._follow(task)
             record = self._store.event(task.response.event)
-            if record is None or record.phase != ENDED or task.response.phase == ENDED:
+            if record is None or task.response.phase == ENDED:
                 continue
-            if task.response.phase == ANNOUNCED:
-                raise _Stop(records.SKIPPED, OVERTAKEN)
-            return
+            if (record.phase != ANNOUNCED and task.response.phase == WAITING) or record.phase == ENDED:
+                # The next try finds out what has become of the event.
+                return
 
     def _try_step(self, task: _Task, step: StepRecord) -> str:
         record = self._store.event(task.response.event)
@@ -338,8 +346,20 @@ class Responder:
         if isinstance(known, str) and fold_case(known) in map(fold_case, approval.waiting_for):
             said = f"The metadata service called this VM {one_line(known)} before, and {one_line(name)} now."
             raise StepError(f"{said} Nothing is approved.")
-        self._note_approval(task, records.WAITING, approval.waiting_for)
+        self._note_waiting(
+            task, approval.waiting_for, done.document and done.document.find(record.event.event_id), name
+        )
         return f"Left to a runbook for the fleet. {approval.why}"
+
+    def _note_waiting(self, task: _Task, waiting_for: tuple[str, ...], event: Event | None, name: str) -> None:
+        number, now = task.response.event, self._clock.now()
+
+        def write() -> None:
+            self._store.set_approval(number, records.WAITING, waiting_for, now)
+            if event is not None and waiting_for:
+                plan_waiting(self._store, number, task.rule, event, now, name)
+
+        self._write(task, write)
 
     def _note_approval(self, task: _Task, approval: str | None, waiting_for: tuple[str, ...] = ()) -> None:
         event, now = task.response.event, self._clock.now()

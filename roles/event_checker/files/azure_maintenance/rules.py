@@ -12,7 +12,12 @@ from typing import Any, Iterable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, STARTED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    STARTED,
+    WAITING,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import Selection, keys
 
 from .config import AT_ONCE, WHEN_READY, ConfigError, Rule, parse_step
@@ -80,4 +85,4 @@ def steps_for(rule: Rule, phase: str) -> list[dict[str, Any]]:
         first = [APPROVE_STEP] if rule.approve == AT_ONCE else []
         last = [APPROVE_STEP] if rule.approve == WHEN_READY else []
         return [*first, *rule.on_announced, *last]
-    return list(rule.on_started if phase == STARTED else rule.on_ended)
+    return list({WAITING: rule.on_waiting, STARTED: rule.on_started, ENDED: rule.on_ended}[phase])

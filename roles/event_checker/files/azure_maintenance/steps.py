@@ -22,7 +22,7 @@ import tempfile
 from typing import Any, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, WAITING
 
 from . import notify
 from .codec import DAMAGED, DAMAGED_STEP
@@ -52,11 +52,15 @@ class StepContext(NamedTuple):
 
     def variables(self, now: Moment) -> dict[str, Any]:
         """Return what playbooks and job templates get."""
-        return {
+        found: dict[str, Any] = {
             "maintenance_event": self.event.to_dict(now.wall, self.resource_name),
             "maintenance_phase": self.phase,
             "maintenance_outcome": self.outcome,
         }
+        if self.phase == WAITING:
+            # What is launched is the playbook respond, for this event only.
+            found["event_response_event_ids"] = [self.event.event_id]
+        return found
 
     def payload(self, now: Moment) -> dict[str, Any]:
         """Return what webhooks and commands get."""

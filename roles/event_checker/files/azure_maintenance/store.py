@@ -28,6 +28,7 @@ from .codec import (
     encode_event,
     encode_names,
     encode_rule,
+    encode_steps,
     load,
     read_event,
     read_response,
@@ -130,7 +131,7 @@ class Store:
         """Add an event that is first seen in this phase, and return its number."""
         cursor = self._db.execute(
             "INSERT INTO event (key, content, rule, phase, boot_id, seen_at, seen_uptime, announced_at, started_at,"
-            " note, listed_boot) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " note, listed_boot, on_waiting) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 event.key,
                 encode_event(event),
@@ -143,6 +144,7 @@ class Store:
                 now.at if phase == STARTED else None,
                 note,
                 now.boot_id,
+                encode_steps(rule),
             ),
         )
         assert cursor.lastrowid is not None
@@ -156,8 +158,8 @@ class Store:
 
     def set_rule(self, number: int, rule: Rule | None, note: str | None) -> None:
         self._db.execute(
-            "UPDATE event SET rule = ?, note = ? WHERE number = ?",
-            (None if rule is None else encode_rule(rule), note, number),
+            "UPDATE event SET rule = ?, on_waiting = ?, note = ? WHERE number = ?",
+            (None if rule is None else encode_rule(rule), encode_steps(rule), note, number),
         )
 
     def start_event(self, number: int, now: Moment) -> None:

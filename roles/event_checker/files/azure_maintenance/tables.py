@@ -42,7 +42,11 @@ class UnknownTablesError(Exception):
 
 
 # Added to the tables of version 1, which go on to be readable by version 1.0 of this program
-_ADDED_COLUMNS = (("event", "listed_boot", "TEXT"), ("event", "end_order", "INTEGER"))
+_ADDED_COLUMNS = (
+    ("event", "listed_boot", "TEXT"),
+    ("event", "end_order", "INTEGER"),
+    ("event", "on_waiting", "TEXT"),
+)
 _ADDED_TABLES = (
     """
     CREATE TABLE IF NOT EXISTS step_success (
@@ -60,7 +64,8 @@ _PARENTS = (("response", "event", "event"), ("step", "response", "response"), ("
 # What this program reads; a later version may have added to it.
 _NEEDED = (
     "SELECT number, key, content, rule, phase, outcome, boot_id, seen_at, seen_uptime, announced_at, started_at,"
-    " ended_at, approval, approved_at, waiting_for, note, listed_boot, end_order FROM event LIMIT 0",
+    " ended_at, approval, approved_at, waiting_for, note, listed_boot, end_order,"
+    " on_waiting FROM event LIMIT 0",
     "SELECT number, event, phase, state, boot_id, created_at, finished_at, message FROM response LIMIT 0",
     "SELECT response, position, content, state, failures, interruptions, started_at, finished_at, message"
     " FROM step LIMIT 0",

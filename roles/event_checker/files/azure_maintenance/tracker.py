@@ -17,6 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     ANNOUNCED,
     ENDED,
     STARTED,
+    WAITING,
     WITHDRAWN,
     Following,
     Known,
@@ -24,11 +25,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     follow,
     is_of_another_vm,
     is_overtaken,
+    speaks_for_all,
     why_not_now,
 )
 
 from .config import Rule
 from .records import APPROVED, DUE, PLANNED, SENDING, SKIPPED, EventRecord, Moment, ResponseRecord
+from .records import WAITING as APPROVAL_WAITS
 from .rules import RuleError, find_rule, steps_for
 from .store import Store
 
@@ -36,7 +39,10 @@ from .store import Store
 MOST_OPEN = 100
 _MOST_LINES = 10
 _NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is done"
-OVERTAKEN = "The event ended before its preparation did."
+_OVERTAKEN = {
+    ANNOUNCED: "The event ended before its preparation did.",
+    WAITING: "The event has started or ended, so its approval waits for nobody any more.",
+}
 _COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing is done"
 
 
@@ -82,6 +88,9 @@ def record_answer(
         for record, event in changed:
             store.update_event(record.number, event, now.boot_id)
             lines += _decide_late(store, rules, record, event, now, resource_name)
+            if record.approval == APPROVAL_WAITS and not event.has_started:
+                # Another VM may have led the event before.
+                plan_waiting(store, record.number, record.rule, event, now, resource_name)
         for transition in following.transitions:
             record_now = records.get(transition.event.key)
             lines.append(_record(store, rules, transition, record_now, now, resource_name))
@@ -151,6 +160,18 @@ def _plan(store: Store, number: int, rule: Rule | None, phase: str, now: Moment)
         store.add_response(number, phase, steps, now)
 
 
+def overtaken(phase: str) -> str:
+    """Return why a response of this phase has no use any more, where is_overtaken() says so."""
+    return _OVERTAKEN[phase]
+
+
+def plan_waiting(store: Store, number: int, rule: Rule | None, event: Event, now: Moment, resource_name: str) -> None:
+    """Plan what runs once while the approval of an event waits for other VMs, if this VM is to run it."""
+    if not speaks_for_all(event, resource_name) or any(each.phase == WAITING for each in store.responses_to(number)):
+        return
+    _plan(store, number, rule, WAITING, now)
+
+
 def _disown(store: Store, record: EventRecord, now: Moment) -> str:
     """Close an event of the VM of whose disk this one has a copy: nothing was prepared here."""
     if record.ended_at is None:
@@ -194,10 +215,11 @@ def due_responses(store: Store, now: Moment, is_running: Callable[[int], bool]) 
         return []
     found = store.courses(now.boot_id, is_running)
     changes: dict[int, str] = {}
+    phases: dict[int, str] = {}
     for record, course, responses in found:
         for response, seen in zip(responses, course.responses):
             if is_overtaken(seen, course) and not seen.running:
-                changes[response.number] = SKIPPED
+                changes[response.number], phases[response.number] = SKIPPED, response.phase
             elif response.state == PLANNED and _is_due(response, record, now):
                 changes[response.number] = DUE
     if changes:
@@ -206,7 +228,7 @@ def due_responses(store: Store, now: Moment, is_running: Callable[[int], bool]) 
                 if state == DUE:
                     store.begin_response(number, DUE, now)
                 else:
-                    store.finish_response(number, SKIPPED, OVERTAKEN, now)
+                    store.finish_response(number, SKIPPED, overtaken(phases[number]), now)
         found = store.courses(now.boot_id, is_running)
     courses = [course for _record, course, _responses in found]
     return [

@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     ENDED,
     STARTED,
     UNCLEAR_ENDS_AFTER,
+    WAITING,
     Course,
     Known,
     Response,
@@ -25,6 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     may_approve,
     must_prepare_again,
     same_boot,
+    speaks_for_all,
     why_not_now,
 )
 
@@ -236,6 +238,8 @@ def test_a_preparation_that_is_overtaken(phase, state, expected):
     assert is_overtaken(prepare, course(1, phase, prepare)) is expected
     restore = response(2, ENDED, state)
     assert not is_overtaken(restore, course(1, phase, restore))
+    waiting = response(3, WAITING, state)
+    assert is_overtaken(waiting, course(1, phase, waiting)) is (state != "finished" and phase != ANNOUNCED)
 
 
 # The states of the preparation, of on_started and of on_ended of one event, and which of them may begin now.
@@ -277,8 +281,8 @@ def test_p6_an_id_that_is_used_anew_waits_for_what_still_runs(running, phase):
     assert why_not_now(due, new, [stopped]) is None
 
 
-@pytest.mark.parametrize(("phase", "expected"), [(ANNOUNCED, False), (STARTED, True), (ENDED, True)])
-def test_p5_only_the_preparation_waits_until_its_event_is_listed_in_this_boot(phase, expected):
+@pytest.mark.parametrize(("phase", "expected"), [(ANNOUNCED, False), (WAITING, False), (STARTED, True), (ENDED, True)])
+def test_p5_only_what_comes_before_the_event_waits_until_its_event_is_listed_in_this_boot(phase, expected):
     due = response(1, phase, "due")
     assert (why_not_now(due, course(1, phase, due, listed=False), []) is None) is expected
 
@@ -315,6 +319,27 @@ def test_p3_on_ended_beside_another_event(other, expected):
     restore = response(2, ENDED, "due")
     mine = course(1, ENDED, response(1, ANNOUNCED, "finished"), restore, end=2)
     assert (why_not_now(restore, mine, [other]) is None) is expected
+
+
+def test_p6_on_waiting_runs_behind_the_preparation_and_before_on_started():
+    prepare, waiting, begun = (response(at, phase, "due") for at, phase in enumerate((ANNOUNCED, WAITING, STARTED), 1))
+    mine = course(1, ANNOUNCED, prepare, waiting, begun)
+    assert [why_not_now(each, mine, []) is None for each in mine.responses] == [True, False, False]
+    mine = mine._replace(responses=(response(1, ANNOUNCED, "finished"), waiting, begun))
+    assert [why_not_now(each, mine, []) is None for each in (waiting, begun)] == [True, False]
+
+
+def test_p3_on_waiting_prepares_nothing():
+    restore = response(2, ENDED, "due")
+    mine = course(1, ENDED, response(1, ANNOUNCED, "finished"), restore, end=2)
+    assert why_not_now(restore, mine, [course(2, ANNOUNCED, response(3, WAITING, "finished"))]) is None
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"), [(["web-1", "web-2"], True), (["WEB-1"], True), (["web-2", "web-1"], False), ([], False)]
+)
+def test_the_leader_speaks_for_all(resources, expected):
+    assert speaks_for_all(known(raw("A", Resources=resources))[0].event, "web-1") is expected
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -435,6 +436,24 @@ class TestRespond:
         )
         assert recorder.words == []
 
+    def test_one_whose_lock_is_only_tested_in_this_instant_runs(self, shell, recorder, monkeypatch):
+        """Who asks whether a response runs holds its lock for a moment."""
+        shell.respond_to(recorder.step("one"))
+        descriptor = os.open(os.path.join(shell.folders.run, "respond-1.lock"), os.O_RDWR | os.O_CREAT)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        sleep = time.sleep
+
+        def let_go(seconds):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            sleep(seconds)
+
+        monkeypatch.setattr(system.time, "sleep", let_go)
+        try:
+            status, _printed, said = shell("respond", "1")
+        finally:
+            os.close(descriptor)
+        assert (status, "running already" in said, recorder.words) == (0, False, ["one"])
+
     def test_one_that_is_running_already(self, shell, recorder):
         shell.respond_to(recorder.step("one"))
         with system.lock(shell.folders.run, system.response_lock(1)) as free:
@@ -590,3 +609,19 @@ class TestCheck:
         assert told[0].splitlines()[0] == "<4>The record of event a1 was damaged: part of it is unknown now."
         assert "damaged" not in told[1]
         assert shell("status")[0] in (0, 1)
+
+
+@pytest.mark.parametrize("command", [("check", "--once"), ("respond", "1"), ("retry", "1")])
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [("database is locked", "Another program holds its lock."), ("database or disk is full", "Is the disk full?")],
+)
+def test_a_state_that_cannot_be_used_is_told_with_its_reason(shell, monkeypatch, command, said, advice):
+    shell.configure(rules=[])
+
+    def fail(*_arguments, **_options):
+        raise sqlite3.OperationalError(said)
+
+    monkeypatch.setattr(cli, "open_database", fail)
+    told = f"The state in {shell.folders.state} cannot be used ({said}). {advice}\n"
+    assert shell(*command) == (1, "", told)

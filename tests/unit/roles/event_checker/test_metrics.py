@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import report as reports
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import system
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.metrics import (
     metrics_text,
 )
@@ -312,6 +313,36 @@ class TestPublisher:
         assert stat.S_ISREG(written.lstat().st_mode)
         assert parse(written.read_text())
         assert capfd.readouterr().err == ""
+
+    @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.link(f"{path.parent}/../victim", path),
+                                      lambda path: os.symlink("../victim", path)],
+                             ids=["FIFO", "hard link", "symbolic link"])  # fmt: skip
+    def test_a_name_that_somebody_has_guessed_is_not_opened(
+        self, publisher, metrics_dir, state, clock, tmp_path, capfd, make, monkeypatch
+    ):
+        """The new file must be new, whatever its name (P11)."""
+        victim = metrics_dir.parent / "victim"
+        victim.write_text("kept")
+        make(metrics_dir / f"azure_maintenance.prom.{'ab' * 8}")
+        monkeypatch.setattr(system.os, "urandom", lambda number: b"\xab" * number)
+        publisher.publish(state, clock.now())
+        assert victim.read_text() == "kept"
+        assert not (metrics_dir / "azure_maintenance.prom").exists()
+        told = f"{metrics_dir}/azure_maintenance.prom cannot be written (File exists).\n"
+        assert told in capfd.readouterr().err
+
+    def test_the_name_of_the_new_file_cannot_be_guessed(self, metrics_dir, monkeypatch):
+        opened = []
+        real_open = os.open
+        monkeypatch.setattr(
+            system.os, "open", lambda path, flags, mode: opened.append((path, flags)) or real_open(path, flags, mode)
+        )
+        for _time in range(5):
+            system.write_file(str(metrics_dir / "azure_maintenance.prom"), "x", 0o644)
+        names = [path for path, _flags in opened]
+        assert len(set(names)) == len(names) == 5
+        assert all(len(name.rpartition(".")[2]) == 16 for name in names)
+        assert all(flags & os.O_EXCL and flags & os.O_NOFOLLOW for _path, flags in opened)
 
     def test_a_folder_in_place_of_the_file_is_told_once_and_nothing_is_left_behind(
         self, publisher, metrics_dir, state, clock, capfd

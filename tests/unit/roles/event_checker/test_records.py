@@ -89,7 +89,7 @@ def event_of_1_0(event):
 def upgraded(folders):
     """The state of version 1.0 in the middle of a preparation, opened by this version."""
     os.makedirs(folders.state, 0o700)
-    rule = json.dumps({**RULE._asdict(), "match": {}})
+    rule = json.dumps({key: value for key, value in RULE._replace(match={})._asdict().items() if key in RULE_KEYS_1_0})
     with closing(sqlite3.connect(os.path.join(folders.state, "state.db"))) as old:
         old.executescript(TABLES_1_0)
         insert = "INSERT INTO event (key, content, rule, phase, outcome, boot_id, seen_at, seen_uptime, announced_at,"
@@ -166,7 +166,7 @@ class TestUpgrade:
             fresh.executescript(TABLES_1_0)
             old = {row[1] for row in fresh.execute("PRAGMA table_info(event)")}
         added = [row for row in connection.execute("PRAGMA table_info(event)") if row["name"] not in old]
-        assert len(added) == 2
+        assert len(added) == 3
         assert not any(row["notnull"] for row in added)
 
 
@@ -255,3 +255,25 @@ def test_however_many_events_end_the_state_keeps_a_thousand(state, clock):
         state.forget_ended_before(0.0)
     assert len(state.all_events()) == 1000
     assert isinstance(state, Store)
+
+
+def test_version_1_0_is_shown_no_option_that_it_does_not_know(state):
+    rule = RULE._replace(on_waiting=({"command": ["launch"]},))
+    now = Moment(AT, 5000.0, "boot-1")
+    record_answer(state, [rule], make_document(make_event()), now, "web-1")
+    (record,) = state.all_events()
+    assert record.rule == rule._replace(match={})
+    (text,) = state.connection.execute("SELECT rule FROM event").fetchone()
+    assert json.loads(text).keys() <= RULE_KEYS_1_0
+
+
+@pytest.mark.parametrize("text", ["", "7", "[7]", '{"command": ["x"]}', "[{}]"])
+def test_on_waiting_that_cannot_be_read_is_left_out_and_costs_nothing_else(state, text):
+    rule = RULE._replace(on_waiting=({"command": ["launch"]},))
+    now = Moment(AT, 5000.0, "boot-1")
+    record_answer(state, [rule], make_document(make_event()), now, "web-1")
+    state.connection.execute("UPDATE event SET on_waiting = ?", (text,))
+    assert state.all_events()[0].rule == RULE._replace(match={})
+    with state.transaction():
+        assert len(repair(state, now)) == 1
+        assert repair(state, now) == []

@@ -526,6 +526,50 @@ class TestApproval:
         assert azure.approvals == approvals
         assert stage.record.waiting_for == (() if approvals else ("web-1",))
 
+    @pytest.mark.parametrize(
+        ("resources", "approve", "words"),
+        [
+            pytest.param(["web-1", "web-2"], "when_ready", ["one", "launch"], id="the leader"),
+            pytest.param(["WEB-1", "web-2"], "at_once", ["one", "launch"], id="the leader, approving at once"),
+            pytest.param(["web-2", "web-1"], "when_ready", ["one"], id="another VM leads"),
+            pytest.param(["web-1"], "when_ready", ["one"], id="the event is of this VM alone"),
+        ],
+    )
+    def test_on_waiting_runs_once_on_the_leader_of_an_event_of_several_vms(
+        self, azure, stage, resources, approve, words
+    ):
+        azure.schedule(*resources)
+        rule = {"approve": approve, "on_waiting": [stage.recorder.step("launch")]}
+        azure.announce("one", **rule)
+        while stage.due():
+            assert stage.run()
+            azure.announce("one", **rule)
+        assert stage.recorder.words == words
+        if len(words) == 2:
+            assert stage.recorder.calls[1].variables["AZURE_EVENT_PHASE"] == "waiting"
+
+    def test_on_waiting_runs_where_this_vm_comes_to_lead_the_event(self, azure, stage):
+        azure.schedule("web-2", "web-1")
+        rule = {"approve": "when_ready", "on_waiting": [stage.recorder.step("launch")]}
+        azure.announce("one", **rule)
+        assert stage.run()
+        assert stage.due() == []
+        event = stage.record.event
+        for _time in range(2):
+            stage.announce("one", event=event._replace(resources=("web-1", "web-2")), **rule)
+        assert [each.phase for each in stage.due()] == ["waiting"]
+
+    def test_on_waiting_has_no_use_any_more_once_the_event_has_started(self, azure, stage):
+        azure.schedule("web-1", "web-2")
+        rule = {"approve": "when_ready", "on_waiting": [stage.recorder.step("launch")]}
+        azure.announce("one", **rule)
+        assert stage.run()
+        stage.see(stage.record.event._replace(event_status="Started"), **rule)
+        assert stage.due() == []
+        waiting = stage.state.responses_to(1)[1]
+        assert (waiting.phase, waiting.state) == ("waiting", "skipped")
+        assert waiting.message == "The event has started or ended, so its approval waits for nobody any more."
+
     def test_p4_a_word_in_the_place_of_the_name_does_not_leave_the_event_to_the_fleet(self, azure, stage, monkeypatch):
         azure.schedule()
         azure.announce("one", approve="when_ready", retries=0)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
+    exit_status,
     needing_attention,
     report,
 )
@@ -198,6 +199,23 @@ def no_vm_named(scene: Scene) -> None:
     scene.see(make_event(resources=(), names_its_vms=False), on_announced=[DRAIN])
 
 
+def unclear(scene: Scene) -> None:
+    """No answer can be read as a whole, and none that can be read lists one of the two events."""
+    scene.see(make_event(), make_event("B2"), on_announced=[DRAIN], lead_time=0)
+    now = scene.clock.now()
+    scene.facts(poller={"boot_id": now.boot_id, "unclear": [now.uptime, now.uptime], "missing": ["b2"]})
+    scene.polls(last_answer_at=scene.clock.advance(240).at)
+
+
+def unclear_before_the_boot(scene: Scene) -> None:
+    scene.facts(poller={"boot_id": "boot-0", "unclear": [1.0, 2.0], "missing": ["b2"]})
+
+
+def failed_and_overtaken(scene: Scene) -> None:
+    failed(scene)
+    scene.see()
+
+
 def ended_and_restored(scene: Scene) -> None:
     scene.see(make_event(), on_ended=[RESTORE])
     scene.see()
@@ -351,6 +369,27 @@ SITUATIONS = [
           !! It lists no VM, so whether it concerns this one is unknown; nothing is
             done.""",
     ),
+    (
+        unclear,
+        """\
+        web-1: 2 events. Azure answered just now.
+        !! No answer of the last 4 min could be read as a whole, so no event ends.
+
+        Reboot A1 may start in 11 min
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          response 1, on_announced: due in 11 min
+             pending   playbook drain.yml
+
+        Reboot B2 may start in 11 min
+          web-1 from Platform: Host server is undergoing maintenance.
+          rule: Drain before a reboot
+          !! Not in the last answer, which could not be read as a whole. It ends with a
+            document that can be.
+          response 2, on_announced: due in 11 min
+             pending   playbook drain.yml""",
+    ),
+    (unclear_before_the_boot, "web-1: no maintenance is announced. Azure answered just now."),
     (ended_and_restored, "web-1: no maintenance is announced. Azure answered just now."),
     (
         ended_and_not_restored,
@@ -377,6 +416,34 @@ SITUATIONS = [
 def test_what_status_says(scene, happens, told):
     happens(scene)
     assert scene.status == textwrap.dedent(told) + "\n"
+
+
+EXIT_STATUSES = [
+    (nothing, 0),
+    (coming, 0),
+    (ended_and_restored, 0),
+    (unclear, 0),
+    (failed_and_overtaken, 0),
+    (failed, 1),
+    (waiting_for_others, 1),
+    (no_rule, 1),
+    (no_vm_named, 1),
+    (unanswered, 3),
+    (ended_and_not_restored, 3),
+]
+
+
+@pytest.mark.parametrize(("happens", "expected"), EXIT_STATUSES, ids=lambda value: getattr(value, "__name__", ""))
+def test_the_exit_status_for_monitoring(scene, happens, expected):
+    happens(scene)
+    assert exit_status(report(scene.state, scene.clock.now(), needing_attention(scene.state))) == expected
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(299, 0), (300, 0), (301, 3)])
+def test_the_exit_status_when_nothing_was_heard_for_some_time(scene, seconds, expected):
+    scene.polls(last_answer_at=NOW.timestamp())
+    scene.clock.advance(seconds)
+    assert exit_status(report(scene.state, scene.clock.now(), [])) == expected
 
 
 def test_a_response_that_is_written_down_and_not_yet_begun(scene):

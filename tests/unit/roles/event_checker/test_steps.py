@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify, steps
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import (
     StepContext,
     StepError,
@@ -563,3 +564,9 @@ class TestMessages:
         assert (request.method, request.target) == ("POST", "/hook")
         assert json.loads(request.body)["maintenance_event"]["description"] == text
         assert not marker.exists()
+
+
+@pytest.mark.parametrize(("phase", "ids"), [("announced", None), ("waiting", ["A1"]), ("ended", None)])
+def test_what_is_launched_while_an_approval_waits_is_for_this_event_only(phase, ids):
+    context = StepContext(make_event(), phase, None, "web-1")
+    assert context.variables(Moment(0.0, 0.0, "boot-1")).get("event_response_event_ids") == ids

@@ -1,0 +1,145 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the poller knows is remembered from one check to the next: the name of this VM, and how Azure answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import Doubt, Poller, Unclear
+
+from .config import Config
+from .records import Moment
+from .store import Store
+from .system import Clock, Folders, read_mark, write_mark
+
+_ANSWERED = "answered"
+
+
+class PollMemory:
+    """Makes the poller of a check from what earlier ones knew, and writes down what it knows.
+
+    :ivar changed: something must be written down.
+    """
+
+    def __init__(self, config: Config, folders: Folders, clock: Clock, store: Store) -> None:
+        self._config = config
+        self._folders = folders
+        self._clock = clock
+        self.changed = False
+        # What is written down as the name of this VM; asking the store at each poll would cost more than the poll.
+        self._noted_name = self._known_name(store)
+        self._former_name = self._known_name(store, of_any_boot=True)
+        # Whether Azure has answered in this boot is noted where no lock and no full disk stands in the way (P8).
+        self._answer_noted = read_mark(folders, _ANSWERED) == clock.now().boot_id
+
+    def make_poller(self, store: Store) -> Poller:
+        config, now = self._config, self._clock.now()
+        find = None
+        if config.discover_endpoint:
+            from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _dhcp_lease
+
+            find = _dhcp_lease.find_endpoint_addresses
+        remembered = store.fact("poller")
+        if remembered.get("boot_id") != now.boot_id:
+            remembered = {}
+        unclear, logged = _pair(remembered.get("unclear")), remembered.get("logged")
+        if unclear is not None:
+            # A check that was killed may have had a clear answer since. So a series goes on only from one that has
+            # ended by itself, and this one is none until then.
+            unclear = unclear if remembered.get("whole") is True else None
+            self.changed = True
+        if not isinstance(logged, list) or not all(map(_pair, logged)):
+            logged = []
+        name, doubt = self._start_name(remembered, now.uptime)
+        return Poller(
+            config.client(retries=False),
+            config.poll_interval,
+            name,
+            remembered.get("answered") is True or self._answer_noted,
+            None if unclear is None else Unclear(*unclear),
+            dict(logged),
+            find,
+            lambda: self._clock.now().uptime,
+            None,
+            doubt,
+            self._former_name,
+        )
+
+    def fact(self, poller: Poller, now: Moment, missing: list[str], ending: bool) -> dict[str, Any]:
+        """Return what is to be remembered of the poller.
+
+        :param missing: open events that an unclear answer does not list.
+        :param ending: the check ends by itself.
+        """
+        return {
+            "boot_id": now.boot_id,
+            "answered": poller.answered,
+            "unclear": poller.unclear and list(poller.unclear),
+            "whole": ending,
+            "doubted": poller.doubt
+            and {"name": poller.resource_name, **self._origin_of_name(), "doubt": list(poller.doubt)},
+            "logged": [list(each) for each in poller.logged.items()],
+            "missing": missing,
+            "timer_interval": self._config.timer_interval,
+        }
+
+    def note_answer(self, poller: Poller) -> None:
+        """Note that Azure has answered in this boot."""
+        if poller.answered and not self._answer_noted:
+            self._answer_noted = True
+            write_mark(self._folders, _ANSWERED, self._clock.now().boot_id)
+
+    def note_name(self, poller: Poller, store: Store, anew: bool = False) -> None:
+        """Write the name down, unless it is there, or may be none while there is one of an earlier boot.
+
+        :param anew: the store is another one now.
+        """
+        name = poller.resource_name
+        if anew:
+            self._noted_name = None
+        if name == self._noted_name or (self._former_name is not None and not poller.name_is_sure):
+            return
+        # With the name goes what speaks against it.
+        self.changed = True
+        with store.transaction():
+            store.set_fact("resource_name", {"name": name, **self._origin_of_name()})
+        self._noted_name = name
+
+    def _start_name(self, remembered: dict[str, Any], now: float) -> tuple[str | None, Doubt | None]:
+        """Return the name to begin with, and what speaks against it."""
+        if self._config.resource_name:
+            return self._config.resource_name, None
+        doubted = remembered.get("doubted")
+        if isinstance(doubted, dict) and all(doubted.get(key) == each for key, each in self._origin_of_name().items()):
+            name, doubt = doubted.get("name"), _pair(doubted.get("doubt"))
+            if isinstance(name, str) and doubt is not None:
+                return name, Doubt(*doubt)
+        if self._noted_name is None or remembered:
+            return self._noted_name, None
+        # It was killed after it had noted the name.
+        return self._noted_name, Doubt(now)
+
+    def _known_name(self, store: Store, of_any_boot: bool = False) -> str | None:
+        known = store.fact("resource_name")
+        name, origin = known.get("name"), self._origin_of_name()
+        if of_any_boot:
+            origin["boot_id"] = known.get("boot_id")
+        return name if isinstance(name, str) and known == {"name": name, **origin} else None
+
+    def _origin_of_name(self) -> dict[str, str | None]:
+        """Return what a name holds for: it is another on another VM with a copy of this disk, or from a simulator."""
+        return {
+            "boot_id": self._clock.now().boot_id,
+            "endpoint": self._config.endpoint,
+            "configured": self._config.resource_name,
+        }
+
+
+def _pair(value: Any) -> tuple[Any, Any] | None:
+    """Return two numbers that were written down, None for anything else."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(each, (int, float)) for each in value):
+        return value[0], value[1]
+    return None
