@@ -10,7 +10,8 @@ import json
 import re
 import subprocess
 
-INFO = "fleetops.azure_maintenance.scheduled_events_info"
+NAMESPACE = "fleetops.azure_maintenance."
+INFO = NAMESPACE + "scheduled_events_info"
 
 
 def test_the_artifact_holds_what_users_need_and_nothing_of_the_workshop(artifact):
@@ -44,9 +45,20 @@ def test_asked_ad_hoc_off_azure_a_host_says_so_on_one_line(ansible):
     assert "Nothing answers at http://127.0.0.1:9" in answer["msg"]
 
 
+def ansible_doc(ansible, kind, name):
+    (documented,) = json.loads(ansible("ansible-doc", "--json", "--type", kind, f"{NAMESPACE}{name}").out).values()
+    return documented.get("doc", {}) | documented
+
+
 def test_each_documented_example_is_a_valid_play(ansible, tmp_path):
-    names = {"module": ("scheduled_events_info", "scheduled_event_approve"), "filter": ("fleet_part", "fleet_report")}
-    plays = ""
+    names = {
+        "module": ("scheduled_events_info", "scheduled_event_approve"),
+        "filter": ("approval_share", "fleet_part", "fleet_report"),
+    }
+    plays = ansible_doc(ansible, "lookup", "target")["examples"]
+    for role in ("event_checker", "event_response", "imds_simulator"):
+        plays += "\n" + ansible_doc(ansible, "role", role)["entry_points"]["main"]["examples"]
+    plays += "\n"
     for kind, plugins in names.items():
         wanted = [f"fleetops.azure_maintenance.{name}" for name in plugins]
         documented = json.loads(ansible("ansible-doc", "--json", "--type", kind, *wanted).out)

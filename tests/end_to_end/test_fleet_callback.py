@@ -13,9 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
 INFO = "fleetops.azure_maintenance.scheduled_events_info"
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+WITHOUT_A_VM = README.split("\n### Without a VM\n", 1)[1].split("\n## ", 1)[0]
 AD_HOC = README.split("\n### Ad hoc\n", 1)[1].split("\n### ", 1)[0]
 SWITCHED_ON = {
     "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
@@ -23,8 +25,8 @@ SWITCHED_ON = {
 }
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", AD_HOC, re.MULTILINE | re.DOTALL)
+def blocks(language, text=AD_HOC):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 COMMANDS = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
@@ -342,3 +344,16 @@ def test_after_a_response_the_table_says_what_became_of_the_events_and_names_no_
     assert re.match(rf"completed  20\d\d-\S+Z +Reboot .* {over}  web-1, web-2  Rack 7 is serviced\.", row)
     assert rest == "\n3 hosts asked: 1 quiet, 2 affected, 0 unreachable, 0 not on Azure, 0 failed\n"
     assert " asked: " not in run.out[: run.out.index("START  ")]
+
+
+def test_the_readme_shows_an_event_at_once_also_without_a_vm(ansible, tmp_path):
+    """But for the two exports that say where make has put ansible and the collection."""
+    commands, stop = (re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks("console", WITHOUT_A_VM))
+    (sample,) = blocks("text", WITHOUT_A_VM)
+    port = str(free_port())
+    script = "\n".join(line for line in commands.splitlines() if "export PATH=" not in line)
+    (tmp_path / "try.sh").write_text(f"{script}\n{stop}".replace("8181", port))
+    run = ansible("sh", str(tmp_path / "try.sh"), cwd=Path(__file__).resolve().parents[2], env={"COLUMNS": "80"})
+    table = run.out[run.out.index("START ") :].split("{", 1)[0]
+    assert shape(table) == shape(sample)
+    assert '{"stopping":true}' in run.out

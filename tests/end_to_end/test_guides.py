@@ -100,6 +100,7 @@ def plain(text):
     """Return the text without what differs from run to run, and with single spaces."""
     text = re.sub(r"\b[0-9A-F]{8}(-…|(-[0-9A-F]{4}){3}-[0-9A-F]{12})?(?!\w)", "ID", text)
     text = re.sub(r"\bin \d+ min( \d+ s)?", "in TIME", text)
+    text = re.sub(r"\b\d\d-\d\d \d\d:\d\d\b", "WHEN", text)
     return " ".join(text.split())
 
 
