@@ -10,7 +10,7 @@ import json
 import logging
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _poller
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
 
 EVENT = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"], "NotBefore": ""}
@@ -100,6 +100,16 @@ def test_a_system_without_a_boot_id(boot, tmp_path):
     boot("boot-2/22")
     service = Service([], [NOTHING])
     assert told(_event_source.Watcher(service, "web-1", 1.0, state)) == [("ended", "withdrawn")]
+
+
+def test_p4_a_word_in_the_place_of_the_name_costs_no_event_that_is_remembered(boot, tmp_path, monkeypatch):
+    state = str(tmp_path / "state.json")
+    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
+    # It asks for the name again with each poll here.
+    monkeypatch.setattr(_poller, "_ASK_NAME_AGAIN", (0.0, 60.0))
+    service = Service(["Unavailable", "Unavailable", "web-1"], [LISTED, LISTED, LISTED, NOTHING])
+    watcher = _event_source.Watcher(service, None, 1.0, state)
+    assert [told(watcher) for _time in range(4)] == [[], [], [("announced", None)], [("ended", "withdrawn")]]
 
 
 def test_an_end_that_was_not_told_is_told_after_a_restart(boot, tmp_path):
