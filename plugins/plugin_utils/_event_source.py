@@ -88,6 +88,9 @@ class Watcher:
         if name is None:
             raise AssertionError("The poller answers only where it knows the name of this VM.")
         now = now_utc()
+        if any(seen.event.affects(name) for seen in self._seen.values()):
+            # Azure has listed it before the restart.
+            self._poller.doubt = None
         # The disk of a VM may be a copy of another's.
         foreign = {key: seen for key, seen in self._seen.items() if is_of_another_vm(seen.event, name, seen.told)}
         before = {key: seen for key, seen in self._seen.items() if key not in foreign}

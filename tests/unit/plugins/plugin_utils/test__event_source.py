@@ -112,6 +112,14 @@ def test_p4_a_word_in_the_place_of_the_name_costs_no_event_that_is_remembered(bo
     assert [told(watcher) for _time in range(4)] == [[], [], [("announced", None)], [("ended", "withdrawn")]]
 
 
+def test_p4_a_name_that_an_event_listed_before_a_restart_is_sure(boot, tmp_path):
+    state = str(tmp_path / "state.json")
+    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
+    neighbour = json.dumps({"Events": [{**EVENT, "EventId": "N", "Resources": ["web-9"]}]}).encode()
+    watcher = _event_source.Watcher(Service(["web-1"], [neighbour, neighbour]), None, 1.0, state)
+    assert [told(watcher) for _time in range(2)] == [[], [("ended", "withdrawn")]]
+
+
 def test_an_end_that_was_not_told_is_told_after_a_restart(boot, tmp_path):
     state = str(tmp_path / "state.json")
     watcher = _event_source.Watcher(Service([], [LISTED, NOTHING]), "web-1", 1.0, state)
