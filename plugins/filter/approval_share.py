@@ -19,6 +19,11 @@ options:
         returned in check mode.
     type: dict
     required: true
+  named:
+    description: The ids that were asked for, or their beginnings.
+    type: list
+    elements: str
+    default: []
 author:
   - fleetops contributors (@fleetops)
 """
@@ -35,7 +40,8 @@ RETURN = r"""
 _value:
   description: >-
     C(event_ids), the ids that each host is to approve; C(left_to), for each host a sentence for each event that another
-    one approves; C(not_found), the ids that were asked for and that no host has seen.
+    one approves; C(not_found), the ids that were asked for and that no host has seen; C(ambiguous), those of O(named)
+    that several events begin with.
   type: dict
 """
 
@@ -45,8 +51,9 @@ from ..plugin_utils._fleet_approval_share import share_approvals
 from ..plugin_utils._unsafe import unsafe_filter
 
 
-def approval_share(results: Any) -> dict[str, Any]:
-    return share_approvals(results)
+def approval_share(results: Any, named: Any = ()) -> dict[str, Any]:
+    # As the module reads the option: a string has a word a line, or words between commas.
+    return share_approvals(results, named.split(",") if isinstance(named, str) else named)
 
 
 class FilterModule:

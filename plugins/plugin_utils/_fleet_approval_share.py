@@ -8,18 +8,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from ..module_utils._approval_plan import ALREADY_STARTED, APPROVED, NOT_FOUND
 from ..module_utils._document import fold_case
+from ..module_utils._selection import words
 
 
-def share_approvals(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[str] = ()) -> dict[str, Any]:
     """Give each event to one host: its leader, else the first of its VMs, else the first that may approve it.
 
     :param results: what scheduled_event_approve said in check mode, for each host that nothing was refused to.
+    :param named: the ids that were asked for, or their beginnings. VMs that share no document may each have seen
+        another event that begins so.
     :returns: ``event_ids``, the events that each host is to approve; ``left_to``, for each host a sentence for each
-        event that another one approves; ``not_found``, the ids that were asked for and that no host has seen.
+        event that another one approves; ``not_found``, the ids that were asked for and that no host has seen;
+        ``ambiguous``, those that several events begin with.
     """
     seen: dict[str, dict[str, tuple[int, str]]] = {}
     missed = []
@@ -39,7 +43,13 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
             else:
                 left_to[host].append(f"{chosen} answers for {event_id}.")
     not_found = [name for key, name in missed[0].items() if all(key in each for each in missed)] if missed else []
-    return {"event_ids": event_ids, "left_to": left_to, "not_found": not_found}
+    ambiguous = [name for name in words(named) if _is_ambiguous(fold_case(name), seen)]
+    return {"event_ids": event_ids, "left_to": left_to, "not_found": not_found, "ambiguous": ambiguous}
+
+
+def _is_ambiguous(beginning: str, keys: Iterable[str]) -> bool:
+    meant = [key for key in keys if key.startswith(beginning)]
+    return len(meant) > 1 and beginning not in meant
 
 
 def _those(result: Mapping[str, Any], *words: str) -> list[Mapping[str, Any]]:

@@ -55,3 +55,18 @@ def test_each_event_has_a_host_of_its_own():
 )
 def test_an_id_is_missing_when_no_host_has_seen_it(hosts, not_found):
     assert share_approvals(hosts)["not_found"] == not_found
+
+
+@pytest.mark.parametrize(
+    ("named", "ambiguous"),
+    [
+        (["abcd"], ["abcd"]),
+        (["ABCD-1", "abcd-2"], []),
+        (["abcd-1\nabcd"], ["abcd"]),
+        (["gone"], []),
+        ([], []),
+    ],
+)
+def test_p14_a_beginning_that_means_another_event_to_another_vm_is_ambiguous(named, ambiguous):
+    hosts = {"a": looked(**{"ABCD-1": VM}), "b": looked(**{"ABCD-2": VM, "ABCD-1": OTHER})}
+    assert share_approvals(hosts, named)["ambiguous"] == ambiguous
