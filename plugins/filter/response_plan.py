@@ -9,8 +9,8 @@ name: response_plan
 short_description: Decide which host approves which event
 version_added: 1.0.0
 description:
-  - Looks at all hosts of a play once they have tried to prepare, and returns for each event which host is to
-    approve it and for which VMs, or why nobody may.
+  - Looks at all hosts of a play once they have tried to prepare and been asked again, and returns for each event which
+    host is to approve it and for which VMs, or why nobody may.
   - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
     affects a host in a list.
 options:
@@ -71,6 +71,7 @@ import time
 from typing import Any, Callable
 
 from ..plugin_utils._fleet_approval import OTHER_BATCH, REFUSE, plan_response
+from ..plugin_utils._fleet_progress import follow_progress, rejoin_progress
 from ..plugin_utils._fleet_words import tell_held_back
 from ..plugin_utils._unsafe import unsafe_filter
 
@@ -84,6 +85,7 @@ def response_plan(
     outside_vms: str = REFUSE,
     max_wait: float = 0.0,
 ) -> list[dict[str, Any]]:
+    now = time.time()
     known = {}
     for host in hosts:
         lost = None
@@ -95,13 +97,18 @@ def response_plan(
         variables = hostvars[host]
         known[host] = {
             "resource_name": variables.get("__event_response_name"),
-            "progress": variables.get("__event_response_progress") or [],
+            "progress": _follow(variables, host, now),
             "lost": lost,
         }
-    now = time.time()
     plans = plan_response(known, approve, outside_vms, max_wait, now)
     progress = {host: known[host]["progress"] for host in hosts}
     return [{**plan, "held_back": tell_held_back(plan, progress, max_wait, now)} for plan in plans]
+
+
+def _follow(variables: Any, host: str, now: float) -> list[dict[str, Any]]:
+    progress = variables.get("__event_response_progress") or []
+    answer = variables.get("__event_response_answer")
+    return follow_progress(rejoin_progress(progress, host), answer, now) if progress and answer else progress
 
 
 class FilterModule:

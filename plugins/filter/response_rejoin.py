@@ -10,7 +10,7 @@ short_description: Take in that a host was lost while it was prepared
 version_added: 1.0.0
 description:
   - Returns the progress of the events of a host, of which a preparation that was begun and neither succeeded nor failed
-    counts as failed.
+    counts as failed, and in which a new answer is taken in.
   - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
     affects a host in a list.
 options:
@@ -23,6 +23,11 @@ options:
     description: The name of the host, for the reason that is noted.
     type: str
     required: true
+  answer:
+    description: What M(fleetops.azure_maintenance.scheduled_events_info) returned for it since, as for
+      P(fleetops.azure_maintenance.response_follow#filter).
+    type: dict
+    required: true
 author:
   - fleetops contributors (@fleetops)
 """
@@ -30,7 +35,7 @@ author:
 EXAMPLES = r"""
 - name: Take in that this host was lost on the way
   ansible.builtin.set_fact:
-    progress: "{{ progress | fleetops.azure_maintenance.response_rejoin(inventory_hostname) }}"
+    progress: "{{ progress | fleetops.azure_maintenance.response_rejoin(inventory_hostname, asked) }}"
 """
 
 RETURN = r"""
@@ -40,12 +45,17 @@ _value:
   elements: dict
 """
 
+import time
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_progress import rejoin_progress
+from ..plugin_utils._fleet_progress import follow_progress, rejoin_progress
 from ..plugin_utils._unsafe import unsafe_filter
+
+
+def response_rejoin(progress: Any, host: str, answer: Any) -> list[dict[str, Any]]:
+    return follow_progress(rejoin_progress(progress, host), answer, time.time())
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"response_rejoin": unsafe_filter(rejoin_progress)}
+        return {"response_rejoin": unsafe_filter(response_rejoin)}

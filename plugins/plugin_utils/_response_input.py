@@ -10,11 +10,13 @@ from typing import Mapping
 
 NOTHING = "nothing"
 # What event_response_prepare may say instead of the name of a file
-WORDS = (NOTHING,)
+CHECKER = "checker"
+WORDS = (NOTHING, CHECKER)
 
 _UNNAMED = (
-    "event_response_prepare must be the path of a file with the tasks that prepare a host, "
-    f"or the word {NOTHING} if nothing need be prepared; it is not set. Is its name misspelled?"
+    "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word "
+    f"{NOTHING} if nothing need be prepared, or {CHECKER} if the checkers of the hosts prepare; it is not set. "
+    "Is its name misspelled?"
 )
 
 
@@ -26,6 +28,10 @@ def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
     faults = []
     if not given.get("prepare"):
         faults.append(_UNNAMED)
+    if given.get("prepare") == CHECKER and given.get("restore"):
+        faults.append(
+            f"event_response_restore must be empty where event_response_prepare is {CHECKER}: the checkers restore."
+        )
     seconds = given.get("due_within", "")
     if seconds and not (seconds.isascii() and seconds.isdigit()):
         faults.append(f"event_response_due_within must be a whole number of seconds, not '{seconds}'.")

@@ -78,13 +78,17 @@ def test_an_event_of_three_vms_is_approved_once_when_all_are_ready_by_its_leader
 
 
 def test_a_preparation_that_fails_on_one_of_two_holds_the_event_back(fleet):
-    """It is due, so the other stays prepared until it is over."""
+    """It is due, so the other stays prepared until it is over. That is said at once, and on one line while it waits."""
     fleet.announce("web-1", "web-2", notice=DUE)
     with fleet.coming("web-1", "web-2", seconds=DUE):
         run = fleet.respond(prepare=FAIL_ON_B)
     assert run.code == 2
     assert fleet.approved == []
     assert "host-b could not be prepared: Drain: The balancer said no." in run.out
+    decided = run.out.index("HELD BACK: Reboot")
+    (waiting,) = re.findall("^Waiting for .*", run.out[decided:], re.MULTILINE)
+    assert re.fullmatch("Waiting for host-a, host-b, .* at most: Reboot [0-9A-F]{8} may start now", waiting)
+    assert "RETRYING" not in run.out
     for host in ("host-a", "host-b"):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
@@ -313,6 +317,10 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
 UNNAMED = "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word nothing"
 BAD_INPUT = [
     ({"event_response_prepare": ""}, UNNAMED),
+    (
+        {"event_response_prepare": "checker", "event_response_restore": "refill.yml"},
+        "event_response_restore must be empty where event_response_prepare is checker: the checkers restore.",
+    ),
     ({"event_response_prepare": "/nowhere/drain.yml"}, "event_response_prepare: there is no file /nowhere/drain.yml"),
     ({"event_response_restore": "/nowhere/refill.yml"}, "event_response_restore: there is no file"),
     ({"event_response_outside_vms": "allow"}, "event_response_outside_vms"),
@@ -335,7 +343,7 @@ BAD_FILES = [
     ("- block: [{include_tasks: sub/bad.yml}]", "bad.yml, line 1: couldn't resolve module/action 'nope'"),
     ("- import_tasks: gone.yml", "gone.yml"),
     ("- include_role: {name: gone}", "the role 'gone' was not found"),
-    ("- rescue: [{meta: end_play}]\n  block: []", "bad-9.yml: meta: end_play must not be used"),
+    ("- block: [{debug: {}}]\n  rescue: [{meta: end_play}]", "bad-9.yml: meta: end_play must not be used"),
 ]
 
 
@@ -414,6 +422,43 @@ def test_nothing_is_asked_where_nobody_says_how_to_prepare(one, prepare):
     assert run.code == 2
     assert UNNAMED in run.out
     assert one.azure.control("GET", "/simulator/journal")["requests"] == []
+
+
+CHECKER = """#!/bin/sh
+cat {status}
+exit 1
+"""
+
+
+def test_who_is_prepared_by_its_checker_in_this_boot_counts_as_prepared_and_nobody_else(three):
+    """host-a and host-c are; the checker of host-b failed. The events are those of a, of b and a, and of c."""
+    of_a, of_b, of_c = (
+        three.announce("web-1"),
+        three.announce("web-2", "web-1", notice=FAR_OFF),
+        three.announce("web-3"),
+    )
+    for host, states in {"host-a": {of_a: "succeeded", of_b: "succeeded"}, "host-b": {of_b: "failed"}}.items():
+        steps = {event: [{"state": state, "finished_at": "2999-01-01T00:00:00Z"}] for event, state in states.items()}
+        events = [
+            {
+                "event_id": event,
+                "responses": [{"number": 1, "phase": "announced", "state": state, "steps": steps[event]}],
+            }
+            for event, state in states.items()
+        ]
+        status = three.folder / f"{host}.status"
+        status.write_text(json.dumps({"heard_lately": True, "events": events}))
+        program = three.folder / f"{host}.checker"
+        program.write_text(CHECKER.format(status=status))
+        program.chmod(0o755)
+    checker = f"{three.folder}/{{{{ inventory_hostname }}}}.checker"
+    words = {"event_response_prepare": "checker", "event_response_restore": "", "__event_response_checker": checker}
+    run = three.respond(playbook=RESPOND, **words)
+    assert run.code == 2, run.out + run.err
+    assert three.approved == [("web-1", [of_a])]
+    assert "its checker has not prepared it: response 1 is failed." in run.out
+    assert "host-c could not be prepared: Ask the checker of this host: non-zero return code: rc=127" in run.out
+    assert of_c in run.out
 
 
 def test_who_need_not_prepare_says_so(one):

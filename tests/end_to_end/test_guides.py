@@ -48,6 +48,8 @@ NOT_RUN = {
     " -e event_response_prepare=nothing -e event_response_outside_vms=ignore": "to save time; test_event_response.py"
     " runs it with a real approval",
     "ansible-playbook -i inventory fleetops.azure_maintenance.rehearse_checker -e target=web-1": ON_A_VM,
+    "ansible-playbook -i inventory fleetops.azure_maintenance.respond -e target=web -e event_response_prepare=checker"
+    " --become": ON_A_VM,
     "azure-maintenance status": ON_A_VM,
     "azure-maintenance validate": ON_A_VM,
     "journalctl --since -1h -u azure-maintenance-check -u 'azure-maintenance-respond@*'": ON_A_VM,

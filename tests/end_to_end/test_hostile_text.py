@@ -354,7 +354,7 @@ FILTERS = [
         "response_mark": "courses | %sresponse_mark(said.events[0].event_id, {'prepared': true})",
         "response_begin": "courses | %sresponse_begin",
         "response_close": "courses | %sresponse_close('host-a')",
-        "response_rejoin": "courses | %sresponse_rejoin('host-a')",
+        "response_rejoin": "courses | %sresponse_rejoin('host-a', said)",
         "response_restores": "courses | %sresponse_mark(said.events[0].event_id, {'prepared': true})"
         " | %sresponse_restores(true)",
     },

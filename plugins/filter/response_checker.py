@@ -1,0 +1,53 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: response_checker
+short_description: Tell why a host is not prepared by its own checker
+version_added: 1.1.0
+description:
+  - Reads what the checker of a host says of an event. An empty string means that it has prepared the host in this boot.
+  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
+    affects a host in a list.
+options:
+  _input:
+    description: When the host was booted, in seconds since 1970, and on the lines below the output of
+      C(azure-maintenance status --json).
+    type: str
+    required: true
+  event_id:
+    description: The event.
+    type: str
+    required: true
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Show why this host is not prepared
+  ansible.builtin.debug:
+    msg: "{{ said.stdout | fleetops.azure_maintenance.response_checker(event.event_id) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: Why not, as a sentence; an empty string where it is prepared.
+  type: str
+"""
+
+from typing import Any, Callable
+
+from ..plugin_utils._fleet_checker import why_not_prepared
+from ..plugin_utils._unsafe import unsafe_filter
+
+
+def response_checker(answer: Any, event_id: Any) -> str:
+    return why_not_prepared(str(answer), str(event_id)) or ""
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"response_checker": unsafe_filter(response_checker)}

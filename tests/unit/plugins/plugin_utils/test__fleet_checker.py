@@ -1,0 +1,53 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""P2: only whom its checker has prepared for this event in this boot counts as prepared by it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_checker import why_not_prepared
+
+BOOTED_AT = 1795255200  # 2026-11-21T10:00:00Z
+STEP = {"state": "succeeded", "finished_at": "2026-11-21T10:05:00Z"}
+
+
+def response(number=1, phase="announced", state="succeeded", steps=(STEP,)):
+    return {"number": number, "phase": phase, "state": state, "steps": list(steps)}
+
+
+def said(*responses, event_id="a1", heard=True):
+    status = {"heard_lately": heard, "events": [{"event_id": event_id, "responses": list(responses)}]}
+    return f"{BOOTED_AT}\n{json.dumps(status)}\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        pytest.param(said(response()), None, id="prepared"),
+        pytest.param(said(response(1, state="failed"), response(2)), None, id="prepared at the second time"),
+        pytest.param(said(response(), heard=False), "has not heard the metadata service", id="deaf"),
+        pytest.param(said(response(), event_id="A2"), "does not know the event", id="another event"),
+        pytest.param(said(), "has no preparation", id="no rule"),
+        pytest.param(said(response(phase="ended")), "has no preparation", id="restored only"),
+        pytest.param(said(response(state="running")), "response 1 is running", id="not yet"),
+        pytest.param(said(response(1), response(2, state="failed")), "response 2 is failed", id="the last one failed"),
+        pytest.param(
+            said(response(steps=[{**STEP, "state": "skipped"}])), "a step of response 1 is skipped", id="step"
+        ),
+        pytest.param(
+            said(response(steps=[STEP, {**STEP, "finished_at": "2026-11-21T09:59:59Z"}])),
+            "prepared it before the last boot",
+            id="P2: before the last boot",
+        ),
+        pytest.param("", "cannot be read", id="nothing"),
+        pytest.param(f"{BOOTED_AT}\nazure-maintenance: not found", "cannot be read", id="no JSON"),
+        pytest.param(f"{BOOTED_AT}\n[]", "cannot be read", id="other JSON"),
+    ],
+)
+def test_who_is_prepared_by_its_checker(answer, why):
+    told = why_not_prepared(answer, "A1")
+    assert told is None if why is None else why in told
