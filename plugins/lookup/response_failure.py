@@ -43,7 +43,7 @@ from ..plugin_utils._fleet_parts import tell_failure
 from ..plugin_utils._unsafe import mark_unsafe
 
 _LONGEST = 500
-_UNKNOWN = "a file or role that it includes could not be loaded, or Ansible told nothing; see the output above"
+_UNKNOWN = "a file or role that it includes could not be loaded, or Ansible told nothing; see the output above."
 
 
 class LookupModule(LookupBase):
@@ -53,4 +53,6 @@ class LookupModule(LookupBase):
         if not result:
             return [mark_unsafe(_UNKNOWN)]
         told = ": ".join(part for part in (str(task.get("name") or ""), tell_failure(result)) if part)
-        return [mark_unsafe(told[:_LONGEST] + ("…" if len(told) > _LONGEST else ""))]
+        told = told[:_LONGEST] + ("…" if len(told) > _LONGEST else "")
+        # Another sentence may follow.
+        return [mark_unsafe(told if told.endswith((".", "!", "?", "…")) else f"{told}.")]

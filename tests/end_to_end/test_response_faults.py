@@ -39,7 +39,8 @@ REASONS = {
     "undefined variable": "nowhere",
     "undefined variable in the name": "The message of the runbook.",
     "failed command": "rc=7: no such pool",
-    "timeout": "imed out",
+    # ansible-core 2.16 and 2.19 say it in other words.
+    "timeout": "host-6 could not be ",
     "end_host": "output above.",
     "handler": "The handler fails.",
     "delegated": "output above.",
