@@ -118,7 +118,7 @@ def test_a_part_in_memory_is_checked_too() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (([], "xml"), "format must be one of data, json, csv, md, html, lines, not 'xml'"),
+        (([], "xml"), "format must be one of data, json, csv, md, html, lines, due, not 'xml'"),
         (({},), "fleet_report needs a list of parts"),
         (("text",), "fleet_report needs a list of parts"),
         (([], "data", (), 0, "noon"), "now must be a time such as"),
