@@ -273,13 +273,17 @@ def test_respond_refuses_a_setting(fleet, name):
     assert fleet.text("setting") in run.out
 
 
-def test_respond_takes_selections_as_they_are(fleet):
+@pytest.mark.parametrize("name", ["event_response_event_types", "event_response_event_sources"])
+def test_respond_refuses_a_word_that_azure_does_not_use(fleet, name):
+    run = fleet.respond("--limit", "host-a", **{name: [Unsafe(fleet.text("word"))]})
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    assert fleet.text("word") in run.out
+
+
+def test_respond_takes_an_id_as_it_is(fleet):
     event = fleet.announce()
-    run = fleet.respond(
-        event_response_event_ids=[Unsafe(event["EventId"])],
-        event_response_event_types=[Unsafe(event["EventType"])],
-        event_response_event_sources=[Unsafe(event["EventSource"])],
-    )
+    run = fleet.respond(event_response_event_ids=[Unsafe(event["EventId"])])
     assert fleet.text.ran() == []
     assert run.code == 0, run.out + run.err
     assert fleet.azure.approved == [event["EventId"]]
