@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
 import time
+from contextlib import closing, suppress
 from typing import Callable
 
 from .tables import UnknownTablesError, is_locked, migrate, open_readers, prepare, rescue
@@ -64,9 +64,12 @@ def open_database(
 
 
 def locate(folder: str, fallback_folder: str) -> tuple[str, int, int] | None:
-    """Identify the file that holds the state now: another one once the state has moved, or was put aside."""
+    """Identify the file that holds the state now: another one once the state has moved, or was put aside.
+
+    :raises OSError: whoever asks may not look there.
+    """
     for path in (os.path.join(each, _NAME) for each in (fallback_folder, folder)):
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             found = os.stat(path)
             return path, found.st_dev, found.st_ino
     return None
@@ -82,15 +85,11 @@ def return_home(folder: str, fallback_folder: str, warn: Callable[[str], None]) 
         return
     try:
         # Whoever holds its lock has it for now; the next check tries again.
-        target, source = _open_sound(path, warn, 0.1), _open_sound(fallback, warn)
-        try:
+        with closing(_open_sound(path, warn, 0.1)) as target, closing(_open_sound(fallback, warn)) as source:
             # backup() would wait without end for a lock of another program, and the polling with it (P8).
             target.execute("BEGIN IMMEDIATE")
             target.execute("ROLLBACK")
             source.backup(target)
-        finally:
-            source.close()
-            target.close()
     except (sqlite3.OperationalError, OSError):
         # The check that finds it so says it; there is nothing new to tell.
         return
@@ -141,7 +140,8 @@ def open_snapshot(folder: str, fallback_folder: str, warn: Callable[[str], None]
     :param warn: told in a sentence what was wrong.
     :raises OSError: whoever asks may not look there.
     """
-    found = next(filter(_exists, (os.path.join(each, _NAME) for each in (fallback_folder, folder))), None)
+    place = locate(folder, fallback_folder)
+    found = place[0] if place else None
     copy = _open_memory()
     if found is not None:
         try:
@@ -158,18 +158,6 @@ def open_snapshot(folder: str, fallback_folder: str, warn: Callable[[str], None]
         count = rescue(found, copy)
         warn(f"{found} cannot be read as a whole ({reason}). What follows is made of the {count} records that can.")
     return copy
-
-
-def _exists(path: str) -> bool:
-    """Tell whether a file is there.
-
-    :raises OSError: whoever asks may not look there.
-    """
-    try:
-        os.stat(path)
-        return True
-    except FileNotFoundError:
-        return False
 
 
 def _open_memory() -> sqlite3.Connection:
@@ -203,14 +191,13 @@ def _open_sound(
     new = f"{path}.new"
     _unlink(new)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    made = _connect(new)
-    if rescued_from is not None:
-        count = rescue(rescued_from, made)
-        warn(
-            f"{path} cannot be used ({reason}) and was put aside as {rescued_from}. {count} records of it were kept. "
-            "An event that Azure still lists and that is not among them is taken for new."
-        )
-    made.close()
+    with closing(_connect(new)) as made:
+        if rescued_from is not None:
+            count = rescue(rescued_from, made)
+            warn(
+                f"{path} cannot be used ({reason}) and was put aside as {rescued_from}. {count} records of it were "
+                "kept. An event that Azure still lists and that is not among them is taken for new."
+            )
     os.replace(new, path)
     return _open(path, busy_timeout)
 
