@@ -46,6 +46,8 @@ def no_network(monkeypatch):
             inside = host == "localhost"
         if not inside:
             attempts.append(address)
+            # http.client closes it after an OSError only.
+            sock.close()
             raise NoNetworkError(f"a unit test tried to connect to {address!r}; only loopback is allowed")
 
     def guarded_connect(self, address):

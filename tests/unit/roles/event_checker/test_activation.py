@@ -110,11 +110,12 @@ class TestASeriesOfUnclearAnswers:
             server = serve(*[(200, answer) for answer in answers])
             seconds = len(answers) + 9 * killed
             settings = {"endpoint": server.endpoint, "resource_name": "web-1", "timer_interval": seconds}
-            checker = check.Checker(parse_config(settings), folders, clock, lambda: open_state(folders), pytest.fail)
+            opened = open_state(folders)
+            checker = check.Checker(parse_config(settings), folders, clock, lambda: opened, pytest.fail)
             if killed:
                 polls = iter(answers[1:])
                 clock.sleep = lambda seconds: (clock.advance(seconds), next(polls))
-                with pytest.raises(StopIteration):
+                with closing(opened), pytest.raises(StopIteration):
                     checker.run(once=False)
                 del clock.sleep
             else:

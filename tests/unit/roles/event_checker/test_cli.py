@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,14 @@ PACKAGE = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.fi
 pytestmark = pytest.mark.filterwarnings("error")
 
 COMMANDS = (["check", "--once"], ["respond", "1"], ["status"], ["history"], ["validate"], ["retry", "1"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_left_over():
+    """What tests of other modules have left open is not what a command warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import os
 import subprocess
+import time
 import traceback
 
 import pytest
@@ -70,7 +71,11 @@ class Disk:
         self.remount("rw")
 
     def remount(self, mode):
-        subprocess.run(["mount", "-o", f"remount,{mode}", str(self.path)], check=True)
+        # A process that was killed gives up its lock a moment before its files, and till then the disk is busy.
+        for_long = time.monotonic() + 600
+        while subprocess.run(["mount", "-o", f"remount,{mode}", str(self.path)], check=False).returncode:
+            assert time.monotonic() < for_long, "the disk stays busy"
+            time.sleep(0.05)
 
 
 SPOIL = {"full": (Disk.fill, Disk.empty), "read-only": (Disk.set_read_only, Disk.set_writable)}

@@ -162,7 +162,7 @@ class TestUpgrade:
             assert json.loads(row["content"]).keys() == EVENT_KEYS_1_0
             assert row["rule"] is None or json.loads(row["rule"]).keys() <= RULE_KEYS_1_0
         # What it inserts has none of the added columns.
-        with sqlite3.connect(":memory:") as fresh:
+        with closing(sqlite3.connect(":memory:")) as fresh:
             fresh.executescript(TABLES_1_0)
             old = {row[1] for row in fresh.execute("PRAGMA table_info(event)")}
         added = [row for row in connection.execute("PRAGMA table_info(event)") if row["name"] not in old]
