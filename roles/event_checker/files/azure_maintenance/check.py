@@ -34,6 +34,8 @@ _RESTART_AFTER = 5.0
 # Seconds to wait for the lock of another program on the state. All waits together must leave a request that is held
 # for 10 s, and the seconds from one check to the next, below 15 s from request to request (P8).
 LOCK_WAIT = 0.5
+# Seconds after which no further response is started before the next poll (P8 again): systemd answers in a fraction.
+_STARTING_ENDS_AFTER = 1.0
 
 StartUnit = Callable[[int], "str | None"]
 
@@ -229,7 +231,10 @@ class Checker:
         def running(number: int) -> bool:
             return is_running(self._folders, number)
 
+        begun = self._clock.now().uptime
         for response in due_responses(self._store, self._clock.now(), running):
+            if self._clock.now().uptime - begun > _STARTING_ENDS_AFTER:
+                return
             last = self._started.get(response.number)
             if last is not None and self._clock.now().uptime - last < _RESTART_AFTER:
                 continue

@@ -147,7 +147,10 @@ def is_any_running(folders: Folders) -> bool:
 
 
 def start_unit(number: int) -> str | None:
-    """Start the unit of a response without waiting for it; return why that failed, or None."""
+    """Start the unit of a response without waiting for it; return why that failed, or None.
+
+    systemctl has 2 s, because Azure is not polled meanwhile. A check tries again what it could not start.
+    """
     # Imported when needed: a check that has nothing to start is to cost next to nothing.
     import subprocess
 
@@ -158,7 +161,7 @@ def start_unit(number: int) -> str | None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=30,
+            timeout=2,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

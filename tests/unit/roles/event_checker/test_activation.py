@@ -99,6 +99,26 @@ def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, c
     assert started[0] == 30
 
 
+def test_a_systemd_that_does_not_answer_holds_up_no_poll(serve, folders, clock):
+    """P8: of three responses that are due, each one that hangs is followed by a poll."""
+    events = [
+        {"EventId": f"A{number}", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
+        for number in range(3)
+    ]
+    server = serve(then=(200, json.dumps({"DocumentIncarnation": 1, "Events": events}).encode()))
+    rule = {"name": "Drain", "on_announced": [{"command": ["true"]}]}
+    settings = {"endpoint": server.endpoint, "resource_name": "web-1", "timer_interval": 9, "rules": [rule]}
+    polls_before = {}
+
+    def start_unit(number):
+        polls_before.setdefault(number, len(server.requests))
+        clock.advance(2)
+        return f"azure-maintenance-respond@{number}.service could not be started: it hangs."
+
+    check.Checker(parse_config(settings), folders, clock, lambda: open_state(folders), start_unit).run(once=False)
+    assert polls_before == {1: 1, 2: 2, 3: 3}
+
+
 class TestASeriesOfUnclearAnswers:
     """It goes on from one check to the next, and ends later rather than earlier (P4)."""
 
