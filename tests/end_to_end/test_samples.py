@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -49,7 +51,19 @@ class Samples(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory, ansible_once):
-    """What the module returned for each sample: one host a sample, all asked by one command."""
+    """What the module returned for each sample, asked once for all processes of pytest-xdist."""
+    folder = tmp_path_factory.getbasetemp()
+    # Each process of pytest-xdist has its own folder in that of the whole run.
+    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "sample-answers.json"
+    with open(f"{shared}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            shared.write_text(json.dumps(ask(tmp_path_factory, ansible_once)))
+    return json.loads(shared.read_text())
+
+
+def ask(tmp_path_factory, ansible_once):
+    """Ask for all samples by one command, one host a sample."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Samples)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     inventory = tmp_path_factory.mktemp("samples") / "hosts.json"
