@@ -70,6 +70,7 @@ def test_the_address_of_the_notification_is_not_shown(applied):
     assert "T0PS3CRET" not in applied.run.out + applied.run.err
 
 
+@pytest.mark.matrix
 def test_a_second_run_changes_nothing(applied, ansible):
     applied.requests.clear()
     run, changed = apply_to(applied, ansible, **ALL)

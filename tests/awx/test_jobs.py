@@ -55,6 +55,7 @@ def test_every_playbook_has_a_job_template(applied):
     assert used == {f"{name}.yml" for name in PLAYBOOKS}
 
 
+@pytest.mark.matrix
 def test_the_workflow_reports_in_slices_merges_and_notifies(job, azure, inventory, template, applied, tmp_path):
     event = azure.announce("Reboot", "web-1", "web-3")
     slices = template("report, ask in slices")

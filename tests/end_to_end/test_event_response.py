@@ -93,6 +93,7 @@ def test_a_preparation_that_fails_on_one_of_two_holds_the_event_back(fleet):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
 
+@pytest.mark.matrix
 def test_an_event_held_back_that_is_far_off_is_not_waited_for_and_does_not_hold_back_another(three):
     three.announce("web-1", "web-2", notice=FAR_OFF)
     other = three.announce("web-3")
@@ -118,6 +119,7 @@ def test_a_host_that_becomes_unreachable_before_the_approval_holds_it_back(fleet
     assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("boots", [True, False])
 def test_a_host_that_booted_after_its_preparation_holds_it_back(fleet, boots):
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
@@ -134,6 +136,7 @@ def test_a_host_that_booted_after_its_preparation_holds_it_back(fleet, boots):
     assert ("host-b is not prepared: it booted after its preparation" in run.out) is boots
 
 
+@pytest.mark.matrix
 def test_an_event_that_starts_before_all_are_ready_is_not_approved(fleet):
     fleet.announce("web-1", "web-2", notice=DUE, started_for=LONG)
     with fleet.coming("web-1", "web-2", seconds=LONG):
@@ -163,6 +166,7 @@ def test_an_event_withdrawn_while_it_is_prepared_for_is_restored_after_and_not_a
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot withdrawn"]
 
 
+@pytest.mark.matrix
 def test_the_approver_itself_reboots(fleet):
     event = fleet.announce("web-1", "web-2", started_for=LONG)
     with fleet.rebooting("host-a", "host-b"):
@@ -226,6 +230,7 @@ def test_a_vm_that_is_no_host_of_the_play(one):
     assert "no host of this play said that it is web-2" in run.out
 
 
+@pytest.mark.matrix
 def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
     event = fleet.announce("web-1", "web-2")
     run = fleet.respond("--limit", "host-a", event_response_outside_vms="ignore")
@@ -237,7 +242,7 @@ def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
     "variable",
     [
         pytest.param({"event_response_endpoint": "http://127.0.0.1:9"}, id="not on Azure"),
-        pytest.param({"ansible_python_interpreter": "/nowhere/python"}, id="without Python"),
+        pytest.param({"ansible_python_interpreter": "/nowhere/python"}, id="without Python", marks=pytest.mark.matrix),
     ],
 )
 def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(three, variable):
@@ -263,6 +268,7 @@ def test_check_mode_prepares_nothing_and_approves_nothing(three):
     assert run.out.count("Note it]") == 2
 
 
+@pytest.mark.matrix
 def test_without_approval_it_is_prepared_for_and_waited_for(one):
     one.announce("web-1", notice=DUE)
     with one.coming("web-1", seconds=DUE):
@@ -272,6 +278,7 @@ def test_without_approval_it_is_prepared_for_and_waited_for(one):
     assert one.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
 
 
+@pytest.mark.matrix
 def test_without_waiting_an_approved_event_is_left_prepared(one):
     event = one.announce("web-1")
     run = one.respond(event_response_wait=False)
@@ -280,6 +287,7 @@ def test_without_waiting_an_approved_event_is_left_prepared(one):
     assert one.story("host-a") == ["prepare host-a Reboot"]
 
 
+@pytest.mark.matrix
 def test_an_event_that_does_not_end_in_time_is_not_restored_after(one):
     event = one.announce("web-1", started_for=LONG)
     run = one.respond(event_response_wait_timeout=1)
@@ -297,6 +305,7 @@ def test_hosts_in_another_batch_hold_an_event_back(fleet):
     assert "hosts in later batches of the play were not asked" in run.out
 
 
+@pytest.mark.matrix
 def test_any_errors_fatal_still_restores_what_was_prepared(fleet):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(prepare=FAIL_ON_B, play={"any_errors_fatal": True})
@@ -389,6 +398,7 @@ def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, 
         assert sentence.endswith("No host was asked.")
 
 
+@pytest.mark.matrix
 def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
     """Beside the file, in its folder tasks, in a role, and by a name that is known only later."""
     one.announce("web-1")

@@ -217,6 +217,7 @@ def test_verbose_shows_every_result_in_full_as_well(fleet):
     assert run.out.endswith("1 host asked: 1 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed\n")
 
 
+@pytest.mark.matrix
 def test_another_module_ad_hoc_prints_what_it_prints_without_the_callback(fleet):
     argv = ("ansible", "web", "-m", "ansible.builtin.command", "-a", "printf hello", "--forks", "1")
     assert fleet.run(*argv, "--limit", "web-1", **SWITCHED_ON).out == "web-1 | CHANGED | rc=0 >>\nhello\n"
@@ -234,6 +235,7 @@ BREAK_WEB_3 = {
 SIX = "6 hosts asked: 1 quiet, 2 affected, 1 unreachable, 1 not on Azure, 1 failed"
 
 
+@pytest.mark.matrix
 def test_of_the_other_tasks_of_a_play_failures_are_told_and_successes_are_not(fleet):
     announce_both(fleet)
     run = fleet.play(
@@ -311,6 +313,7 @@ def test_each_query_of_a_play_has_its_table_and_a_host_lost_between_is_named(fle
     assert "6 hosts asked: 3 quiet, 0 affected, 1 unreachable, 1 not on Azure, 1 failed\n" in second
 
 
+@pytest.mark.matrix
 def test_a_loop_and_a_failure_that_the_play_forgives_are_read_like_others(fleet):
     announce_both(fleet)
     task = {

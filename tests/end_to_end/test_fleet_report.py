@@ -97,6 +97,7 @@ def test_hosts_that_cannot_be_asked_are_named_and_text_of_azure_arrives_as_it_is
     assert r"| \=1+1 {{ 7\*7 }} {% raw %} {# gone #} &lt;/script&gt;" in markdown
 
 
+@pytest.mark.matrix
 def test_a_host_without_python_is_named_with_what_its_shell_said(fleet):
     with fleet.inventory.open("a") as inventory:
         inventory.write("bare ansible_connection=local ansible_python_interpreter=/no/python3\n")
@@ -110,6 +111,7 @@ def test_a_host_without_python_is_named_with_what_its_shell_said(fleet):
     assert "bare" in (fleet.dir / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.matrix
 def test_check_mode_asks_and_tells_and_writes_nothing(fleet):
     fleet.announce("Reboot", "web-1")
     run = fleet.report("--check", "--diff", target="web-*")
@@ -178,6 +180,7 @@ def test_an_empty_survey_in_a_project_of_ones_own_writes_to_the_home_folder_and_
     assert {path.name for path in (tmp_path / "home" / "fleet-report").iterdir()} == {*FILES, "parts"}
 
 
+@pytest.mark.matrix
 def test_where_no_host_answers_the_report_says_that_nothing_is_known(fleet):
     run = fleet.report(target="db-9")
     assert run.code == 0, run.out
@@ -185,6 +188,7 @@ def test_where_no_host_answers_the_report_says_that_nothing_is_known(fleet):
     assert "No VM answered, so nothing is known of any maintenance." in run.out
 
 
+@pytest.mark.matrix
 def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fleet):
     """A part of another version is told; one that is too old anyway hinders no merge, and is deleted after a week."""
     event = fleet.announce("Reboot", "web-1", "web-2")
@@ -226,6 +230,7 @@ def test_a_merge_without_parts_is_told(fleet):
     assert f"There is no part in {fleet.dir}/parts to merge: run the slices first" in on_one_line(run.out + run.err)
 
 
+@pytest.mark.matrix
 @pytest.mark.hostile_text
 def test_a_run_that_is_to_fail_when_something_is_due_writes_its_report_first(fleet):
     reboot = fleet.announce("Reboot", "web-1", notice=900)
@@ -254,6 +259,7 @@ def test_in_slices_the_merge_fails_where_something_is_due_and_no_part_does(fleet
     assert f"Due within 1000 s: Reboot {event}" in on_one_line(run.out)
 
 
+@pytest.mark.matrix
 def test_the_endpoint_may_be_that_of_a_simulator(fleet):
     event = fleet.announce("Reboot", "web-2")
     fleet.inventory.write_text(f"web-2 ansible_connection=local ansible_python_interpreter={sys.executable}\n")

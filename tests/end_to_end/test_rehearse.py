@@ -99,6 +99,7 @@ def test_a_rehearsal_of_the_built_artifact_goes_from_announced_to_restored_and_l
     assert_nothing_listens(simulator_url(run.out))
 
 
+@pytest.mark.matrix
 def test_s1_s4_a_failed_prepare_holds_the_approval_of_both_back_and_failed_restores_are_told_too(
     ansible, tmp_path, trace
 ):
@@ -157,6 +158,7 @@ def test_a_task_file_that_ansible_cannot_load_stops_the_rehearsal_before_it_begi
     assert "Start the simulator" not in run.out
 
 
+@pytest.mark.matrix
 def test_the_simulator_is_stopped_also_where_the_checker_cannot_be_turned_back(ansible, tmp_path):
     """With a role in place of event_checker that fails, because the real one needs a VM with systemd."""
     playbook = (TREE / "playbooks" / "rehearse_checker.yml").read_text()

@@ -137,9 +137,8 @@ LOSSES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "back_after", [pytest.param(1, id="for a moment"), pytest.param(0, id="for good", marks=pytest.mark.matrix)]
-)
+@pytest.mark.matrix
+@pytest.mark.parametrize("back_after", [1, 0], ids=["for a moment", "for good"])
 def test_a_host_is_lost_in_each_task_that_needs_it(each_alone, back_after):
     fleet, hosts, events = each_alone([task for task, _approved, _story in LOSSES])
     for number, host in enumerate(hosts.values()):
@@ -208,6 +207,7 @@ def test_a_file_ends_the_play(make_fleet, phase):
     assert summary["not_restored"] == ([] if phase == "prepare" else ["host-a", "host-b"])
 
 
+@pytest.mark.matrix
 def test_a_role_alone_names_who_was_lost(make_fleet):
     """Ansible does not bring it back in the same play; the others go on."""
     fleet = make_fleet(list(HOSTS), HOSTS)

@@ -213,7 +213,8 @@ def test_a_session_that_does_not_end_holds_the_event_back_and_is_not_cut(site):
     assert got[:2] == [200, "web-1"]
 
 
-@pytest.mark.parametrize("argv", [pytest.param((), marks=pytest.mark.matrix), ("--check",)], ids=["run", "check"])
+@pytest.mark.matrix
+@pytest.mark.parametrize("argv", [(), ("--check",)], ids=["run", "check"])
 def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time_and_in_check_mode(site, argv):
     site.balancer.order("set server web/web-3 state maint")
     site.announce("web-1", "web-2", notice=900)

@@ -69,6 +69,7 @@ def test_a_limit_that_leaves_none_of_the_target_is_refused_and_no_tag_or_step_go
         assert "target: no host that --limit db-1 leaves matches 'web'. No host was asked." in said
 
 
+@pytest.mark.matrix
 def test_a_limit_without_localhost_leaves_the_rest_of_the_target(play):
     ended, said = play("fleet_report", "--limit", "web-2", target="web,db")
     assert ended.code == 0, said

@@ -32,6 +32,10 @@ LEAD_TIME = 300
 STEPS = [-3600, 3600]
 
 
+def rare(*values):
+    return [pytest.param(value, marks=pytest.mark.matrix) for value in values]
+
+
 class Vm:
     """The checker on a VM, with an Azure whose clock is right."""
 
@@ -119,7 +123,7 @@ def judge(vm, prepared_by, outcome="completed", started=True):
 
 @pytest.mark.parametrize("lead_time", [None, LEAD_TIME])
 @pytest.mark.parametrize("by", STEPS)
-@pytest.mark.parametrize("at", [0, 60, 120, 600, 660, 720, 960, 1080, 1140])
+@pytest.mark.parametrize("at", [120, *rare(0, 60, 600, 660, 720, 960, 1080, 1140)])
 def test_the_clock_is_set_once(azure, vm, clock, at, by, lead_time):
     vm = vm(lead_time=lead_time)
     live(vm, azure[1], lambda seconds: clock.set_by(by) if seconds == at else None)
@@ -160,7 +164,7 @@ def test_the_clock_swings_all_the_time(azure, vm, clock, by):
 
 
 @pytest.mark.parametrize("by", STEPS)
-@pytest.mark.parametrize("at", [120, 900, 1080])
+@pytest.mark.parametrize("at", [900, *rare(120, 1080)])
 def test_an_outcome_does_not_depend_on_the_wall_clock(azure, vm, clock, at, by):
     """Never seen started: it is over because its time had come, and that time comes by itself."""
     vm = vm(lead_time=None)

@@ -212,6 +212,7 @@ def azure(simulator):
     return simulator("--clock", "manual", "--vms", "web-1")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_kill_9_at_every_recorded_step(azure, tmp_path, moment):
     number = 1 if moment == "before" else 2

@@ -485,6 +485,7 @@ class Raw(dict):
         return self.moment if key == "at" else super().__getitem__(key)
 
 
+@pytest.mark.matrix
 def test_a_thousand_polls_of_random_documents(monkeypatch):
     # Five seconds are long between two polls here.
     monkeypatch.setattr(check, "_RESTART_AFTER", 0.0)
