@@ -14,8 +14,7 @@ description:
     affects a host in a list.
 options:
   _input:
-    description: When the host was booted, in seconds since 1970, and on the lines below the output of
-      C(azure-maintenance status --json).
+    description: What C(azure-maintenance status --json) printed on the host.
     type: str
     required: true
   event_id:

@@ -7,13 +7,10 @@
 from __future__ import annotations
 
 import json
-from datetime import timezone
 from typing import Any, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED
-
-from ._fleet_parts import read_utc
 
 _SUCCEEDED = "succeeded"
 
@@ -21,22 +18,21 @@ _SUCCEEDED = "succeeded"
 def why_not_prepared(answer: str, event_id: str) -> str | None:
     """Return why the VM does not count as prepared by its checker, as a sentence; None where it does.
 
-    :param answer: the boot time of the VM in seconds since 1970 on the first line, then ``status --json``.
+    :param answer: what ``azure-maintenance status --json`` printed on the VM.
     """
-    first, _line_end, rest = answer.strip().partition("\n")
     try:
-        booted_at, status = float(first), json.loads(rest)
+        status = json.loads(answer)
         if not status["heard_lately"]:
             return "its checker has not heard the metadata service lately."
         found = [event for event in status["events"] if fold_case(event["event_id"]) == fold_case(event_id)]
         if not found:
             return "its checker does not know the event."
-        return _judge(found[0], booted_at)
+        return _judge(found[0])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         return f"the status of its checker cannot be read ({type(error).__name__}: {error})."
 
 
-def _judge(event: Mapping[str, Any], booted_at: float) -> str | None:
+def _judge(event: Mapping[str, Any]) -> str | None:
     preparations = [response for response in event["responses"] if response["phase"] == ANNOUNCED]
     if not preparations:
         return "its checker has no preparation for the event."
@@ -44,9 +40,11 @@ def _judge(event: Mapping[str, Any], booted_at: float) -> str | None:
     if latest["state"] != _SUCCEEDED:
         return f"its checker has not prepared it: response {latest['number']} is {latest['state']}."
     for step in latest["steps"]:
-        finished = read_utc(step["finished_at"] or "")
-        if step["state"] != _SUCCEEDED or finished is None:
+        if step["state"] != _SUCCEEDED:
             return f"its checker has not prepared it: a step of response {latest['number']} is {step['state']}."
-        if finished.astimezone(timezone.utc).timestamp() < booted_at:
+        # The clock of the VM may have been set since, so that no time tells on which side of a boot it is.
+        if "in_this_boot" not in step:
+            return "its checker does not tell in which boot it prepared it: install the checker of this version."
+        if step["in_this_boot"] is not True:
             return "its checker prepared it before the last boot."
     return None

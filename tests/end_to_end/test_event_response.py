@@ -448,7 +448,7 @@ def test_who_is_prepared_by_its_checker_in_this_boot_counts_as_prepared_and_nobo
         three.announce("web-3"),
     )
     for host, states in {"host-a": {of_a: "succeeded", of_b: "succeeded"}, "host-b": {of_b: "failed"}}.items():
-        steps = {event: [{"state": state, "finished_at": "2999-01-01T00:00:00Z"}] for event, state in states.items()}
+        steps = {event: [{"state": state, "in_this_boot": True}] for event, state in states.items()}
         events = [
             {
                 "event_id": event,
@@ -467,7 +467,7 @@ def test_who_is_prepared_by_its_checker_in_this_boot_counts_as_prepared_and_nobo
     assert run.code == 2, run.out + run.err
     assert three.approved == [("web-1", [of_a])]
     assert "its checker has not prepared it: response 1 is failed." in run.out
-    assert "host-c could not be prepared: Ask the checker of this host: non-zero return code: rc=127" in run.out
+    assert "host-c could not be prepared: Ask azure-maintenance for its status: " in run.out
     assert of_c in run.out
 
 

@@ -129,6 +129,7 @@ def _event(
                         "tries": step.failures + step.interruptions + (step.state == SUCCEEDED),
                         "started_at": _iso(step.started_at),
                         "finished_at": _iso(step.finished_at),
+                        "in_this_boot": step.succeeded_boot == now.boot_id,
                         "message": step.message,
                     }
                     for step in store.steps(response.number)

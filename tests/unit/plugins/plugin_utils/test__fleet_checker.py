@@ -11,8 +11,8 @@ import json
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_checker import why_not_prepared
 
-BOOTED_AT = 1795255200  # 2026-11-21T10:00:00Z
-STEP = {"state": "succeeded", "finished_at": "2026-11-21T10:05:00Z"}
+STEP = {"state": "succeeded", "in_this_boot": True, "finished_at": "2026-11-21T10:05:00Z"}
+OLD_STEP = {name: value for name, value in STEP.items() if name != "in_this_boot"}
 
 
 def response(number=1, phase="announced", state="succeeded", steps=(STEP,)):
@@ -21,7 +21,7 @@ def response(number=1, phase="announced", state="succeeded", steps=(STEP,)):
 
 def said(*responses, event_id="a1", heard=True):
     status = {"heard_lately": heard, "events": [{"event_id": event_id, "responses": list(responses)}]}
-    return f"{BOOTED_AT}\n{json.dumps(status)}\n"
+    return f"{json.dumps(status)}\n"
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,17 @@ def said(*responses, event_id="a1", heard=True):
             said(response(steps=[{**STEP, "state": "skipped"}])), "a step of response 1 is skipped", id="step"
         ),
         pytest.param(
-            said(response(steps=[STEP, {**STEP, "finished_at": "2026-11-21T09:59:59Z"}])),
+            said(response(steps=[{**STEP, "in_this_boot": False}, STEP])),
             "prepared it before the last boot",
             id="P2: before the last boot",
         ),
+        pytest.param(
+            said(response(steps=[{**STEP, "finished_at": "1999-01-01T00:00:00Z"}])), None, id="P2: no clock is asked"
+        ),
+        pytest.param(said(response(steps=[OLD_STEP])), "install the checker of this version", id="an older checker"),
         pytest.param("", "cannot be read", id="nothing"),
-        pytest.param(f"{BOOTED_AT}\nazure-maintenance: not found", "cannot be read", id="no JSON"),
-        pytest.param(f"{BOOTED_AT}\n[]", "cannot be read", id="other JSON"),
+        pytest.param("azure-maintenance: not found", "cannot be read", id="no JSON"),
+        pytest.param("[]", "cannot be read", id="other JSON"),
     ],
 )
 def test_who_is_prepared_by_its_checker(answer, why):

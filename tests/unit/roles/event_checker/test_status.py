@@ -558,6 +558,7 @@ def test_the_report_for_programs(scene):
                         "tries": 2,
                         "started_at": "2026-11-21T10:01:00Z",
                         "finished_at": "2026-11-21T10:01:00Z",
+                        "in_this_boot": True,
                         "message": "It ended with status 0.",
                     },
                     {
@@ -566,6 +567,7 @@ def test_the_report_for_programs(scene):
                         "tries": 1,
                         "started_at": "2026-11-21T10:01:00Z",
                         "finished_at": "2026-11-21T10:01:00Z",
+                        "in_this_boot": True,
                         "message": "Left to a runbook.",
                     },
                 ],
@@ -573,3 +575,22 @@ def test_the_report_for_programs(scene):
         ],
     }
     assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("happens", "in_this_boot"),
+    [
+        pytest.param([("set_by", -86400)], True, id="somebody set the clock back"),
+        pytest.param([("set_by", 86400)], True, id="somebody set the clock forward"),
+        pytest.param([("reboot", 60)], False, id="a boot"),
+        pytest.param([("set_by", -86400), ("reboot", 60)], False, id="P2: a boot after the clock was set back"),
+        pytest.param([("reboot", -86400)], False, id="P2: a boot that set the clock back"),
+    ],
+)
+def test_whether_a_step_succeeded_in_this_boot_is_told_by_the_boot_and_not_by_a_clock(scene, happens, in_this_boot):
+    scene.see(make_event(), on_announced=[DRAIN, RESTORE])
+    scene.run(1, (states.SUCCEEDED, None), (states.FAILED, "It ended with status 2."))
+    for name, seconds in happens:
+        getattr(scene.clock, name)(seconds)
+    (event,) = report(scene.state, scene.clock.now(), scene.state.all_events())["events"]
+    assert [step["in_this_boot"] for step in event["responses"][0]["steps"]] == [in_this_boot, False]
