@@ -19,7 +19,7 @@ from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.action import ActionBase
 
 from ..plugin_utils._response_input import WORDS, tell_wrong_input
-from ..plugin_utils._task_files import find_faults
+from ..plugin_utils._task_files import find_file_faults
 from ..plugin_utils._unsafe import mark_unsafe
 
 
@@ -44,7 +44,7 @@ class ActionModule(ActionBase):
         if not os.path.isfile(path):
             return [f"there is no file {path}. Give the path of a file with tasks."]
         role_tasks = [os.path.join(self._task._role._role_path, "tasks")] if self._task._role else []
-        return find_faults(path, self._load_file, self._load_role, [*role_tasks, self._loader.get_basedir()])
+        return find_file_faults(path, self._load_file, self._load_role, [*role_tasks, self._loader.get_basedir()])
 
     def _load_file(self, path: str) -> Sequence[Any]:
         # Newer ansible-core runs no template of a file that is not said to be trusted.

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: response_rejoin
-short_description: Take in that a host was lost while it was prepared
+short_description: Note as failed a preparation in which the host was lost
 version_added: 1.0.0
 description:
   - Returns the progress of the events of a host, of which a preparation that was begun and neither succeeded nor failed
-    counts as failed, and in which a new answer is taken in.
+    is noted as failed, and which follows the events by a new answer.
   - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
     affects a host in a list.
 options:
@@ -33,7 +33,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Take in that this host was lost on the way
+- name: Note as failed a preparation in which this host was lost
   ansible.builtin.set_fact:
     progress: "{{ progress | fleetops.azure_maintenance.response_rejoin(inventory_hostname, asked) }}"
 """

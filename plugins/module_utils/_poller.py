@@ -77,7 +77,7 @@ class Unclear(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """A name that may be none: since when it is given, on the clock of the poller, and whether to ask for it again."""
+    """A name that may be wrong: since when it is given, on the clock of the poller, and whether to ask for it again."""
 
     since: float
     asks: bool = False
@@ -96,7 +96,7 @@ class Poller:
     :param find_addresses: where to look for another endpoint when the client's does not answer; None does not look.
     :param monotonic: a clock in seconds that nobody can set.
     :param check_name: raises ImdsError for a name that the caller cannot use; it is asked for again then.
-    :param doubt: what speaks against the name so far, None for nothing.
+    :param doubt: the doubt about the name so far, None where there is none.
     :param former_name: the name that this VM had in an earlier boot; given again, there is no doubt about it.
     """
 
@@ -217,7 +217,7 @@ class Poller:
         self._name_given = now
 
     def _by_name(self, document: Document) -> Document:
-        """Return a document that ends no event while the name may be none, because no event lists it (P4)."""
+        """Return a document that ends no event while the name may be wrong, because no event lists it (P4)."""
         if self.doubt is None:
             return document
         if any(event.affects(self.resource_name) for event in document.events):

@@ -41,7 +41,7 @@ attributes:
     support: none
 options:
   prepare:
-    description: The file with the tasks that prepare a host, or the word V(nothing).
+    description: The file with the tasks that prepare a host, or the word V(nothing) or V(checker).
     type: str
   restore:
     description: The file with the tasks that restore a host. Empty for none.

@@ -101,7 +101,7 @@ class Watcher:
         self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
         self._seen = {event.key: before[event.key] for event in following.missing}
         if answer.document is None or not answer.document.is_clear:
-            # Its name may be none (P4).
+            # Its name may be wrong (P4).
             self._seen.update(foreign)
         for key, event in following.listed.items():
             first_boot_id = before[key].boot_id if key in before else self._boot_id

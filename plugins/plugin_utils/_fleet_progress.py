@@ -172,7 +172,7 @@ def settle_progress(
     :param results: of each host that was to approve, what scheduled_event_approve returned for each of its plans.
     :param wait: whether the end of the events is waited for.
     """
-    by_key = {fold_case(plan["event"]["event_id"]): plan for plan in plans}
+    by_key = {progress_key(plan): plan for plan in plans}
     settled = []
     for each in progress:
         plan = by_key.get(progress_key(each))
@@ -212,7 +212,7 @@ def begin_preparation(progress: Iterable[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def rejoin_progress(progress: Iterable[Mapping[str, Any]], host: str) -> list[dict[str, Any]]:
-    """Take in that a preparation was begun and neither succeeded nor failed: the host was lost in its middle."""
+    """Note as failed a preparation that was begun and neither succeeded nor failed: the host was lost in its middle."""
     rejoined = [dict(each) for each in progress]
     for each in rejoined:
         if each["prepared"] is False and not each["failed"]:
@@ -238,7 +238,7 @@ def must_restore(each: Mapping[str, Any]) -> bool:
 def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
     """Return the result for one event, an empty one where there is none."""
     for result in results:
-        if fold_case(result["item"]["event"]["event_id"]) == key:
+        if progress_key(result["item"]) == key:
             approvals = result.get("approvals") or [{}]
             return {**result, **approvals[0]}
     return {}
@@ -261,5 +261,5 @@ def _judge_approval(approver: str, approval: Mapping[str, Any]) -> dict[str, Any
 
 
 def progress_key(each: Mapping[str, Any]) -> str:
-    """Return the key of the event."""
+    """Return the key of the event of a progress, or of a plan."""
     return fold_case(each["event"]["event_id"])

@@ -28,15 +28,15 @@ _NO_CONTENTS = "Unable to retrieve file contents"
 _POSITION = re.compile(r"(?:The error appears to be in '(?P<old>[^']+)': line |Origin: (?P<new>[^\n]+?):)(?P<line>\d+)")
 
 
-def find_faults(path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str]) -> list[str]:
+def find_file_faults(path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str]) -> list[str]:
     """Return what is wrong with a file, and with the files it includes by a literal name; a sentence each.
 
     :param folders: where Ansible looks for what is included, besides the folder of the file that includes it.
     """
-    return list(_find_faults(path, load_file, load_role, folders, set()))
+    return list(_find_file_faults(path, load_file, load_role, folders, set()))
 
 
-def _find_faults(
+def _find_file_faults(
     path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str], seen: set[str]
 ) -> Iterator[str]:
     if path in seen:
@@ -66,7 +66,7 @@ def _find_faults(
             if found is None:
                 yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
             else:
-                yield from _find_faults(found, load_file, load_role, here, seen)
+                yield from _find_file_faults(found, load_file, load_role, here, seen)
 
 
 def _walk(entries: Sequence[Any]) -> Iterator[Any]:

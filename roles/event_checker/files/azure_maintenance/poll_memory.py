@@ -47,8 +47,8 @@ class PollMemory:
             remembered = {}
         unclear, logged = _pair(remembered.get("unclear")), remembered.get("logged")
         if unclear is not None:
-            # A check that was killed may have had a clear answer since. So a series goes on only from one that has
-            # ended by itself, and this one is none until then.
+            # A check that was killed may have had a clear answer since. So a series goes on only from a check that
+            # has ended by itself, which this one has not yet.
             unclear = unclear if remembered.get("whole") is True else None
             self.changed = True
         if not isinstance(logged, list) or not all(map(_pair, logged)):
@@ -93,7 +93,7 @@ class PollMemory:
             write_mark(self._folders, _ANSWERED, self._clock.now().boot_id)
 
     def note_name(self, poller: Poller, store: Store, anew: bool = False) -> None:
-        """Write the name down, unless it is there, or may be none while there is one of an earlier boot.
+        """Write the name down, unless it is there, or may be wrong while there is one of an earlier boot.
 
         :param anew: the store is another one now.
         """
@@ -102,14 +102,14 @@ class PollMemory:
             self._noted_name = None
         if name == self._noted_name or (self._former_name is not None and not poller.name_is_sure):
             return
-        # With the name goes what speaks against it.
+        # The doubt about the name is noted with it.
         self.changed = True
         with store.transaction():
             store.set_fact("resource_name", {"name": name, **self._origin_of_name()})
         self._noted_name = name
 
     def _start_name(self, remembered: dict[str, Any], now: float) -> tuple[str | None, Doubt | None]:
-        """Return the name to begin with, and what speaks against it."""
+        """Return the name to begin with, and the doubt about it."""
         if self._config.resource_name:
             return self._config.resource_name, None
         doubted = remembered.get("doubted")

@@ -303,7 +303,7 @@ class Responder:
             return self._approve(task, record)
         name = self._config.resource_name or self._store.fact("resource_name").get("name")
         if isinstance(name, str) and record.event.affects(name) is False:
-            # It was noted while no event listed it, and may be none.
+            # It was noted while no event listed it, and may be wrong.
             name = None
         context = StepContext(record.event, task.response.phase, record.outcome, name if isinstance(name, str) else "")
         return run_step(step.content, context, self._config, self._folders, self._clock.now(), task.rule.timeout)

@@ -79,7 +79,7 @@ def record_answer(
         for key, event in following.listed.items()
         if key in records and (event != records[key].event or records[key].listed_boot != now.boot_id)
     ]
-    # A name that may be none makes no event that of another VM (P4).
+    # A name that may be wrong makes no event that of another VM (P4).
     disowned = foreign if document is not None and document.is_clear else []
     if not (following.transitions or changed or disowned):
         return Recorded(left_out, following.missing)
