@@ -31,10 +31,11 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         given = {name: "" if value is None else str(value) for name, value in self._task.args.items()}
+        prefix = given.pop("prefix", "event_response")
         faults = tell_wrong_input(given)
         for name in ("prepare", "restore"):
             if given.get(name) and not (name == "prepare" and given[name] in WORDS):
-                faults += [f"event_response_{name}: {fault}" for fault in self._find_faults(given[name])]
+                faults += [f"{prefix}_{name}: {fault}" for fault in self._find_faults(given[name])]
         if faults:
             result.update(failed=True, msg=mark_unsafe(" ".join([*faults, "No host was asked."])))
         return result

@@ -15,7 +15,7 @@ description:
   - Loads the files with the tasks of prepare and restore as a whole, with the files and roles they include by a literal
     name, and fails with a sentence for each fault. No host is asked.
   - Runs once for all hosts of a play, and is refused under the strategy free.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role).
+  - Made for the role P(fleetops.azure_maintenance.event_response#role) and the playbook C(rehearse).
 extends_documentation_fragment:
   - fleetops.azure_maintenance._attributes
 attributes:
@@ -49,6 +49,10 @@ options:
   due_within:
     description: A number of seconds, or nothing.
     type: str
+  prefix:
+    description: What stands before V(_prepare) and V(_restore) in the name of the variable that a fault begins with.
+    type: str
+    default: event_response
 author:
   - fleetops contributors (@fleetops)
 """
