@@ -10,14 +10,8 @@ short_description: Note that the preparation for an event begins
 version_added: 1.1.0
 description:
   - Returns the progress of the events of a host, of which the next one to prepare for is noted as begun.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
-options:
-  _input:
-    description: The progress of the events of a host.
-    type: list
-    elements: dict
-    required: true
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._progress
 author:
   - fleetops contributors (@fleetops)
 """

@@ -11,14 +11,9 @@ version_added: 1.1.0
 description:
   - Returns the progress of the events of a host, in which each event has failed that the host was prepared for, and
     after which it is not known to be restored.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._progress
 options:
-  _input:
-    description: The progress of the events of a host.
-    type: list
-    elements: dict
-    required: true
   host:
     description: The name of the host, for the reason that is noted.
     type: str

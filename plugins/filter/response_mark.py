@@ -10,14 +10,9 @@ short_description: Note something of one event of a host
 version_added: 1.0.0
 description:
   - Returns the progress of the events of a host, with one of them changed.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._progress
 options:
-  _input:
-    description: The progress of the events of a host.
-    type: list
-    elements: dict
-    required: true
   event_id:
     description: The event.
     type: str

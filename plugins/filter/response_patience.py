@@ -11,14 +11,9 @@ version_added: 1.1.0
 description:
   - Returns for how many seconds an event of the host is awaited, or the host itself where it must be restored and
     cannot be reached; 0 where nothing is awaited.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._progress
 options:
-  _input:
-    description: The progress of the events of a host.
-    type: list
-    elements: dict
-    required: true
   wait_timeout:
     description: Seconds for an event.
     type: float

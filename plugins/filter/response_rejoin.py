@@ -11,14 +11,9 @@ version_added: 1.0.0
 description:
   - Returns the progress of the events of a host, of which a preparation that was begun and neither succeeded nor failed
     is noted as failed, and which follows the events by a new answer.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._progress
 options:
-  _input:
-    description: The progress of the events of a host.
-    type: list
-    elements: dict
-    required: true
   host:
     description: The name of the host, for the reason that is noted.
     type: str

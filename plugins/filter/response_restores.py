@@ -11,14 +11,9 @@ version_added: 1.1.0
 description:
   - Returns the part of the progress of a host after whose events it is to be restored now. None, while one of its
     events is to come or it cannot be reached.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._progress
 options:
-  _input:
-    description: The progress of the events of a host.
-    type: list
-    elements: dict
-    required: true
   check_mode:
     description: Whether the run only says what it would do, and waits for nothing.
     type: bool

@@ -6,18 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: response_settle
-short_description: Take in whether the events of a host were approved
+short_description: Note which events of a host were approved
 version_added: 1.0.0
 description:
   - Returns the progress of the events of a host with what became of the plans for its events.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._progress
 options:
-  _input:
-    description: The progress of the events of a host.
-    type: list
-    elements: dict
-    required: true
   plans:
     description: What P(fleetops.azure_maintenance.response_plan#filter) returned.
     type: list

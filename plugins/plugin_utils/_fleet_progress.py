@@ -68,7 +68,7 @@ def begin_progress(answer: Mapping[str, Any], now: float) -> list[dict[str, Any]
 def follow_progress(
     progress: Iterable[Mapping[str, Any]], answer: Mapping[str, Any], now: float
 ) -> list[dict[str, Any]]:
-    """Take in a later answer of the host, for which it was asked for all of the document.
+    """Follow the events by a later answer of the host, for which it was asked for all of the document.
 
     What has become of the events is decided by the life cycle; only an answer of the metadata service can end one.
     """
@@ -167,7 +167,7 @@ def settle_progress(
     wait: bool,
     now: float,
 ) -> list[dict[str, Any]]:
-    """Take in what became of the plans.
+    """Note what became of the plans.
 
     :param results: of each host that was to approve, what scheduled_event_approve returned for each of its plans.
     :param wait: whether the end of the events is waited for.
