@@ -18,7 +18,7 @@ from ansible.playbook.role.include import RoleInclude
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._response_input import WORDS, tell_wrong_input
+from ..plugin_utils._response_input import NOTHING, WORDS, tell_wrong_input
 from ..plugin_utils._task_files import find_file_faults
 from ..plugin_utils._unsafe import mark_unsafe
 
@@ -33,8 +33,8 @@ class ActionModule(ActionBase):
         given = {name: "" if value is None else str(value) for name, value in self._task.args.items()}
         prefix = given.pop("prefix", "event_response")
         faults = tell_wrong_input(given)
-        for name in ("prepare", "restore"):
-            if given.get(name) and not (name == "prepare" and given[name] in WORDS):
+        for name, words in (("prepare", WORDS), ("restore", (NOTHING,))):
+            if given.get(name) and given[name] not in words:
                 faults += [f"{prefix}_{name}: {fault}" for fault in self._find_faults(given[name])]
         if faults:
             result.update(failed=True, msg=mark_unsafe(" ".join([*faults, "No host was asked."])))

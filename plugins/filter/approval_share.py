@@ -52,8 +52,7 @@ from ..plugin_utils._unsafe import unsafe_filter
 
 
 def approval_share(results: Any, named: Any = ()) -> dict[str, Any]:
-    # As the module reads the option: a string has a word a line, or words between commas.
-    return share_approvals(results, named.split(",") if isinstance(named, str) else named)
+    return share_approvals(results, named)
 
 
 class FilterModule:

@@ -24,6 +24,11 @@ options:
     description: The registered result. It must hold all events of the host's document that are followed.
     type: dict
     required: true
+  event_ids:
+    description: Begin with the events with these ids only. V(none) takes all.
+    type: list
+    elements: str
+    version_added: 1.1.0
 author:
   - fleetops contributors (@fleetops)
 """
@@ -52,9 +57,9 @@ from ..plugin_utils._fleet_progress import begin_progress, follow_progress
 from ..plugin_utils._unsafe import unsafe_filter
 
 
-def response_follow(progress: Any, answer: Any) -> list[dict[str, Any]]:
+def response_follow(progress: Any, answer: Any, event_ids: Any = None) -> list[dict[str, Any]]:
     if progress is None:
-        return begin_progress(answer, time.time())
+        return begin_progress(answer, time.time(), event_ids)
     return follow_progress(progress, answer, time.time())
 
 

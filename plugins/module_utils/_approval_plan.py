@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ._document import SCHEDULED, STARTED, Document, Event, Incarnation, fold_case
 from ._errors import one_line
-from ._selection import NO_DOCUMENT, Selection, keys
+from ._selection import NO_DOCUMENT, Selection, find_named, keys
 
 APPROVED = "approved"
 ALREADY_STARTED = "already_started"
@@ -22,9 +22,6 @@ REFUSED = "refused"
 
 NOT_LISTED = "it has ended, was withdrawn, or was never there."
 UNCLEAR_DOCUMENT = "an entry of the document cannot be read and may be this event. Ask again."
-# How much of an id at least tells which event is meant. A whole one of Azure's is the beginning of no other.
-_SHORTEST_BEGINNING = 4
-_WHOLE_ID = 36
 
 
 class ApprovalRequest(NamedTuple):
@@ -98,7 +95,8 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
 
     :param document: None where Azure answered without a document.
     """
-    named = _find_named(document, request)
+    known = [event.key for event in document.events] if document is not None else []
+    named = find_named(request.event_ids, known, request.beginnings)
     events, warnings = _select(document, request, {key for keys_of_name in named.values() for key in keys_of_name}, now)
     incarnation = document.incarnation if document is not None else None
     approvals = [_decide(event, incarnation, request) for event in events]
@@ -111,18 +109,6 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
         why = NOT_LISTED if document.is_clear else UNCLEAR_DOCUMENT
         warnings.extend(f"Event {one_line(event_id)} is not in the document: {why}" for event_id in absent)
     return ApprovalPlan(_hold_back(approvals), tuple(warnings), tuple(events))
-
-
-def _find_named(document: Document | None, request: ApprovalRequest) -> dict[str, list[str]]:
-    """Return for each id that the caller wrote the key of the event that has it, or of each that begins so."""
-    known = dict.fromkeys(event.key for event in document.events) if document is not None else {}
-    named = {}
-    for key, name in {fold_case(name): name for name in request.event_ids}.items():
-        found = [key] if key in known else []
-        if not found and request.beginnings and _SHORTEST_BEGINNING <= len(key) < _WHOLE_ID:
-            found = [each for each in known if each.startswith(key)]
-        named[name] = found
-    return named
 
 
 def _refuse_ambiguous(name: str, found: list[str]) -> Approval:

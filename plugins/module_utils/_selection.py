@@ -14,6 +14,9 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from ._document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, Document, Event, fold_case
 from ._errors import excerpt
 
+# How much of an id at least tells which event is meant. A whole one of Azure's is the beginning of no other.
+SHORTEST_BEGINNING = 4
+_WHOLE_ID = 36
 NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
 
 
@@ -22,9 +25,29 @@ def keys(words: Iterable[str]) -> frozenset[str]:
     return frozenset(fold_case(word) for word in words)
 
 
-def words(values: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the words of a list option, as an AWX survey may give it: empty, or a line a word."""
-    return tuple(word.strip() for value in values or () for word in value.splitlines() if word.strip())
+def words(values: Iterable[Any] | str | None) -> tuple[str, ...]:
+    """Return the words of a list option, as an AWX survey may give it: empty, or a line a word.
+
+    :param values: a string has words between commas, as Ansible reads one in the place of a list.
+    """
+    listed = values.split(",") if isinstance(values, str) else values or ()
+    return tuple(word.strip() for value in listed for word in str(value).splitlines() if word.strip())
+
+
+def find_named(names: Iterable[str], known: Iterable[str], beginnings: bool = True) -> dict[str, list[str]]:
+    """Return for each id that a caller wrote the key of the event that has it, or of each that begins so.
+
+    :param known: the keys of the events that there are.
+    :param beginnings: an id that no event has may be the beginning of one.
+    """
+    there = dict.fromkeys(known)
+    named = {}
+    for key, name in {fold_case(name): name for name in names}.items():
+        found = [key] if key in there else []
+        if not found and beginnings and SHORTEST_BEGINNING <= len(key) < _WHOLE_ID:
+            found = [each for each in there if each.startswith(key)]
+        named[name] = found
+    return named
 
 
 def check_words(params: Mapping[str, Any]) -> None:

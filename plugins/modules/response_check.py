@@ -44,7 +44,7 @@ options:
     description: The file with the tasks that prepare a host, or the word V(nothing) or V(checker).
     type: str
   restore:
-    description: The file with the tasks that restore a host. Empty for none.
+    description: The file with the tasks that restore a host, or the word V(nothing).
     type: str
   due_within:
     description: A number of seconds, or nothing.

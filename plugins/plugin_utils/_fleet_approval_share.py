@@ -12,10 +12,10 @@ from typing import Any, Iterable, Mapping
 
 from ..module_utils._approval_plan import ALREADY_STARTED, APPROVED, NOT_FOUND
 from ..module_utils._document import fold_case
-from ..module_utils._selection import words
+from ..module_utils._selection import find_named, words
 
 
-def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[str] = ()) -> dict[str, Any]:
+def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[str] | str = ()) -> dict[str, Any]:
     """Give each event to one host: its leader, else the first of its VMs, else the first that may approve it.
 
     :param results: what scheduled_event_approve said in check mode, for each host that nothing was refused to.
@@ -43,13 +43,8 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
             else:
                 left_to[host].append(f"{chosen} answers for {event_id}.")
     not_found = [name for key, name in missed[0].items() if all(key in each for each in missed)] if missed else []
-    ambiguous = [name for name in words(named) if _is_ambiguous(fold_case(name), seen)]
+    ambiguous = [name for name, found in find_named(words(named), seen).items() if len(found) > 1]
     return {"event_ids": event_ids, "left_to": left_to, "not_found": not_found, "ambiguous": ambiguous}
-
-
-def _is_ambiguous(beginning: str, keys: Iterable[str]) -> bool:
-    meant = [key for key in keys if key.startswith(beginning)]
-    return len(meant) > 1 and beginning not in meant
 
 
 def _those(result: Mapping[str, Any], *words: str) -> list[Mapping[str, Any]]:

@@ -24,6 +24,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     phase_of,
     same_boot,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import keys
 
 from ._fleet_parts import read_utc
 
@@ -55,13 +56,22 @@ _CUT_SHORT = (
 )
 
 
-def begin_progress(answer: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
+def begin_progress(
+    answer: Mapping[str, Any], now: float, event_ids: Iterable[str] | None = None
+) -> list[dict[str, Any]]:
     """Return the progress of each event of a first answer that surely affects the host.
 
     ``boot_id`` is that of the preparation, which comes next: a boot in its middle undoes what was done before.
+
+    :param event_ids: only the events with these ids; None takes all.
     """
+    wanted = None if event_ids is None else keys(event_ids)
     seen = {**NEW_PROGRESS, "boot_id": answer.get("boot_id"), "seen_at": now}
-    events = [event for event in answer["events"] if event["affects_this_vm"]]
+    events = [
+        event
+        for event in answer["events"]
+        if event["affects_this_vm"] and (wanted is None or fold_case(event["event_id"]) in wanted)
+    ]
     return [{**seen, "event": event, "phase": phase_of(_read_event(event))} for event in events]
 
 

@@ -123,12 +123,14 @@ def tell_outcome(summary: Mapping[str, Any], faults: Mapping[str, Iterable[str]]
     told = set()
     for event in summary["events"]:
         approved = "would be approved by" if check_mode else "approved by"
-        lines.append(
+        lines += _wrap(
             f"{event['event_type']} {event['event_id']} {event['outcome'] or event['phase']}"
             + (f", {approved} {event['approved_by']}" if event["approved_by"] else "")
-            + f": {', '.join(event['hosts'])}"
+            + f": {', '.join(event['hosts'])}",
+            "",
         )
-        lines += [f"  {why}" for why in event["why"]]
+        lines += [line for why in event["why"] for line in _wrap(why)]
         told.update(event["why"])
-    lines += [fault for found in faults.values() for fault in found if fault not in told]
+    left = [fault for found in faults.values() for fault in found if fault not in told]
+    lines += [line for fault in left for line in _wrap(fault, "")]
     return lines or ["No event."]

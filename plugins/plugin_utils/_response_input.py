@@ -9,14 +9,20 @@ from __future__ import annotations
 from typing import Mapping
 
 NOTHING = "nothing"
-# What event_response_prepare may say instead of the name of a file
 CHECKER = "checker"
+# What event_response_prepare may say instead of the name of a file
 WORDS = (NOTHING, CHECKER)
 
 _UNNAMED = (
     "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word "
     f"{NOTHING} if nothing need be prepared, or {CHECKER} if the checkers of the hosts prepare; it is not set. "
     "Is its name misspelled?"
+)
+
+
+_NO_RESTORE = (
+    "event_response_restore must be the path of a file with the tasks that put a host back into service, or the word "
+    f"{NOTHING} if nothing need be done for that; it is empty or not set. Is its name misspelled?"
 )
 
 
@@ -28,10 +34,12 @@ def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
     faults = []
     if not given.get("prepare"):
         faults.append(_UNNAMED)
-    if given.get("prepare") == CHECKER and given.get("restore"):
+    if given.get("prepare") == CHECKER and given.get("restore", "") not in ("", NOTHING):
         faults.append(
             f"event_response_restore must be empty where event_response_prepare is {CHECKER}: the checkers restore."
         )
+    if given.get("prepare", "") not in ("", *WORDS) and not given.get("restore"):
+        faults.append(_NO_RESTORE)
     seconds = given.get("due_within", "")
     if seconds and not (seconds.isascii() and seconds.isdigit()):
         faults.append(f"event_response_due_within must be a whole number of seconds, not '{seconds}'.")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,11 @@ class Run(NamedTuple):
     code: int
     out: str
     err: str
+
+    @property
+    def words(self) -> str:
+        """What it printed, the lines of each message joined."""
+        return " ".join(re.sub(r'",\s+"\s*', " ", self.out).split())
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_an_event_of_three_vms_is_approved_once_when_all_are_ready_by_its_leader
     assert three.approved == [("web-3", [event])]
     for host in HOSTS:
         assert three.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
-    assert f"Reboot {event} completed, approved by host-c: host-a, host-b, host-c" in run.out
+    assert f"Reboot {event} completed, approved by host-c: host-a, host-b, host-c" in run.words
     assert '"approved": 1, "completed": 1,' in " ".join(run.out.split("CUSTOM STATS", 1)[1].split())
     assert not marker.exists()
 
@@ -263,7 +263,7 @@ def test_check_mode_prepares_nothing_and_approves_nothing(three):
     assert run.code == 0, run.out + run.err
     assert three.approved == []
     assert three.story("host-a") == []
-    assert f"Reboot {event} announced, would be approved by host-a" in run.out
+    assert f"Reboot {event} announced, would be approved by host-a" in run.words
     # Both files ran, as check mode lets them, and each of them for all hosts at once.
     assert run.out.count("Note it]") == 2
 
@@ -324,12 +324,15 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
 
 
 UNNAMED = "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word nothing"
+UNRESTORED = "event_response_restore must be the path of a file with the tasks that put a host back into service, or"
 BAD_INPUT = [
     ({"event_response_prepare": ""}, UNNAMED),
     (
         {"event_response_prepare": "checker", "event_response_restore": "refill.yml"},
         "event_response_restore must be empty where event_response_prepare is checker: the checkers restore.",
     ),
+    ({"event_response_prepare": __file__}, UNRESTORED),
+    ({"event_response_prepare": __file__, "event_response_restore": ""}, UNRESTORED),
     ({"event_response_prepare": "/nowhere/drain.yml"}, "event_response_prepare: there is no file /nowhere/drain.yml"),
     ({"event_response_restore": "/nowhere/refill.yml"}, "event_response_restore: there is no file"),
     ({"event_response_outside_vms": "allow"}, "event_response_outside_vms"),
@@ -492,7 +495,20 @@ def test_a_survey_left_empty_means_all_events(one):
     empty = {f"event_response_{name}": "" for name in names} | {"event_response_prepare": "nothing"}
     run = one.respond("--check", playbook=RESPOND, **empty)
     assert run.code == 0, run.out + run.err
-    assert "would be approved" in run.out
+    assert "would be approved" in run.words
+
+
+def test_an_id_may_be_shortened_and_one_that_names_no_event_stops_the_run_before_it_prepares(one):
+    named, _other = one.announce("web-1"), one.announce("web-1", notice=900)
+    run = one.respond(event_response_event_ids=[named[:8].lower(), "nowhere"])
+    assert run.code == 2, run.out + run.err
+    assert "event_response_event_ids: no host is affected by an event with the id nowhere, or" in run.words
+    assert "No host was prepared." in run.words
+    assert one.story("host-a") == []
+    run = one.respond(event_response_event_ids=f"{named[:8].lower()}\n", event_response_restore="nothing")
+    assert run.code == 0, run.out + run.err
+    assert one.approved == [("web-1", [named])]
+    assert one.story("host-a") == ["prepare host-a Reboot"]
 
 
 def test_only_the_wanted_events_are_answered_and_the_lines_of_a_survey_are_the_words_of_a_list(one):

@@ -212,7 +212,7 @@ def test_respond_prepares_approves_and_restores(fleet, env):
     for host in HOSTS:
         check_event(fleet.told(host, "announced"), event)
         check_event(fleet.told(host, "ended"), event)
-    assert f"{event['EventType']} {event['EventId']} completed, approved by host-a: host-a, host-b" in run.out
+    assert f"{event['EventType']} {event['EventId']} completed, approved by host-a: host-a, host-b" in run.words
     assert '"approved": 1' in run.out.split("CUSTOM STATS", 1)[1]
 
 

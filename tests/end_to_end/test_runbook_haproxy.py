@@ -318,6 +318,6 @@ def test_check_mode_looks_and_changes_nothing(site):
     event = site.announce("web-1")
     run = site.respond("--check")
     assert run.code == 0, run.out + run.err
-    assert f"Reboot {event} announced, would be approved by web-1" in run.out
+    assert f"Reboot {event} announced, would be approved by web-1" in run.words
     assert site.balancer.served_by() == set(VMS)
     assert site.balancer.states()["web-1"] == "UP"

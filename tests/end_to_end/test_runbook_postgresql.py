@@ -203,7 +203,7 @@ def test_check_mode_asks_both_servers_and_changes_nothing(maintenance):
     started = [server.ask(STARTED) for server in maintenance.pair.both]
     run = maintenance.respond("--check")
     assert run.code == 0, run.out + run.err
-    assert f"Reboot {event} announced, would be approved by db-1" in run.out
+    assert f"Reboot {event} announced, would be approved by db-1" in run.words
     assert maintenance.approved == []
     assert [server.ask(STARTED) for server in maintenance.pair.both] == started
     maintenance.assert_whole("db-1")

@@ -121,3 +121,15 @@ def test_at_the_end_each_fault_is_told_once():
         "host-c could not be asked: down",
     ]
     assert tell_outcome({"events": []}, {}, False) == ["No event."]
+
+
+def test_what_is_told_at_the_end_fits_a_terminal():
+    event = {"event_id": EVENT["event_id"], "event_type": "Reboot", "outcome": "completed", "approved_by": "host-1"}
+    hosts = [f"host-{number}.example.com" for number in range(20)]
+    summary = {"events": [{**event, "hosts": hosts, "why": ["a reason " * 20]}]}
+    lines = tell_outcome(summary, {"host-0": ["another reason " * 20]}, False)
+    assert max(map(len, lines)) <= 68
+    assert lines[:2] == [
+        "Reboot C7061BAC-AFDC-4513-B24B-AA5F13A16123 completed, approved by",
+        "  host-1: host-0.example.com, host-1.example.com,",
+    ]
