@@ -18,7 +18,7 @@ from ansible.playbook.role.include import RoleInclude
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._response_input import NOTHING, WORDS, tell_wrong_input
+from ..plugin_utils._response_input import NOTHING, WORDS, tell_doubtful_input, tell_wrong_input
 from ..plugin_utils._task_files import find_file_faults
 from ..plugin_utils._unsafe import mark_unsafe
 
@@ -36,6 +36,9 @@ class ActionModule(ActionBase):
         for name, words in (("prepare", WORDS), ("restore", (NOTHING,))):
             if given.get(name) and given[name] not in words:
                 faults += [f"{prefix}_{name}: {fault}" for fault in self._find_faults(given[name])]
+        doubts = tell_doubtful_input(given)
+        if doubts:
+            result["warnings"] = [*result.get("warnings", ()), *doubts]
         if faults:
             result.update(failed=True, msg=mark_unsafe(" ".join([*faults, "No host was asked."])))
         return result

@@ -18,11 +18,9 @@ _UNNAMED = (
     f"{NOTHING} if nothing need be prepared, or {CHECKER} if the checkers of the hosts prepare; it is not set. "
     "Is its name misspelled?"
 )
-
-
 _NO_RESTORE = (
-    "event_response_restore must be the path of a file with the tasks that put a host back into service, or the word "
-    f"{NOTHING} if nothing need be done for that; it is empty or not set. Is its name misspelled?"
+    "event_response_restore is not set, so the hosts stay as event_response_prepare leaves them. Is its name "
+    f"misspelled? Set it to {NOTHING} if nothing need be restored."
 )
 
 
@@ -38,9 +36,16 @@ def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
         faults.append(
             f"event_response_restore must be empty where event_response_prepare is {CHECKER}: the checkers restore."
         )
-    if given.get("prepare", "") not in ("", *WORDS) and not given.get("restore"):
-        faults.append(_NO_RESTORE)
     seconds = given.get("due_within", "")
     if seconds and not (seconds.isascii() and seconds.isdigit()):
         faults.append(f"event_response_due_within must be a whole number of seconds, not '{seconds}'.")
     return faults
+
+
+def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:
+    """Return what may be wrong with the variables of the role, a sentence each; the run goes on.
+
+    :param given: as for tell_wrong_input.
+    """
+    prepares = given.get("prepare", "") not in ("", *WORDS)
+    return [_NO_RESTORE] if prepares and not given.get("restore") else []
