@@ -6,10 +6,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: response_checker
-short_description: Tell why a host is not prepared by its own checker
+short_description: Tell whether a host is prepared by its own checker
 version_added: 1.1.0
 description:
-  - Reads what the checker of a host says of an event. An empty string means that it has prepared the host in this boot.
+  - Reads what the checker of a host says of an event.
   - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
     affects a host in a list.
 options:
@@ -28,23 +28,25 @@ author:
 EXAMPLES = r"""
 - name: Show why this host is not prepared
   ansible.builtin.debug:
-    msg: "{{ said.stdout | fleetops.azure_maintenance.response_checker(event.event_id) }}"
+    msg: "{{ (said.stdout | fleetops.azure_maintenance.response_checker(event.event_id)).why_not }}"
 """
 
 RETURN = r"""
 _value:
-  description: Why not, as a sentence; an empty string where it is prepared.
-  type: str
+  description: >-
+    C(why_not), why the host does not count as prepared for the event in this boot, as a sentence, an empty string where
+    it does; C(preparing), whether it may be prepared soon.
+  type: dict
 """
 
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_checker import why_not_prepared
+from ..plugin_utils._fleet_checker import read_checker
 from ..plugin_utils._unsafe import unsafe_filter
 
 
-def response_checker(answer: Any, event_id: Any) -> str:
-    return why_not_prepared(str(answer), str(event_id)) or ""
+def response_checker(answer: Any, event_id: Any) -> dict[str, Any]:
+    return read_checker(str(answer), str(event_id))._asdict()
 
 
 class FilterModule:

@@ -7,44 +7,58 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping
+from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED
 
 _SUCCEEDED = "succeeded"
+_UNFINISHED = ("planned", "due", "running")
 
 
-def why_not_prepared(answer: str, event_id: str) -> str | None:
-    """Return why the VM does not count as prepared by its checker, as a sentence; None where it does.
+class Told(NamedTuple):
+    """What the checker of a VM told of an event.
+
+    :ivar why_not: why the VM does not count as prepared by its checker, as a sentence; empty where it does.
+    :ivar preparing: it may be prepared soon.
+    """
+
+    why_not: str = ""
+    preparing: bool = False
+
+
+def read_checker(answer: str, event_id: str) -> Told:
+    """Return whether the checker has prepared its VM for this event in this boot.
 
     :param answer: what ``azure-maintenance status --json`` printed on the VM.
     """
     try:
         status = json.loads(answer)
         if not status["heard_lately"]:
-            return "its checker has not heard the metadata service lately."
+            return Told("its checker has not heard the metadata service lately.")
         found = [event for event in status["events"] if fold_case(event["event_id"]) == fold_case(event_id)]
         if not found:
-            return "its checker does not know the event."
+            # It polls once a second, and is started anew each minute.
+            return Told("its checker does not know the event.", preparing=True)
         return _judge(found[0])
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        return f"the status of its checker cannot be read ({type(error).__name__}: {error})."
+        return Told(f"the status of its checker cannot be read ({type(error).__name__}: {error}).")
 
 
-def _judge(event: Mapping[str, Any]) -> str | None:
+def _judge(event: Mapping[str, Any]) -> Told:
     preparations = [response for response in event["responses"] if response["phase"] == ANNOUNCED]
     if not preparations:
-        return "its checker has no preparation for the event."
+        return Told("its checker has no preparation for the event.")
     latest = max(preparations, key=lambda response: int(response["number"]))
-    if latest["state"] != _SUCCEEDED:
-        return f"its checker has not prepared it: response {latest['number']} is {latest['state']}."
+    state, number = latest["state"], latest["number"]
+    if state != _SUCCEEDED:
+        return Told(f"its checker has not prepared it: response {number} is {state}.", state in _UNFINISHED)
     for step in latest["steps"]:
         if step["state"] != _SUCCEEDED:
-            return f"its checker has not prepared it: a step of response {latest['number']} is {step['state']}."
+            return Told(f"its checker has not prepared it: a step of response {number} is {step['state']}.")
         # The clock of the VM may have been set since, so that no time tells on which side of a boot it is.
         if "in_this_boot" not in step:
-            return "its checker does not tell in which boot it prepared it: install the checker of this version."
+            return Told("its checker does not tell in which boot it prepared it: install the checker of this version.")
         if step["in_this_boot"] is not True:
-            return "its checker prepared it before the last boot."
-    return None
+            return Told("its checker prepared it before the last boot.")
+    return Told()

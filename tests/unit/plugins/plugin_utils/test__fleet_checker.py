@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_checker import why_not_prepared
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_checker import read_checker
 
 STEP = {"state": "succeeded", "in_this_boot": True, "finished_at": "2026-11-21T10:05:00Z"}
 OLD_STEP = {name: value for name, value in STEP.items() if name != "in_this_boot"}
@@ -53,5 +53,24 @@ def said(*responses, event_id="a1", heard=True):
     ],
 )
 def test_who_is_prepared_by_its_checker(answer, why):
-    told = why_not_prepared(answer, "A1")
-    assert told is None if why is None else why in told
+    told = read_checker(answer, "A1").why_not
+    assert told == "" if why is None else why in told
+
+
+@pytest.mark.parametrize(
+    ("answer", "preparing"),
+    [
+        pytest.param(said(response(state="planned")), True, id="planned"),
+        pytest.param(said(response(state="due")), True, id="due"),
+        pytest.param(said(response(state="running")), True, id="running"),
+        pytest.param(said(response(1, state="failed"), response(2, state="running")), True, id="for the second time"),
+        pytest.param(said(event_id="A2"), True, id="it has not seen the event yet"),
+        pytest.param(said(response()), False, id="prepared"),
+        pytest.param(said(response(state="failed")), False, id="failed"),
+        pytest.param(said(), False, id="no rule"),
+        pytest.param(said(response(state="running"), heard=False), False, id="deaf"),
+        pytest.param("", False, id="nothing"),
+    ],
+)
+def test_whose_preparation_is_worth_waiting_for(answer, preparing):
+    assert read_checker(answer, "A1").preparing is preparing
