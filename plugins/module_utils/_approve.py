@@ -25,12 +25,17 @@ _IN_DOUBT = "An approval was sent and its answer was lost. Azure may have taken 
 
 
 def run_approval(
-    params: Mapping[str, Any], client: ImdsClient, warn: Callable[[str], None], check_mode: bool
+    params: Mapping[str, Any],
+    client: ImdsClient,
+    warn: Callable[[str], None],
+    check_mode: bool,
+    poll_interval: float | None = None,
 ) -> dict[str, Any]:
     """Do what the module scheduled_event_approve documents, and return its result; ``failed`` where it must fail.
 
     :param params: the module's options.
     :param warn: is called with each warning, also where an error follows.
+    :param poll_interval: seconds from one look to the next while wait_for waits, by default POLL_INTERVAL.
     :raises ImdsError: there was no usable answer.
     :raises ValueError: an option is wrong, or the name of this VM is not known.
     """
@@ -61,7 +66,7 @@ def run_approval(
     if done.plan.refusals:
         return {**result, "failed": True}
     if params["wait_for"] != "nothing" and not check_mode:
-        return _wait(params, found.client, done, result)
+        return _wait(params, found.client, done, result, poll_interval)
     return result
 
 
@@ -96,7 +101,9 @@ def _describe(
     }
 
 
-def _wait(params: Mapping[str, Any], client: ImdsClient, done: Approved, result: dict[str, Any]) -> dict[str, Any]:
+def _wait(
+    params: Mapping[str, Any], client: ImdsClient, done: Approved, result: dict[str, Any], poll_interval: float | None
+) -> dict[str, Any]:
     """Wait as wait_for says, and return the result with the statuses that were seen."""
     # Without a clear document an event that is not listed may still be there, so it is waited for.
     clear = done.document is not None and done.document.is_clear
@@ -110,7 +117,7 @@ def _wait(params: Mapping[str, Any], client: ImdsClient, done: Approved, result:
         return result
     failure = None
     try:
-        statuses = wait_for(client, statuses, params["wait_for"] == "ended", params["wait_timeout"])
+        statuses = wait_for(client, statuses, params["wait_for"] == "ended", params["wait_timeout"], poll_interval)
     except WaitExpired as expired:
         statuses, failure = expired.statuses, expired
     for approval in result["approvals"]:
@@ -250,7 +257,11 @@ class WaitExpired(Exception):
 
 
 def wait_for(
-    client: ImdsClient, statuses: dict[str, str | None], until_ended: bool, seconds: float
+    client: ImdsClient,
+    statuses: dict[str, str | None],
+    until_ended: bool,
+    seconds: float,
+    poll_interval: float | None = None,
 ) -> dict[str, str | None]:
     """Wait until the events have started, or are gone from the document, and return their last statuses.
 
@@ -258,9 +269,11 @@ def wait_for(
     an empty body, or an unclear document that does not list it, an event is taken to stay as it was.
 
     :param statuses: the events by id, with the status each was last seen with.
+    :param poll_interval: seconds from one look to the next, by default POLL_INTERVAL.
     :raises WaitExpired: it took longer than so many seconds.
     """
     deadline = Deadline(seconds)
+    pause = POLL_INTERVAL if poll_interval is None else poll_interval
     statuses = dict(statuses)
     reached = dict.fromkeys(statuses, False)
     last_error: ImdsError | None = None
@@ -272,7 +285,7 @@ def wait_for(
         except ImdsError as error:
             document = None
             # A request that the end of the wait cut short tells of our hurry, not of Azure.
-            if left > POLL_INTERVAL or deadline.remaining() > 0:
+            if left > pause or deadline.remaining() > 0:
                 last_error = error
         if document is not None:
             for event_id in statuses:
@@ -284,6 +297,6 @@ def wait_for(
                     statuses[event_id], reached[event_id] = None, True
             if all(reached.values()):
                 return statuses
-        if deadline.remaining() <= POLL_INTERVAL:
+        if deadline.remaining() <= pause:
             raise WaitExpired(statuses, last_error, document is None or not document.is_clear)
-        time.sleep(POLL_INTERVAL)
+        time.sleep(pause)

@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 
 from ._errors import MalformedError, NoAnswerError, NotImdsError, NoTimeError, UnreachableError, excerpt
 
-_MAX_BODY = 1024 * 1024
+MAX_BODY = 1024 * 1024
 # Azure holds the first answer up to two minutes while it switches the feature on; an answer later than that is lost.
-_LONGEST_ANSWER = 125.0
+LONGEST_ANSWER = 125.0
 
 
 class Deadline:
@@ -102,7 +102,7 @@ class SocketTransport:
     def _connect(self, deadline: Deadline) -> socket.socket:
         seconds = min(self._connect_timeout, deadline.remaining())
         if seconds <= 0:
-            raise NoTimeError(f"No time was left to ask {self._endpoint}. Raise timeout.")
+            raise no_time_error(self._endpoint)
         # As text it would be taken for an international name, whose tables take time and memory to load.
         address: Any = (self._host.encode("ascii"), self._port)
         try:
@@ -118,14 +118,10 @@ class SocketTransport:
 
     def _read(self, response: http.client.HTTPResponse) -> Response:
         # read(amount) trusts a chunk of negative size, and then reads without end.
-        buffer = memoryview(bytearray(_MAX_BODY + 1))
+        buffer = memoryview(bytearray(MAX_BODY + 1))
         body = bytes(buffer[: response.readinto(buffer)])
-        if len(body) > _MAX_BODY:
-            raise MalformedError(
-                f"{self._endpoint} answered with more than 1 MiB, no scheduled events document: "
-                f"{excerpt(body[:800].decode('utf-8', errors='replace'))}. Check what serves the endpoint.",
-                http_status=response.status,
-            )
+        if len(body) > MAX_BODY:
+            raise too_large_error(self._endpoint, body, response.status)
         if response.length:
             # readinto says nothing of a body that ends early.
             raise http.client.IncompleteRead(body, response.length)
@@ -150,7 +146,7 @@ class _TimedSocket:
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
         self._sock = sock
         self._deadline = deadline
-        self._answer_end = Deadline(_LONGEST_ANSWER)
+        self._answer_end = Deadline(LONGEST_ANSWER)
         self.ended = False
 
     def _limit_wait(self) -> None:
@@ -185,6 +181,20 @@ class _SocketReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         return self._timed.recv_into(buffer)
+
+
+def no_time_error(endpoint: str) -> NoTimeError:
+    """Return the error for a request for which there is no time."""
+    return NoTimeError(f"No time was left to ask {endpoint}. Raise timeout.")
+
+
+def too_large_error(endpoint: str, body: bytes, status: int) -> MalformedError:
+    """Return the error for an answer of more than MAX_BODY bytes."""
+    return MalformedError(
+        f"{endpoint} answered with more than 1 MiB, no scheduled events document: "
+        f"{excerpt(body[:800].decode('utf-8', errors='replace'))}. Check what serves the endpoint.",
+        http_status=status,
+    )
 
 
 def split_endpoint(endpoint: str) -> tuple[str, int, str]:

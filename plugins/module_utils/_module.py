@@ -6,7 +6,7 @@
 
 """The rim of the modules: their options, and results and errors as Ansible takes them.
 
-Of a module only ``params``, ``warn``, ``exit_json`` and ``fail_json`` are used, so that something else can stand in.
+Of a module only ``exit_json`` and ``fail_json`` are used, so that something else can stand in on the controller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from typing import Any, Callable
 from ansible.module_utils.basic import env_fallback
 
 from ._errors import ImdsError, failure_data
-from ._imds import DEFAULT_API_VERSION, DEFAULT_CONNECT_TIMEOUT, DEFAULT_ENDPOINT, DEFAULT_TIMEOUT, ImdsClient
+from ._imds import (
+    DEFAULT_API_VERSION,
+    DEFAULT_CONNECT_TIMEOUT,
+    DEFAULT_ENDPOINT,
+    DEFAULT_TIMEOUT,
+    ImdsClient,
+    Transport,
+)
 
 
 def _imds_argument_spec() -> dict[str, Any]:
@@ -60,12 +67,15 @@ def approve_argument_spec() -> dict[str, Any]:
     }
 
 
-def make_client(params: dict[str, Any]) -> ImdsClient:
+def make_client(params: dict[str, Any], transport: Transport | None = None) -> ImdsClient:
     """Return the client that the options ask for.
 
+    :param transport: what carries its requests; None opens sockets.
     :raises ValueError: an option is wrong.
     """
-    return ImdsClient(params["endpoint"], params["api_version"], params["connect_timeout"], params["timeout"])
+    return ImdsClient(
+        params["endpoint"], params["api_version"], params["connect_timeout"], params["timeout"], transport=transport
+    )
 
 
 def end_module(module: Any, work: Callable[[], dict[str, Any]]) -> None:

@@ -203,3 +203,9 @@ def test_p4_a_wait_in_vain_knows_that_the_last_answer_was_unclear(serve, last):
     with pytest.raises(_approve.WaitExpired) as caught:
         wait(serve(document(A="Started"), then=last), {"A": "Scheduled"}, until_ended=True, seconds=1000)
     assert (caught.value.statuses, caught.value.unclear) == ({"A": "Started"}, True)
+
+
+def test_the_caller_says_how_long_to_pause_between_two_looks(serve, clock):
+    server = serve(document(A="Scheduled"), document(A="Scheduled"), document(A="Started"))
+    _approve.wait_for(server.client(), {"A": "Scheduled"}, False, 86400, poll_interval=7.0)
+    assert clock.pauses == [7.0, 7.0]
