@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Applies ``query`` to the module's answer on the controller, so that VMs need no JMESPath library."""
+"""Asks the VM, and applies ``query`` to the answer on the controller, so that VMs need no JMESPath library."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ..plugin_utils._imds_action import run_module
 from ..plugin_utils._unsafe import mark_unsafe
 
 MODULE = "fleetops.azure_maintenance.scheduled_events_info"
@@ -36,11 +37,7 @@ class ActionModule(ActionBase):
         except QueryError as error:
             result.update(failed=True, msg=mark_unsafe(str(error)))
             return result
-        result.update(
-            self._execute_module(
-                module_name=MODULE, module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
-            )
-        )
+        result.update(run_module(self, MODULE, arguments, task_vars))
         if compiled is not None and not result.get("failed"):
             try:
                 result["query_result"] = mark_unsafe(self._apply(compiled, query, result))

@@ -14,7 +14,8 @@ options:
     description:
       - Where the metadata service answers, as C(http://HOST[:PORT][/PREFIX]).
       - Anything but the default is for a simulator, or for a VM outside a virtual network.
-      - If not set, the environment variable E(AZURE_IMDS_ENDPOINT) of the target is used, if it is set there.
+      - If not set, the environment variable E(AZURE_IMDS_ENDPOINT) of the target is used, if it is set there. On a
+        Windows host it is used only where C(environment) of the task sets it.
       - A proxy is never used and a redirect never followed.
     type: str
     default: http://169.254.169.254
@@ -28,7 +29,8 @@ options:
   connect_timeout:
     description:
       - Seconds to wait for a connection, more than 0 and at most 86400.
-      - A machine that is not an Azure VM fails after this time at the latest.
+      - A machine that is not an Azure VM fails after this time at the latest. A Windows host may take longer, because
+        there a request has no such limit of its own.
     type: float
     default: 3.0
   timeout:
@@ -41,6 +43,7 @@ options:
     description:
       - If nothing answers at O(endpoint), look up the address that DHCP option 245 names in the lease files of
         dhclient, systemd-networkd, dhcpcd and NetworkManager, and ask there. Nothing is written.
+      - Refused on a Windows host, whose leases no module reads.
     type: bool
     default: false
   resource_name:

@@ -18,6 +18,8 @@ description:
   - Azure may still wait, for instance for other customers on the same host. Azure starts the event at C(NotBefore)
     even without an approval.
   - Runs on a VM that sees the event. The metadata service cannot be reached from elsewhere.
+requirements:
+  - the collection ansible.windows on the controller, for Windows hosts only
 extends_documentation_fragment:
   - fleetops.azure_maintenance._imds
   - fleetops.azure_maintenance._attributes
@@ -37,7 +39,21 @@ attributes:
       - Azure does not tell whether an event that is still Scheduled has been approved before. It is approved
         again, which Azure
         takes, and the task reports a change again.
-  platform: {}
+  platform:
+    platforms: posix, windows
+    details:
+      - A Windows host is asked by M(ansible.windows.win_uri). All else runs on the controller there.
+      - It has not been run on a real Windows host yet.
+  action:
+    description: Has an action plugin of the same name, so that some options are handled on the controller.
+    support: full
+    details:
+      - The action plugin runs the module, and does its work for a Windows host.
+  async:
+    description: Can be used with C(async).
+    support: partial
+    details:
+      - C(async) cannot be used with Windows hosts.
 options:
   event_ids:
     description:
@@ -92,6 +108,7 @@ options:
       - How far the events have to get before the task ends.
       - V(started), until each has started or is gone from the document. V(ended), until each is gone.
       - On a VM that the event reboots the task is lost with its connection. Wait on another VM that sees the event.
+      - Asks every second, and a Windows host every 5 seconds, because there each time is a run of a module.
     type: str
     choices: [nothing, started, ended]
     default: nothing

@@ -15,6 +15,8 @@ description:
     until nobody has asked for 24 hours. While it is on, your own restarts of these VMs wait for an approval
     or up to 15 minutes.
   - Runs on the VM itself. The metadata service cannot be reached from elsewhere.
+requirements:
+  - the collection ansible.windows on the controller, for Windows hosts only
 extends_documentation_fragment:
   - fleetops.azure_maintenance._imds
   - fleetops.azure_maintenance._attributes
@@ -30,17 +32,22 @@ attributes:
       - This module changes nothing.
   idempotent:
     support: full
-  platform: {}
+  platform:
+    platforms: posix, windows
+    details:
+      - A Windows host is asked by M(ansible.windows.win_uri). All else runs on the controller there.
+      - It has not been run on a real Windows host yet.
   action:
     description: Has an action plugin of the same name, so that some options are handled on the controller.
     support: full
     details:
       - The action plugin applies O(query). JMESPath need not be installed on the VM.
+      - For a Windows host it does the work of the module.
   async:
     description: Can be used with C(async).
     support: partial
     details:
-      - O(query) cannot be used with C(async).
+      - O(query) cannot be used with C(async), and C(async) not with Windows hosts.
 options:
   scope:
     description:
@@ -240,8 +247,8 @@ resource_name:
 boot_id:
   description:
     - What the operating system calls the current boot of this VM. It differs after a reboot.
-    - Null where the system has none. Compare it for equality only. On Linux it begins with the content of
-      C(/proc/sys/kernel/random/boot_id).
+    - Null where the system has none, and for Windows hosts. Compare it for equality only. On Linux it begins with the
+      content of C(/proc/sys/kernel/random/boot_id).
   returned: success
   type: str
   sample: 4f6a5a2e-0f3c-4c55-9d7b-0a7c1ad5f0d1/12
@@ -270,8 +277,9 @@ reason:
   description:
     - Why there is no answer, in one word.
     - V(unreachable), nothing takes connections at the endpoint. V(not_imds), something else answers there.
-      V(timeout), no complete answer in time. V(http_status), the metadata service refused or failed, with
-      RV(http_status). V(throttled), too many requests from this VM. V(malformed), the answer is no document.
+      V(timeout), no complete answer in time, or, on a Windows host, a connection that was taken without a usable
+      answer. V(http_status), the metadata service refused or failed, with RV(http_status). V(throttled),
+      too many requests from this VM. V(malformed), the answer is no document.
   returned: failure of the metadata service
   type: str
   sample: unreachable

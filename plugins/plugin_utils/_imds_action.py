@@ -1,0 +1,30 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What the action plugins of the modules share: where a module does its work, on the host or on the controller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def run_module(action: Any, module: str, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what a module of this collection says of the host of an action plugin.
+
+    :param action: the action plugin.
+    :param module: the full name of the module.
+    :raises AnsibleError: Ansible cannot run a module on this host, or cannot reach it.
+    """
+    # Ansible-core's own test
+    if getattr(action._connection._shell, "_IS_WINDOWS", False):
+        # Most fleets have none.
+        from ._windows_action import run_for_windows
+
+        return run_for_windows(action, module, arguments, task_vars)
+    result: dict[str, Any] = action._execute_module(
+        module_name=module, module_args=arguments, task_vars=task_vars, wrap_async=action._task.async_val
+    )
+    return result

@@ -1,0 +1,253 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A stand-in for a Windows VM. No PowerShell runs here: it answers as the sources of ansible.windows say.
+
+U is win_uri.ps1 and W is module_utils/WebRequest.psm1 of ansible.windows 3.3.0, with the number of a line.
+"""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: windows_stand_in
+author: fleetops contributors
+short_description: Look like a Windows VM to Ansible
+description:
+  - Takes the modules that Ansible would have PowerShell run, and answers as win_uri and win_wait_for document.
+  - Sends the HTTP requests for real, to loopback only.
+  - Fails on any module and option that it does not know.
+options:
+  imds:
+    description: The endpoint of a simulator that this VM sees as http://169.254.169.254.
+    default: ""
+    vars:
+      - name: stand_in_imds
+  breaks:
+    description:
+      - How the host breaks.
+      - V(lost), the connection fails. V(reset), a library of the connection lets an error of its own through.
+        V(reset_at_post), the same once an approval has been sent. V(no_powershell), there is none, as on Linux.
+        V(old), win_uri does not know an option.
+    default: ""
+    vars:
+      - name: stand_in_breaks
+  up:
+    description: If set, the host can be reached while this file exists.
+    default: ""
+    vars:
+      - name: up_file
+  log:
+    description: If set, a file that gets a line of JSON for each module, with its options.
+    default: ""
+    vars:
+      - name: stand_in_log
+"""
+
+import http.client
+import ipaddress
+import json
+import os
+import re
+import socket
+import time
+from urllib.parse import urlsplit
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.connection import ConnectionBase
+
+REAL = "http://169.254.169.254"
+# The part of the options of win_uri (U:13-34, W:527-555) and win_wait_for that the collection is known to use.
+OPTIONS = {
+    "ansible.windows.win_uri": {
+        "url",
+        "url_method",
+        "url_timeout",
+        "headers",
+        "return_content",
+        "follow_redirects",
+        "use_proxy",
+        "body",
+        "content_type",
+    },
+    "ansible.windows.win_wait_for": {"host", "port", "connect_timeout", "timeout"},
+    "ansible.windows.win_ping": set(),
+}
+
+
+class Connection(ConnectionBase):
+    """What the connections winrm and psrp of ansible-core say of themselves."""
+
+    transport = "windows_stand_in"
+    module_implementation_preferences = (".ps1", ".exe", "")
+    allow_executable = False
+    has_pipelining = True
+    always_pipeline_modules = True
+    has_native_async = True
+
+    def __init__(self, *args, **kwargs):
+        self._shell_type = "powershell"
+        super().__init__(*args, **kwargs)
+
+    def _connect(self):
+        self._connected = True
+        return self
+
+    def reset(self):
+        self._connected = False
+
+    def close(self):
+        self._connected = False
+
+    def put_file(self, in_path, out_path):
+        raise AssertionError(f"no file is put on this host: {out_path}")
+
+    def fetch_file(self, in_path, out_path):
+        raise AssertionError(f"no file is fetched from this host: {in_path}")
+
+    def exec_command(self, cmd, in_data=None, sudoable=True):
+        super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
+        breaks = self.get_option("breaks")
+        up = self.get_option("up")
+        if breaks == "lost" or (up and not os.path.exists(up)):
+            raise AnsibleConnectionFailure("The host is down.")
+        if breaks == "reset":
+            raise ConnectionResetError(104, "Connection reset by peer")
+        assert " -EncodedCommand " in cmd, cmd
+        if breaks == "no_powershell":
+            return 127, b"", b"sh: 1: PowerShell: not found\n"
+        name, options = unpack(in_data)
+        if self.get_option("log"):
+            with open(self.get_option("log"), "a", encoding="utf-8") as log:
+                log.write(json.dumps([name, options]) + "\n")
+        assert name in OPTIONS, f"this host knows no module {name}"
+        unknown = set(options) - OPTIONS[name]
+        assert not unknown, f"{name}: this host knows no option {sorted(unknown)}"
+        result = self._run(name, options)
+        if breaks == "reset_at_post" and options.get("url_method") == "POST":
+            raise ConnectionResetError(104, "Connection reset by peer")
+        return 0, json.dumps(result).encode(), b""
+
+    def _run(self, name, options):
+        if name == "ansible.windows.win_ping":
+            return {"changed": False, "ping": "pong"}
+        if name == "ansible.windows.win_wait_for":
+            return wait_for(**options)
+        if self.get_option("breaks") == "old":
+            # What Ansible.Basic says at U:35 of an option that is not in the spec, before U:49 sets anything
+            return {"failed": True, "changed": False, "msg": "Unsupported parameters for (win_uri) module: use_proxy"}
+        url = options["url"]
+        if url.startswith(REAL) and self.get_option("imds"):
+            url = self.get_option("imds") + url[len(REAL) :]
+        assert ipaddress.ip_address(urlsplit(url).hostname).is_loopback, f"a test must not ask {url}"
+        return win_uri({**options, "url": url}, options["url"])
+
+
+def unpack(in_data):
+    """Return the full name of the module and its options, from what ansible-core sends to PowerShell."""
+    _wrapper, found, manifest = in_data.partition(b"\0\0\0\0")
+    assert found, in_data[:200]
+    content = json.loads(manifest)
+    if "module_args" in content:
+        # Up to ansible-core 2.18
+        assert content["actions"] == ["module_powershell_wrapper"], content["actions"]
+        arguments = content["module_args"]
+    else:
+        (action,) = content["actions"]
+        assert action["name"] == "module_wrapper.ps1", action["name"]
+        (variable,) = action["params"]["Variables"]
+        assert variable["Name"] == "complex_args", variable["Name"]
+        arguments = variable["Value"]
+    options = {name: value for name, value in arguments.items() if not name.startswith("_ansible_")}
+    return arguments["_ansible_module_name"], options
+
+
+def win_uri(options, asked):
+    # What else would happen is not written down here.
+    assert (options["follow_redirects"], options["use_proxy"], options["return_content"]) == ("none", False, True)
+    # W:537
+    assert isinstance(options["url_timeout"], int)
+    started = time.monotonic()
+    # U:49-50
+    result = {"changed": False, "elapsed": 0, "url": asked}
+    parts = urlsplit(options["url"])
+    # W:348: the time-out ends the wait for the headers; here a connection takes no time.
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=options["url_timeout"])
+    headers = dict(options["headers"])
+    body = options.get("body")
+    if body is not None:
+        headers["Content-Type"] = options["content_type"]
+        # Seen with Mono
+        headers["Expect"] = "100-continue"
+    try:
+        connection.connect()
+    except OSError:
+        connection.close()
+        # W:455: a POST connects before the line that sets status_code; W:479: a GET sets it to nothing
+        return no_answer(result, {} if body is not None else {"status_code": None}, started)
+    try:
+        target = options["url"][options["url"].index(parts.netloc) + len(parts.netloc) :]
+        connection.request(options["url_method"], target, None if body is None else body.encode(), headers)
+        try:
+            response = connection.getresponse()
+        except (OSError, http.client.HTTPException):
+            return no_answer(result, {"status_code": None}, started)
+        # W:494-495
+        result.update(msg=response.reason, status_code=response.status)
+        # U:107-115, those of the properties that matter
+        length = response.getheader("Content-Length")
+        result.update(
+            content_length=int(length) if length else -1,
+            content_type=response.getheader("Content-Type") or "",
+            status_description=response.reason,
+        )
+        # U:118-123
+        for name, value in response.getheaders():
+            result[snake_case(name)] = value
+        try:
+            content = response.read()
+        except (OSError, http.client.HTTPException):
+            return no_answer(result, {}, started)
+        # U:135: GetString keeps a BOM, and puts U+FFFD where a byte is not UTF-8
+        result["content"] = content.decode("utf-8", errors="replace")
+        # U:136-141
+        if re.search("text|json|javascript", result["content_type"]):
+            try:
+                parsed = json.loads(result["content"])
+            except (ValueError, RecursionError):
+                # What very deep JSON does to PowerShell is not known; the tests let it die, too.
+                parsed = None
+            if parsed:
+                result["json"] = parsed
+        # U:178-180
+        if response.status != 200:
+            said = f"Status code of request '{response.status}' is not in list of valid status codes 200"
+            result.update(failed=True, msg=said)
+        result["elapsed"] = time.monotonic() - started
+        return result
+    finally:
+        connection.close()
+
+
+def no_answer(result, status, started):
+    # U:202-204; the text of .NET is in the language of Windows, so nothing may read it
+    said = "Die zugrunde liegende Verbindung wurde geschlossen."
+    text = f"Unhandled exception occurred when sending web request. Exception: {said}"
+    return {**result, **status, "failed": True, "elapsed": time.monotonic() - started, "msg": text}
+
+
+def snake_case(header):
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", header.replace("-", "")).lower()
+
+
+def wait_for(host, port, connect_timeout, timeout):
+    """Make one attempt, as win_wait_for.ps1 does (Test-Port) where timeout is 1."""
+    assert [type(each) for each in (port, connect_timeout, timeout)] == [int] * 3
+    assert timeout == 1
+    assert ipaddress.ip_address(host).is_loopback, f"a test must not ask {host}"
+    result = {"changed": False, "elapsed": 0.1, "wait_attempts": 1}
+    try:
+        socket.create_connection((host, port), timeout=connect_timeout).close()
+    except OSError:
+        return {**result, "failed": True, "msg": f"timeout while waiting for {host}:{port} to start listening"}
+    return result
