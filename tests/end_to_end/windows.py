@@ -1,0 +1,40 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Windows VMs for tests that run Ansible: stand-ins, no PowerShell runs. See connection/windows_stand_in.py."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+CONNECTIONS = str(Path(__file__).with_name("connection"))
+MODULES = ("win_ping", "win_uri", "win_wait_for")
+# The least that ansible-core takes for a module of PowerShell. No such file may lie in the collection itself.
+MODULE = "#!powershell\n#AnsibleRequires -CSharpUtil Ansible.Basic\n"
+
+
+def make_ansible_windows(folder):
+    """Put into the folder a collection ansible.windows whose modules say nothing: the connection answers for them."""
+    modules = folder / "ansible_collections" / "ansible" / "windows" / "plugins" / "modules"
+    modules.mkdir(parents=True)
+    for name in MODULES:
+        (modules / f"{name}.ps1").write_text(MODULE)
+    return folder
+
+
+def settings(collections=None):
+    """Return the environment in which Ansible finds the connection and, if a folder is given, ansible.windows."""
+    paths = [os.environ["ANSIBLE_COLLECTIONS_PATH"], *([str(collections)] if collections else [])]
+    return {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_COLLECTIONS_PATH": os.pathsep.join(paths)}
+
+
+def host(name, **variables):
+    """Return the line of an inventory for a Windows VM.
+
+    :param variables: of the connection, such as stand_in_imds, or any other.
+    """
+    words = [f"{key}={json.dumps(str(value))}" for key, value in variables.items()]
+    return " ".join([name, "ansible_connection=windows_stand_in", *words]) + "\n"
