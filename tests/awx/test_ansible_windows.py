@@ -1,0 +1,58 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the real ansible.windows takes, which the package ansible brings: its modules are read here, and not run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import ansible
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.connection.windows_stand_in import OPTIONS
+
+PLUGINS = Path(ansible.__file__).parents[1] / "ansible_collections" / "ansible" / "windows" / "plugins"
+
+
+def options_of(module):
+    """Return the names in the argument spec of a module, as PowerShell reads it."""
+    source = (PLUGINS / "modules" / f"{module}.ps1").read_text(encoding="utf-8")
+    legacy = re.findall(r'Get-AnsibleParam -obj \$params -name "(\w+)"', source)
+    if legacy:
+        return set(legacy)
+    spec = source[source.index("$spec = @{") : source.index("supports_check_mode")]
+    if "Get-AnsibleWindowsWebRequestSpec" in source:
+        shared = (PLUGINS / "module_utils" / "WebRequest.psm1").read_text(encoding="utf-8")
+        spec += shared[shared.rindex("Function Get-AnsibleWindowsWebRequestSpec") :]
+    return set(re.findall(r"^\s+(\w+) = @\{", spec, re.MULTILINE)) - {"options"}
+
+
+@pytest.mark.parametrize("module", ["win_uri", "win_wait_for"])
+def test_each_option_that_is_given_is_one_of_the_module(module):
+    # The stand-in for Windows fails on any other option than these, so nothing else is given.
+    given = OPTIONS[f"ansible.windows.{module}"]
+    assert given
+    assert given <= options_of(module)
+
+
+def test_win_uri_refuses_nothing_that_is_asked_for():
+    shared = (PLUGINS / "module_utils" / "WebRequest.psm1").read_text(encoding="utf-8")
+    assert "follow_redirects = @{ type = 'str'; choices = @('all', 'none', 'safe')" in shared
+    assert "url_timeout = @{ type = 'int'" in shared
+
+
+def test_what_the_stand_in_cites_is_still_written_there():
+    source = (PLUGINS / "modules" / "win_uri.ps1").read_text(encoding="utf-8")
+    for line in (
+        "$module.Result.elapsed = 0",
+        "$module.Result.$header_key = $header_value",
+        "$module.Result.content = [System.Text.Encoding]::UTF8.GetString($content_bytes)",
+        "if ($status_code -notcontains $Response.StatusCode) {",
+        '$module.FailJson("Unhandled exception occurred when sending web request.',
+    ):
+        assert line in source
+    probe = (PLUGINS / "modules" / "win_wait_for.ps1").read_text(encoding="utf-8")
+    assert "while (((Get-Date) - $start_time).TotalSeconds -lt $timeout)" in probe
+    assert "$result.wait_attempts = $attempts" in probe
