@@ -21,7 +21,8 @@ def test_the_commands_of_the_guide(ansible, collections, tmp_path):
     )
     assert run.code == 0, run.out + run.err
     said = yaml.safe_load(run.out[run.out.index("# Dependency data") :])
-    assert said == {"python": ["jmespath  # from collection fleetops.azure_maintenance"], "system": []}
+    asked = [f"{library}  # from collection fleetops.azure_maintenance" for library in ("jmespath", "pypsrp")]
+    assert said == {"python": asked, "system": []}
     context = tmp_path / "azure-maintenance-ee" / "context"
     containerfile = (context / "Containerfile").read_text()
     assert "ansible-galaxy collection install" in containerfile
@@ -32,7 +33,7 @@ def test_the_commands_of_the_guide(ansible, collections, tmp_path):
 
 @pytest.mark.parametrize("folder", [PROJECT / "collections", pytest.param(DEFINITION.parent, marks=pytest.mark.matrix)])
 def test_the_requirements_are_met_by_this_version(ansible, collections, folder):
-    """Galaxy is not asked, because the collection is there already, and awx.awx comes with the package ansible."""
+    """Galaxy is not asked, because the collection is there already, and the others come with the package ansible."""
     command = ["ansible-galaxy", "collection", "install", "--offline", "-r", str(folder / "requirements.yml")]
     run = ansible(*command, "-p", str(collections), env={"ANSIBLE_COLLECTIONS_PATH": str(collections)})
     assert run.code == 0, run.out + run.err
