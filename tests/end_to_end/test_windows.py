@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 
 INFO = "fleetops.azure_maintenance.scheduled_events_info"
 APPROVE = "fleetops.azure_maintenance.scheduled_event_approve"
@@ -271,3 +273,45 @@ def test_async_works_on_linux(run, simulator, tmp_path):
     _ended, results = run(inventory, tasks)
     assert [event["event_id"] for event in results["web-1"][INFO]["events"]] == [FIRST]
     assert results["web-1"][APPROVE]["approvals"][0]["result"] == "approved"
+
+
+# How an inventory says that a host runs Windows. Nothing listens there: a role that asked would find it unreachable.
+WINDOWS_HOSTS = {
+    "winrm": "ansible_connection=ansible.builtin.winrm",
+    "psrp": "ansible_connection=psrp",
+    "powershell": "ansible_connection=ssh ansible_shell_type=powershell",
+    "cmd": "ansible_connection=ssh ansible_shell_type=cmd",
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("event_checker", "Let AWX start the playbook fleetops.azure_maintenance.respond or"),
+        ("imds_simulator", "Start it on a Linux host"),
+    ],
+)
+def test_the_roles_for_linux_refuse_windows_before_they_touch_it(ansible, tmp_path, role, words):
+    hosts = [f"{name} {variables} ansible_host=127.0.0.1 ansible_port=9\n" for name, variables in WINDOWS_HOSTS.items()]
+    (tmp_path / "hosts").write_text("".join(hosts))
+    play = {"hosts": "all", "gather_facts": False, "become": True, "roles": [f"fleetops.azure_maintenance.{role}"]}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    ended = ansible("ansible-playbook", "-i", "hosts", "play.yml", cwd=tmp_path)
+    assert ended.code == 2, ended.out + ended.err
+    for name in WINDOWS_HOSTS:
+        assert re.search(rf"{name} +: ok=\d +changed=0 +unreachable=0 +failed=1", ended.out), ended.out
+        assert f"{name} runs Windows, " in ended.out
+    assert words in ended.out
+
+
+@pytest.mark.matrix
+def test_the_playbook_of_the_guide_with_which_users_see_for_themselves(ansible, simulator, tmp_path):
+    azure = simulator("--vms", "web-1")
+    guide = (TREE / "docs" / "docsite" / "rst" / "guide_windows.rst").read_text(encoding="utf-8")
+    shown = re.search(r":caption: windows_check.yml\n\n((?:(?:   .*)?\n)+)", guide).group(1)
+    (tmp_path / "windows_check.yml").write_text(textwrap.dedent(shown))
+    (tmp_path / "inventory").write_text("[windows]\n" + windows.host("app-1", stand_in_imds=azure.endpoint("web-1")))
+    settings = windows.settings(windows.make_ansible_windows(tmp_path / "installed"))
+    ended = ansible("ansible-playbook", "-i", "inventory", "windows_check.yml", cwd=tmp_path, env=settings)
+    assert ended.code == 0, ended.out + ended.err
+    assert "ok=2 " in ended.out
