@@ -54,6 +54,7 @@ class Fleet:
     def __init__(self, ansible, simulator, folder, hosts, vms=HOSTS):
         self._ansible = ansible
         self.folder = folder
+        self.settings = {}
         self.azure = simulator("--vms", ",".join(vms.values()), "--clock", "manual")
         inventory = {
             host: {
@@ -114,6 +115,7 @@ class Fleet:
             "ANSIBLE_SHOW_CUSTOM_STATS": "true",
             "ANSIBLE_PIPELINING": "true",
             "ANSIBLE_ROLES_PATH": str(self.folder / "roles"),
+            **self.settings,
         }
         return self._ansible("ansible-playbook", "-i", str(self.inventory), *arguments, env=env)
 

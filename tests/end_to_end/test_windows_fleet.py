@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A fleet of both systems: respond, approve and fleet_report treat it as one. The Windows VMs are stand-ins."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import LONG, RESPOND, Fleet
+
+pytestmark = pytest.mark.matrix
+
+LINUX = {"host-a": "web-1", "host-b": "web-2"}
+WINDOWS = {"host-c": "app-1", "host-d": "app-2"}
+VMS = {**LINUX, **WINDOWS}
+APPROVE = "fleetops.azure_maintenance.approve"
+REPORT = "fleetops.azure_maintenance.fleet_report"
+
+
+@pytest.fixture
+def fleet(ansible, simulator, tmp_path):
+    (tmp_path / "fleet").mkdir()
+    fleet = Fleet(ansible, simulator, tmp_path / "fleet", VMS, VMS)
+    for host in WINDOWS:
+        fleet.set(host, ansible_connection="windows_stand_in")
+    fleet.settings = windows.settings(windows.make_ansible_windows(tmp_path / "installed"))
+    return fleet
+
+
+def test_one_event_of_both_systems_is_prepared_approved_once_and_restored(fleet):
+    event = fleet.announce(*VMS.values())
+    run = fleet.respond(playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert [ids for _vm, ids in fleet.approved] == [[event]]
+    assert {host: fleet.story(host) for host in VMS} == {
+        host: [f"prepare {host} Reboot", f"restore {host} Reboot completed"] for host in VMS
+    }
+
+
+def test_check_mode_of_both_systems_approves_nothing(fleet):
+    fleet.announce(*VMS.values())
+    run = fleet.respond("--check", playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == []
+
+
+def test_a_windows_vm_that_is_lost_holds_the_event_back(fleet):
+    fleet.announce(*VMS.values())
+    fleet.announce("web-1")
+    (fleet.folder / "host-d.up").unlink()
+    run = fleet.respond(playbook=RESPOND)
+    assert run.code != 0
+    assert [vm for vm, _ids in fleet.approved] == ["web-1"]
+    assert "app-2" in run.out
+    assert "unreachable=1" in run.out
+
+
+def test_a_windows_vm_that_reboots_is_waited_for_and_restored(fleet):
+    fleet.announce("app-1", "web-1", started_for=LONG)
+    with fleet.rebooting("host-c"):
+        run = fleet.respond(playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    for host in ("host-a", "host-c"):
+        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
+
+
+def test_an_approval_from_a_windows_vm(fleet):
+    event = fleet.announce("app-1")
+    endpoints = "{{ event_response_endpoint }}"
+    run = fleet.run(APPROVE, "-e", json.dumps({"approve_event_types": "Reboot", "approve_endpoint": endpoints}))
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("app-1", [event])]
+
+
+def test_the_report_has_both_systems(fleet):
+    fleet.announce(*VMS.values(), start_delay=LONG)
+    (fleet.folder / "host-d.up").unlink()
+    folder = fleet.folder / "report"
+    settings = {"fleet_report_dir": str(folder), "fleet_report_endpoint": "{{ event_response_endpoint }}"}
+    run = fleet.run(REPORT, "-e", json.dumps(settings))
+    assert run.code == 0, run.out + run.err
+    assert "4 hosts asked: 3 affected, 0 quiet, 1 unreachable, 0 not on Azure." in run.out
+    (report,) = folder.glob("*.json")
+    said = json.loads(report.read_text())
+    (event,) = said["events"]
+    assert sorted(event["resources"]) == sorted(VMS.values())
