@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+# Not where it is needed: Ansible loads an action plugin once before it makes the process for each host, and such a
+# process would compile the imports anew.
+from ._windows_action import run_for_windows
+
 
 def run_module(action: Any, module: str, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
     """Return what a module of this collection says of the host of an action plugin.
@@ -20,9 +24,6 @@ def run_module(action: Any, module: str, arguments: dict[str, Any], task_vars: d
     """
     # Ansible-core's own test
     if getattr(action._connection._shell, "_IS_WINDOWS", False):
-        # Most fleets have none.
-        from ._windows_action import run_for_windows
-
         return run_for_windows(action, module, arguments, task_vars)
     result: dict[str, Any] = action._execute_module(
         module_name=module, module_args=arguments, task_vars=task_vars, wrap_async=action._task.async_val
