@@ -111,7 +111,7 @@ class WindowsTransport:
 
     def _read(self, result: Mapping[str, Any]) -> Response:
         status = result["status_code"]
-        if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 599:
+        if not isinstance(status, int) or not 100 <= status <= 599:
             raise NotImdsError(
                 f"The answer of {self._endpoint} has the status {_show(status)}, which must be a number from 100 to "
                 "599. Check for a proxy or portal between this VM and the endpoint."
