@@ -77,6 +77,8 @@ def _wrap(text: str, indent: str = "  ") -> list[str]:
         _WIDTH,
         initial_indent=indent,
         subsequent_indent=indent + "  ",
+        # An id or a path can be copied only whole.
+        break_long_words=False,
         break_on_hyphens=False,
     )
 

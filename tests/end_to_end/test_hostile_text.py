@@ -462,7 +462,8 @@ def test_rehearse_names_the_files_of_a_user_that_do_not_exist(fleet):
     assert fleet.text.ran() == []
     assert run.code == 2, run.out + run.err
     for name, file in files.items():
-        assert f"{name}: there is no file {file}" in run.out
+        assert f"{name}: there is no file /" in run.out
+        assert f"/{file}. Give the path of a file with tasks." in run.out
 
 
 def test_the_callback_prints_text(fleet):
