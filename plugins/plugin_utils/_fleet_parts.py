@@ -34,6 +34,11 @@ _REASONS_OFF_AZURE = ("unreachable", "not_imds")
 
 _SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
 
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
 # What an event must have, beside its id: key, test, and what it has where the test fails.
 _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     *(
@@ -41,7 +46,7 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         for name in ("event_type", "event_status", "not_before", "description", "event_source")
     ),
     ("duration_seconds", lambda value: value is None or _is_count(value), "a duration that is not a number of seconds"),
-    ("resources", lambda value: _are_texts(value), "resources that are not a list of names"),
+    ("resources", _are_texts, "resources that are not a list of names"),
     (
         "affects_this_vm",
         lambda value: value is None or isinstance(value, bool),
@@ -271,10 +276,6 @@ def _result_complaint(told: Any) -> str | None:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def newest_results(parts: Iterable[Part]) -> dict[str, HostResult]:

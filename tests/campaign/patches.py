@@ -9,9 +9,9 @@ import contextlib
 import fcntl
 import functools
 import os
-import signal
 import sys
 import time
+from signal import SIGTERM as REAL_SIGTERM
 from typing import Any, Iterator
 from unittest import mock
 
@@ -82,7 +82,7 @@ class _Journal:
 
 
 class _Signal:
-    SIGTERM = signal.SIGTERM
+    SIGTERM = REAL_SIGTERM
 
     def signal(self, *_arguments: Any) -> None:
         """Threads take no signals."""

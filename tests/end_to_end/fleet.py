@@ -51,7 +51,7 @@ class Fleet:
     any other comes when the test lets time pass.
     """
 
-    def __init__(self, ansible, simulator, folder, hosts, vms=HOSTS):
+    def __init__(self, ansible, simulator, folder, hosts, vms):
         self._ansible = ansible
         self.folder = folder
         self.settings = {}

@@ -45,7 +45,7 @@ TAKE_LONGER = """
 @pytest.fixture
 def make_fleet(ansible, simulator, tmp_path):
     (tmp_path / "fleet").mkdir()
-    return lambda *hosts: Fleet(ansible, simulator, tmp_path / "fleet", hosts)
+    return lambda *hosts: Fleet(ansible, simulator, tmp_path / "fleet", hosts, HOSTS)
 
 
 @pytest.fixture

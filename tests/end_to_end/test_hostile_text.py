@@ -84,7 +84,9 @@ class Azure:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return server
 
-    def _handler(azure, name):
+    def _handler(self, name):
+        azure = self
+
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 path = urlsplit(self.path).path

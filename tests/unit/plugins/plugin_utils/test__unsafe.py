@@ -43,8 +43,11 @@ class Context:
     _unsafe._trust is not None, reason="this ansible-core takes nothing that a filter returns for a template"
 )
 def test_a_filter_marks_its_result_and_the_template_around_it() -> None:
+    def close(text: str, end: str) -> str:
+        return text + end
+
     context = Context()
-    result = _unsafe.unsafe_filter(lambda text, end: text + end)(context, "{{ x ", end="}}")
+    result = _unsafe.unsafe_filter(close)(context, "{{ x ", end="}}")
     assert result == "{{ x }}"
     assert is_marked(result)
     assert context.unsafe
