@@ -142,6 +142,16 @@ def test_task_files_that_do_not_exist_stop_the_rehearsal_before_it_begins(ansibl
     assert "Start the simulator" not in run.out
 
 
+def test_the_words_of_the_role_are_names_of_files_here(ansible):
+    words = {"rehearse_prepare": "checker", "rehearse_restore": "nothing"}
+    run = ansible("ansible-playbook", REHEARSE, "-e", json.dumps(words))
+    assert run.code == 2
+    for option, word in words.items():
+        assert re.search(rf"{option}: there is no file /\S*/{word}\.", run.out)
+    assert "event_response_" not in run.out + run.err
+    assert "Start the simulator" not in run.out
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
