@@ -34,7 +34,9 @@ _RESTART_AFTER = 5.0
 # Seconds to wait for the lock of another program on the state. All waits together must leave a request that is held
 # for 10 s, and the seconds from one check to the next, below 15 s from request to request (P8).
 LOCK_WAIT = 0.5
-# Seconds after which no further response is started before the next poll (P8 again): systemd answers in a fraction.
+# Seconds for systemctl, and seconds after which no further response is started before the next poll: systemd answers in
+# a fraction, and Azure is not polled meanwhile (P8 again). What was not started is tried again.
+START_TIMEOUT = 2.0
 _STARTING_ENDS_AFTER = 1.0
 
 StartUnit = Callable[[int], "str | None"]

@@ -172,7 +172,7 @@ def _open_store(
 
 def _check(options: argparse.Namespace, folders: Folders) -> int:
     config = read_config(folders.config)
-    from .check import LOCK_WAIT, Checker
+    from .check import LOCK_WAIT, START_TIMEOUT, Checker
 
     with lock(folders.run, "check") as free:
         if not free:
@@ -180,7 +180,9 @@ def _check(options: argparse.Namespace, folders: Folders) -> int:
             return FINE
         # A lock that somebody else holds must not keep it from polling.
         open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=LOCK_WAIT)
-        checker = Checker(config, folders, Clock(folders), open_store, start_unit)
+        checker = Checker(
+            config, folders, Clock(folders), open_store, functools.partial(start_unit, timeout=START_TIMEOUT)
+        )
         answered = checker.run(options.once)
         # After a check that failed systemd waits 5 s, and the next request would come too late (P8).
         return FINE if answered or not options.once else FAILED

@@ -146,10 +146,10 @@ def is_any_running(folders: Folders) -> bool:
     return any(is_running(folders, int(each[1])) for each in found if each)
 
 
-def start_unit(number: int) -> str | None:
+def start_unit(number: int, timeout: float = 30.0) -> str | None:
     """Start the unit of a response without waiting for it; return why that failed, or None.
 
-    systemctl has 2 s, because Azure is not polled meanwhile. A check tries again what it could not start.
+    :param timeout: seconds for systemctl.
     """
     # Imported when needed: a check that has nothing to start is to cost next to nothing.
     import subprocess
@@ -161,7 +161,7 @@ def start_unit(number: int) -> str | None:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=2,
+            timeout=timeout,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

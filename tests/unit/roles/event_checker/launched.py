@@ -96,7 +96,7 @@ class Run:
     def command(self, ours, theirs):
         ours.close()
 
-        def start_unit(number):
+        def start_unit(number, timeout=None):
             theirs.send(str(number).encode())
             assert theirs.recv(64) == b"started"
 

@@ -572,6 +572,15 @@ class TestCheck:
         assert shell.response.state == "due"
         assert "Reboot" in shell("status")[1]
 
+    def test_p8_systemctl_may_hold_it_up_for_two_seconds_only(self, shell, tmp_path):
+        (tmp_path / "bin" / "systemctl").write_text("#!/bin/sh\nexec sleep 600\n")
+        shell.configure(endpoint="http://127.0.0.1:1")
+        shell.respond_to({"command": ["true"]})
+        said = shell("check", "--once")[2]
+        assert "azure-maintenance-respond@1.service could not be started: " in said
+        assert "timed out after 2.0 seconds" in said
+        assert shell.response.state == "due"
+
     def test_azure_does_not_answer(self, shell):
         shell.configure(endpoint="http://127.0.0.1:1", connect_timeout=5, timeout=600)
         status, printed, said = shell("check", "--once")
