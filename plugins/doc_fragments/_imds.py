@@ -2,13 +2,23 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options of every module; the twin of imds_argument_spec in module_utils/_module.py."""
+"""Options of every module, and where it runs; the twin of imds_argument_spec in module_utils/_module.py."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
     DOCUMENTATION = r"""
+requirements:
+  - the collection ansible.windows on the controller, for Windows hosts only
+attributes:
+  platform:
+    description: Where the module runs.
+    support: full
+    platforms: posix, windows
+    details:
+      - A Windows host is asked by M(ansible.windows.win_uri). All else runs on the controller there.
+      - It has not been run on a real Windows host yet.
 options:
   endpoint:
     description:

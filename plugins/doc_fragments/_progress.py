@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What most filters of the role event_response are given and made for."""
+"""What the filters of the role event_response for one host are given and made for."""
 
 from __future__ import annotations
 

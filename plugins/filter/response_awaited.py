@@ -11,13 +11,9 @@ version_added: 1.1.0
 description:
   - Returns the hosts that stay prepared until an event has ended, and those that must be restored and cannot be
     reached.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._hostvars
 options:
-  _input:
-    description: C(hostvars).
-    type: dict
-    required: true
   hosts:
     description: The hosts of the play.
     type: list

@@ -10,12 +10,9 @@ short_description: Find the events that a run is limited to
 version_added: 1.1.0
 description:
   - Finds the events that are named by an id or by the beginning of one, among those that all hosts of a play were told.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which asks the hosts first.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._hostvars
 options:
-  _input:
-    description: C(hostvars).
-    type: dict
-    required: true
   hosts:
     description: All hosts of the play, C(ansible_play_hosts_all).
     type: list

@@ -11,13 +11,9 @@ version_added: 1.0.0
 description:
   - Looks at all hosts of a play once they have tried to prepare and been asked again, and returns for each event which
     host is to approve it and for which VMs, or why nobody may.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._hostvars
 options:
-  _input:
-    description: C(hostvars).
-    type: dict
-    required: true
   hosts:
     description: All hosts of the play, C(ansible_play_hosts_all).
     type: list

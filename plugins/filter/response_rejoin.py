@@ -10,7 +10,7 @@ short_description: Note as failed a preparation in which the host was lost
 version_added: 1.0.0
 description:
   - Returns the progress of the events of a host, of which a preparation that was begun and neither succeeded nor failed
-    is noted as failed, and which follows the events by a new answer.
+    is noted as failed, and which is brought up to date by a new answer.
 extends_documentation_fragment:
   - fleetops.azure_maintenance._progress
 options:

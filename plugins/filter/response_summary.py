@@ -10,13 +10,9 @@ short_description: Sum up what became of the events of a fleet
 version_added: 1.0.0
 description:
   - Merges what all hosts know of each event.
-  - Made for the role P(fleetops.azure_maintenance.event_response#role), which keeps the progress of each event that
-    affects a host in a list.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._hostvars
 options:
-  _input:
-    description: C(hostvars).
-    type: dict
-    required: true
   hosts:
     description: The hosts to sum up.
     type: list

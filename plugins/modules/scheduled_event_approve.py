@@ -18,8 +18,6 @@ description:
   - Azure may still wait, for instance for other customers on the same host. Azure starts the event at C(NotBefore)
     even without an approval.
   - Runs on a VM that sees the event. The metadata service cannot be reached from elsewhere.
-requirements:
-  - the collection ansible.windows on the controller, for Windows hosts only
 extends_documentation_fragment:
   - fleetops.azure_maintenance._imds
   - fleetops.azure_maintenance._attributes
@@ -39,11 +37,6 @@ attributes:
       - Azure does not tell whether an event that is still Scheduled has been approved before. It is approved
         again, which Azure
         takes, and the task reports a change again.
-  platform:
-    platforms: posix, windows
-    details:
-      - A Windows host is asked by M(ansible.windows.win_uri). All else runs on the controller there.
-      - It has not been run on a real Windows host yet.
   action:
     description: Has an action plugin of the same name, so that some options are handled on the controller.
     support: full

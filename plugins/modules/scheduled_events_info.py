@@ -15,8 +15,6 @@ description:
     until nobody has asked for 24 hours. While it is on, your own restarts of these VMs wait for an approval
     or up to 15 minutes.
   - Runs on the VM itself. The metadata service cannot be reached from elsewhere.
-requirements:
-  - the collection ansible.windows on the controller, for Windows hosts only
 extends_documentation_fragment:
   - fleetops.azure_maintenance._imds
   - fleetops.azure_maintenance._attributes
@@ -32,11 +30,6 @@ attributes:
       - This module changes nothing.
   idempotent:
     support: full
-  platform:
-    platforms: posix, windows
-    details:
-      - A Windows host is asked by M(ansible.windows.win_uri). All else runs on the controller there.
-      - It has not been run on a real Windows host yet.
   action:
     description: Has an action plugin of the same name, so that some options are handled on the controller.
     support: full
