@@ -242,6 +242,23 @@ def test_what_is_different_on_windows(run, simulator):
     assert azure.posted() == [("web-1", {"StartRequests": [{"EventId": FIRST}]})]
 
 
+@pytest.mark.hostile_text
+def test_text_of_azure_never_runs_as_a_template(run, simulator, tmp_path):
+    """P10: on Windows it comes from a plugin and not from a module, whose results Ansible itself marks."""
+    azure = simulator("--vms", "web-1", "--clock", "manual")
+    hostile = f"{{{{ lookup('pipe', 'touch {tmp_path}/ran') }}}}"
+    azure.announce("Reboot", "web-1", description=hostile)
+    keep = {"told": "{{ result_0.events[0].description }}"}
+    tasks = [
+        ("ask", INFO, {}, {}),
+        ("keep", "ansible.builtin.set_fact", keep, {}),
+        ("use", "ansible.builtin.debug", {"msg": "{{ told }}"}, {}),
+    ]
+    _ended, results = run(windows.host("windows", stand_in_imds=azure.endpoint("web-1")), tasks)
+    assert not (tmp_path / "ran").exists()
+    assert results["windows"]["use"]["msg"] == hostile
+
+
 def test_without_ansible_windows_one_sentence_says_how_to_install_it(run, simulator):
     azure = simulator("--vms", "web-1")
     inventory = windows.host("windows", stand_in_imds=azure.endpoint("web-1"))
