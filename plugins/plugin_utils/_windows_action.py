@@ -80,7 +80,7 @@ def run_for_windows(
     spec, work = _WORK[module]
     rim = _Rim({}, action._task.check_mode)
     try:
-        _refuse_what_windows_has_not(action)
+        _refuse_unsupported(action)
         rim.params = _validate(action, module, spec(), arguments, rim.warn)
         transport = WindowsTransport(
             rim.params["endpoint"], rim.params["connect_timeout"], _Runner(action, task_vars).run
@@ -96,7 +96,7 @@ class _RefusedError(Exception):
     """Something of the task cannot be done; a sentence says what to do."""
 
 
-def _refuse_what_windows_has_not(action: Any) -> None:
+def _refuse_unsupported(action: Any) -> None:
     if action._task.async_val:
         raise _RefusedError(
             "async cannot be used with Windows hosts, because it runs on the controller. Leave async out for them."
