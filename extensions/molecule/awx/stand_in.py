@@ -24,7 +24,8 @@ class Handler(controller.Handler):
             super().do_GET()
             return
         awx = self.server.awx
-        content = json.dumps({"requests": awx.requests, "jobs": awx.jobs, "unexpected": awx.unexpected}).encode()
+        jobs = [{**job, "extra_vars": json.loads(job["extra_vars"])} for job in awx.jobs]
+        content = json.dumps({"requests": awx.requests, "jobs": jobs, "unexpected": awx.unexpected}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any, Iterable, Mapping, NamedTuple
+from urllib.parse import unquote
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
     EVENT_SOURCES,
@@ -44,6 +45,8 @@ STEP_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     AWX_CALLBACK: (("key_file",), ("ca_file",)),
     AWX_JOB: (("template", "token_file"), ("ca_file",)),
 }
+# What comes before the template in the address of a callback, the template, and what comes after it
+CALLBACK = re.compile(r"(https?://\S+/job_templates/)([^\s/?#]+)(/callback/?)")
 
 
 class ConfigError(Exception):
@@ -214,7 +217,7 @@ def parse_step(content: Any, where: str) -> dict[str, Any]:
         elif key not in required + optional:
             raise ConfigError(f"{where}: unknown key {excerpt(str(key))}; {kind} takes {_names(required + optional)}.")
         elif key == "template":
-            if isinstance(value, bool) or not isinstance(value, (int, str)) or not str(value).strip():
+            if isinstance(value, bool) or not isinstance(value, (int, str)) or not _names_template(str(value)):
                 raise ConfigError(f"{where}: template must be the number of a job template or NAME++ORGANIZATION.")
         elif validators.path(value):
             raise ConfigError(f"{where}: {key} must be the absolute path of a file, not {_show(value)}.")
@@ -236,6 +239,19 @@ def _check_target(kind: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where}: {kind} must be a string on one line, not {_show(value)}.")
     elif kind != PLAYBOOK and not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@#]*)?", value):
         raise ConfigError(f"{where}: {kind} must be an address https://HOST/… without a password in it.")
+    elif kind == AWX_CALLBACK:
+        found = CALLBACK.fullmatch(value)
+        if not found or not _names_template(unquote(found[2])):
+            raise ConfigError(
+                f"{where}: {AWX_CALLBACK} must be an address …/api/v2/job_templates/N/callback/, "
+                "where N is the number of a job template or NAME++ORGANIZATION."
+            )
+
+
+def _names_template(template: str) -> bool:
+    # AWX takes a name alone for a template of that name in any organization.
+    name, plus, organization = template.rpartition("++")
+    return bool(name.strip() and organization.strip()) if plus else re.fullmatch("[0-9]+", template) is not None
 
 
 def describe_step(step: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""POSTs to another service with ``requests``: secrets, tries and pauses, and a bound on all of it.
+"""Requests to another service with ``requests``: secrets, tries and pauses, and a bound on all of it.
 
 A certificate is always checked, no redirect is followed, and no cookie or ``~/.netrc`` is used. The proxies of the
 environment (``https_proxy``, ``no_proxy``, …) are, except for addresses of loopback.
@@ -18,14 +18,13 @@ import os
 import re
 import ssl
 import stat
-import threading
 import time
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
-from typing import Any, Iterator
+from typing import Any, Callable
 from urllib.parse import urlsplit
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
+
+from .http_answer import Answer, chain, send
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
@@ -36,96 +35,6 @@ _LONGEST_CONNECT = 10.0
 # AWX gives up a request after two minutes, so a later answer never comes.
 _LONGEST_TRY = 120.0
 _LONGEST_SECRET = 64 * 1024
-# The status says whether a message was taken; the body is only told.
-_LONGEST_BODY = 10.0
-_MAX_BODY = 64 * 1024
-
-
-class Answer:
-    """What one request has brought so far.
-
-    :ivar status: the HTTP status, 0 as long as there is none.
-    :ivar error: why there is no answer, or no whole one.
-    """
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.location = ""
-        self.error: Exception | None = None
-        self._retry_after = ""
-        self._body = b""
-
-    def receive(self, requests: Any, options: dict[str, Any], heard: threading.Event) -> None:
-        """Send the request and take in the answer; the event is set as soon as its status is there."""
-        try:
-            with requests.Session() as session:
-                # Without this, credentials would come from ~/.netrc, and certificates from wherever a variable says.
-                session.trust_env = False
-                with session.post(**options, allow_redirects=False, stream=True) as response:
-                    self.location = response.headers.get("Location", "")
-                    self._retry_after = response.headers.get("Retry-After", "").strip()
-                    self.status = response.status_code
-                    heard.set()
-                    # A body that breaks off or never ends does not undo the status.
-                    for piece in response.iter_content(1024):
-                        self._body += piece
-                        if len(self._body) >= _MAX_BODY:
-                            break
-        except Exception as error:
-            for item in _chain(error):
-                # Its frames would keep sockets open.
-                item.__traceback__ = None
-            self.error = error
-        finally:
-            heard.set()
-
-    def asked_pause(self) -> float:
-        """Return the seconds that the service asked to wait before the next request, 0 where it did not."""
-        if re.fullmatch(r"[0-9]{1,9}", self._retry_after):
-            return float(self._retry_after)
-        try:
-            moment = parsedate_to_datetime(self._retry_after)
-            moment = moment.replace(tzinfo=moment.tzinfo or timezone.utc)
-            return max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            return 0.0
-
-    def json(self) -> dict[str, Any]:
-        """Return the body as an object, an empty one where it is none."""
-        try:
-            content = json.loads(self._body)
-        except (ValueError, RecursionError):
-            return {}
-        return content if isinstance(content, dict) else {}
-
-    def said(self) -> str:
-        """Return the text for people out of the body: AWX puts it in msg or detail."""
-        content = self.json()
-        said = content.get("msg") or content.get("detail")
-        return said if isinstance(said, str) else self._body.decode("utf-8", errors="replace").strip()
-
-
-def _send(requests: Any, options: dict[str, Any], seconds: float) -> Answer:
-    """Send one request, and return what has come of the answer after so many seconds at most.
-
-    requests limits each wait, but not their sum, and not the look-up of a name. So a thread does the waiting, and is
-    left behind when its time is up.
-    """
-    answer = Answer()
-    heard = threading.Event()
-    thread = threading.Thread(target=answer.receive, args=(requests, options, heard), name="notify", daemon=True)
-    end = time.monotonic() + seconds
-    thread.start()
-    heard.wait(seconds)
-    thread.join(min(max(end - time.monotonic(), 0), _LONGEST_BODY))
-    return answer
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Return the error, what it was raised from, and so on."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 class NotifyError(Exception):
@@ -167,7 +76,7 @@ class Service:
             "Content-Type": "application/json",
             "User-Agent": "fleetops.azure_maintenance",
         }
-        self._url = url
+        self.url = url
         self._encrypted = parts.scheme == "https"
         self._loopback = _is_loopback(host)
         self._verify = True if ca_file is None else ca_file
@@ -200,14 +109,24 @@ class Service:
         self.headers["Authorization"] = f"Bearer {token}"
 
     def post(self, content: bytes, seconds: float) -> Answer:
-        """POST the content, again and again until there is an answer that may stand."""
-        requests = _import_requests()
+        """POST the content, again and again until there is an answer that may stand.
+
+        :raises NotifyError: there was none in so many seconds.
+        """
+        return self.repeat(lambda left: self.send("POST", self.url, content, left), seconds)
+
+    def repeat(self, one_try: Callable[[float], tuple[Answer, str | None]], seconds: float) -> Answer:
+        """Try again and again until there is an answer that may stand.
+
+        :param one_try: gets the seconds that are left, and returns what :meth:`send` does.
+        :raises NotifyError: there was none in so many seconds.
+        """
         end = time.monotonic() + max(seconds, _LEAST)
         pause = _FIRST_PAUSE
         tries = 0
         while True:
             tries += 1
-            answer, problem = self._try(requests, content, max(end - time.monotonic(), 0.1))
+            answer, problem = one_try(max(end - time.monotonic(), 0.1))
             if problem is None:
                 return answer
             left = end - time.monotonic()
@@ -222,18 +141,20 @@ class Service:
             time.sleep(max(min(pause, left / 2), asked))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _try(self, requests: Any, content: bytes, seconds: float) -> tuple[Answer, str | None]:
-        """Return what came of one try, and a sentence if it is something that may pass."""
+    def send(self, method: str, url: str, content: bytes, seconds: float) -> tuple[Answer, str | None]:
+        """Send one request, and return what came of it, and a sentence if it is something that may pass."""
+        requests = _import_requests()
         seconds = min(seconds, _LONGEST_TRY)
-        answer = _send(
+        answer = send(
             requests,
             {
-                "url": self._url,
+                "method": method,
+                "url": url,
                 "data": content,
                 "headers": self.headers,
                 "timeout": (min(seconds, _LONGEST_CONNECT), seconds),
                 "verify": self._verify,
-                "proxies": {} if self._loopback else requests.utils.get_environ_proxies(self._url),
+                "proxies": {} if self._loopback else requests.utils.get_environ_proxies(url),
             },
             seconds,
         )
@@ -244,7 +165,7 @@ class Service:
             return answer, None
         if error is None or isinstance(error, requests.exceptions.ReadTimeout):
             return answer, f"{self.name} gave no answer in time."
-        certificate = next((item for item in _chain(error) if _is_about_certificate(item)), None)
+        certificate = next((item for item in chain(error) if _is_about_certificate(item)), None)
         if certificate is not None:
             said = getattr(certificate, "verify_message", "") or str(certificate)
             raise NotifyError(
@@ -271,7 +192,7 @@ class Service:
 
     def _reason(self, error: BaseException) -> str:
         """Return what the libraries below requests said, because its own messages hold the whole address."""
-        for item in _chain(error):
+        for item in chain(error):
             if type(item).__module__.split(".")[0] not in ("requests", "urllib3"):
                 if isinstance(item, OSError):
                     return one_line(self._without_secrets(item.strerror or str(item)))

@@ -13,14 +13,20 @@ import hashlib
 import hmac
 import json
 import re
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import Any, Callable
+from urllib.parse import quote, unquote, urlsplit
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 
-from .http_client import Answer, NotifyError, Service
+from .config import CALLBACK
+from .http_answer import Answer
+from .http_client import NotifyError, Service
 
 __all__ = ["NotifyError", "awx_callback", "awx_job", "webhook"]
+
+_MARK = "maintenance_launch"
+# Of a template; a whole fleet may launch it at the same time.
+_NEWEST_JOBS = 100
 
 
 def webhook(
@@ -60,14 +66,16 @@ def awx_callback(
 ) -> str:
     """Ask AWX by provisioning callback to run a job template for this VM, and return a sentence for the log.
 
-    :param url: ``…/api/v2/job_templates/N/callback/``.
+    :param url: ``…/api/v2/job_templates/N/callback/``, or with the names of the template for N.
     :param seconds: all the time there is, tries and pauses together.
     :raises NotifyError: AWX has started no job.
     """
-    service = Service(url, ca_file)
+    found = CALLBACK.fullmatch(url)
+    before, template, after = found.groups() if found else (url, "", "")
+    service = Service(before + _address(unquote(template).replace("[+]", "+")) + after, ca_file)
     key = service.read_sent_secret(key_file)
     content = json.dumps({"host_config_key": key, "extra_vars": extra_vars}).encode("ascii")
-    answer = service.post(content, seconds)
+    answer = _twice_where_not_found(template, lambda: service.post(content, seconds))
     # Up to Tower 3.2 it was 202.
     if answer.status in (201, 202):
         return f"AWX started {_job(answer)}."
@@ -79,32 +87,97 @@ def awx_callback(
 
 
 def awx_job(
-    url: str, template: str, extra_vars: dict[str, Any], seconds: float, *, token_file: str, ca_file: str | None = None
+    url: str,
+    template: str,
+    extra_vars: dict[str, Any],
+    seconds: float,
+    *,
+    token_file: str,
+    mark: str,
+    again: bool = False,
+    ca_file: str | None = None,
 ) -> str:
     """Launch a job template of AWX, and return a sentence for the log.
+
+    Where a launch has had no answer, AWX is asked for a job with the mark before it is told to launch again.
 
     :param url: where AWX is, such as ``https://awx.example.com``.
     :param template: ID or ``NAME++ORGANIZATION``.
     :param seconds: all the time there is, tries and pauses together.
+    :param mark: tells this launch from all others; the job gets it as the variable ``maintenance_launch``.
+    :param again: it may have been launched before.
     :raises NotifyError: AWX has started no job.
     """
-    service = Service(f"{url.rstrip('/')}/api/v2/job_templates/{quote(str(template), safe='')}/launch/", ca_file)
+    template = str(template)
+    place = f"{url.rstrip('/')}/api/v2/job_templates/{_address(template)}"
+    service = Service(f"{place}/launch/", ca_file)
     service.use_token(token_file)
-    answer = service.post(json.dumps({"extra_vars": extra_vars}).encode("ascii"), seconds)
+    content = json.dumps({"extra_vars": {**extra_vars, _MARK: mark}}).encode("ascii")
+    advice = f"Check the address, the job template {one_line(template)}, and the token in {one_line(token_file)}."
+    unsure, earlier = again, None
+
+    def launch(left: float) -> tuple[Answer, str | None]:
+        nonlocal unsure, earlier
+        if unsure:
+            answer, problem = service.send("GET", f"{place}/jobs/?order_by=-id&page_size={_NEWEST_JOBS}", b"", left)
+            if problem is not None:
+                return answer, problem
+            if answer.status != 200:
+                raise service.refusal(answer, advice)
+            jobs = answer.json().get("results")
+            if not isinstance(jobs, list):
+                return answer, f"{service.name} does not list the jobs of the template, so it is not launched again."
+            earlier = _find_job(jobs, mark)
+            if earlier is not None:
+                return answer, None
+        answer, problem = service.send("POST", service.url, content, left)
+        unsure = answer.may_have_been_taken()
+        return answer, problem
+
+    answer = _twice_where_not_found(template, lambda: service.repeat(launch, seconds))
+    if earlier is not None:
+        return f"AWX has started job {earlier} already."
     if answer.status != 201:
-        raise service.refusal(
-            answer,
-            f"Check the address, the job template {one_line(str(template))}, and the token in {one_line(token_file)}.",
-        )
+        raise service.refusal(answer, advice)
     if answer.json().get("ignored_fields"):
         return (
             f"AWX started {_job(answer)}, but ignored variables: "
-            f"let the job template {one_line(str(template))} prompt for variables on launch."
+            f"let the job template {one_line(template)} prompt for variables on launch."
         )
     return f"AWX started {_job(answer)}."
 
 
+def _address(template: str) -> str:
+    """Return how an address of AWX names this job template, a number or ``NAME++ORGANIZATION``.
+
+    AWX decodes the names once more after the web server has decoded the address, and takes ``+`` for its separator.
+    """
+    names = template.rpartition("++") if "++" in template else ("", "", template)
+    return quote("++".join(quote(name, safe="") for name in (names[0], names[2]) if name), safe="+")
+
+
+def _twice_where_not_found(template: str, ask: Callable[[], Answer]) -> Answer:
+    """Ask, and once more on the first 404: a process of AWX that was given a wrong name does not find the next one."""
+    answer = ask()
+    return ask() if answer.status == 404 and "++" in unquote(template) else answer
+
+
+def _find_job(jobs: list[Any], mark: str) -> str | None:
+    """Return the number of the job that got the mark, None where none did."""
+    for job in jobs:
+        try:
+            if json.loads(job["extra_vars"])[_MARK] == mark:
+                return _number(job["id"])
+        except (KeyError, TypeError, ValueError, RecursionError):
+            continue  # A job that somebody else has launched
+    return None
+
+
 def _job(answer: Answer) -> str:
     found = re.search(r"/jobs/([0-9]{1,18})/?$", answer.location)
-    number = found.group(1) if found else answer.json().get("job")
-    return f"job {number}" if isinstance(number, (int, str)) and re.fullmatch(r"[0-9]{1,18}", str(number)) else "a job"
+    number = _number(found.group(1) if found else answer.json().get("job"))
+    return f"job {number}" if number else "a job"
+
+
+def _number(value: Any) -> str:
+    return str(value) if isinstance(value, (int, str)) and re.fullmatch(r"[0-9]{1,18}", str(value)) else ""

@@ -260,7 +260,7 @@ class Responder:
             self._write(task, lambda: self._begin_step(task, step))
             prolong_start(rule.timeout + _SLACK)
             try:
-                message = self._try_step(task, step)
+                message = self._try_step(task, step, failures > 0 or step.started_at is not None)
             except StepError as error:
                 failures += 1
                 self._finish_step(task, step, records.FAILED, str(error))
@@ -295,7 +295,7 @@ class Responder:
                 # The next try finds out what has become of the event.
                 return
 
-    def _try_step(self, task: _Task, step: StepRecord) -> str:
+    def _try_step(self, task: _Task, step: StepRecord, again: bool) -> str:
         record = self._store.event(task.response.event)
         if record is None:
             raise StepError("Its event is not known any more.", permanent=True)
@@ -305,8 +305,11 @@ class Responder:
         if isinstance(name, str) and record.event.affects(name) is False:
             # It was noted while no event listed it, and may be wrong.
             name = None
-        context = StepContext(record.event, task.response.phase, record.outcome, name if isinstance(name, str) else "")
-        return run_step(step.content, context, self._config, self._folders, self._clock.now(), task.rule.timeout)
+        now, name = self._clock.now(), name if isinstance(name, str) else ""
+        # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
+        mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
+        context = StepContext(record.event, task.response.phase, record.outcome, name, mark, again)
+        return run_step(step.content, context, self._config, self._folders, now, task.rule.timeout)
 
     def _approve(self, task: _Task, record: EventRecord) -> str:
         """Let Azure start the event, unless it lists a VM for which this one cannot speak."""

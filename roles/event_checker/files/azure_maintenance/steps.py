@@ -43,12 +43,18 @@ class StepError(Exception):
 
 
 class StepContext(NamedTuple):
-    """What a response answers."""
+    """What a response answers.
+
+    :ivar mark: tells this step of this response, in this boot, from all others.
+    :ivar again: whether the step was begun before.
+    """
 
     event: Event
     phase: str
     outcome: str | None
     resource_name: str
+    mark: str
+    again: bool
 
     def variables(self, now: Moment) -> dict[str, Any]:
         """Return what playbooks and job templates get."""
@@ -106,12 +112,13 @@ def run_step(
     if context.phase == ANNOUNCED and left is not None:
         # After the start it is too late to prepare; yet one try there is always.
         seconds = min(timeout, max(left, 5.0))
-    options = {key: value for key, value in step.items() if key.endswith("_file")}
+    options: dict[str, Any] = {key: value for key, value in step.items() if key.endswith("_file")}
     try:
         if WEBHOOK in step:
             return notify.webhook(step[WEBHOOK], context.payload(now), seconds, **options)
         if AWX_CALLBACK in step:
             return notify.awx_callback(step[AWX_CALLBACK], context.variables(now), seconds, **options)
+        options.update(mark=context.mark, again=context.again)
         return notify.awx_job(step[AWX_JOB], step["template"], context.variables(now), seconds, **options)
     except notify.NotifyError as error:
         raise StepError(str(error), error.permanent) from error

@@ -277,6 +277,23 @@ BAD = [
     pytest.param(step({**WEBHOOK, "token_file": "/a\0"}), ["token_file", "absolute path"], id="token_file with NUL"),
     pytest.param(step({"awx_callback": CALLBACK["awx_callback"]}), ["awx_callback needs key_file"], id="no key_file"),
     pytest.param(step({**JOB, "template": None}), ["awx_job needs template"], id="no template"),
+    *(
+        pytest.param(step({**JOB, "template": template}), ["template must be the number"], id=f"template {template}")
+        for template in ("Drain", "Drain+Ops", "++Ops", "Drain++", True, " ")
+    ),
+    *(
+        pytest.param(
+            step({**CALLBACK, "awx_callback": f"https://awx.example.com{path}"}),
+            ["awx_callback must be an address …/api/v2/job_templates/N/callback/", "NAME++ORGANIZATION"],
+            id=f"callback {path}",
+        )
+        for path in (
+            "",
+            "/api/v2/job_templates/7/launch/",
+            "/api/v2/job_templates/Drain/callback/",
+            "/api/v2/job_templates/Drain%20it/callback/",
+        )
+    ),
     pytest.param(step({**JOB, "token_file": None}), ["awx_job needs token_file"], id="no token_file"),
     pytest.param(step({**JOB, "template": True}), ["template", "number"], id="template is true"),
     pytest.param(step({**JOB, "template": " "}), ["template", "number"], id="template is blank"),

@@ -17,6 +17,7 @@ from email.utils import format_datetime
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    http_answer,
     http_client,
     notify,
 )
@@ -66,11 +67,11 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(http_client, "time", clock)
-    send = http_client._send
+    send = http_client.send
     # Where only pauses take time, an answer takes none, however busy the machine is.
     monkeypatch.setattr(
         http_client,
-        "_send",
+        "send",
         lambda requests, options, _seconds: send(requests, {**options, "timeout": STOP}, STOP),
     )
     return clock
@@ -90,7 +91,9 @@ def steps(secret):
         "awx_callback": lambda endpoint, seconds=STOP: notify.awx_callback(
             endpoint + "/api/v2/job_templates/7/callback/", VARIABLES, seconds, key_file=secret
         ),
-        "awx_job": lambda endpoint, seconds=STOP: notify.awx_job(endpoint, "7", VARIABLES, seconds, token_file=secret),
+        "awx_job": lambda endpoint, seconds=STOP: notify.awx_job(
+            endpoint, "7", VARIABLES, seconds, token_file=secret, mark=MARK
+        ),
     }
 
 
@@ -105,6 +108,7 @@ def failure(step, *arguments):
     return caught.value
 
 
+MARK = "0ur 1aunch"
 STEPS = ["webhook", "awx_callback", "awx_job"]
 KINDS = pytest.mark.parametrize("kind", STEPS)
 
@@ -147,17 +151,101 @@ def test_awx_callback_sends_key_and_variables(serve, secret, steps):
         ("", 7, "/api/v2/job_templates/7/launch/"),
         ("/", "7", "/api/v2/job_templates/7/launch/"),
         ("/awx/", "7", "/awx/api/v2/job_templates/7/launch/"),
-        ("", "Drain?a#b/c++Ops é", "/api/v2/job_templates/Drain%3Fa%23b%2Fc%2B%2BOps%20%C3%A9/launch/"),
+        # What a server of AWX decodes, and AWX once more; [+] and %2B are a plus in a name.
+        ("", "Drain++Ops", "/api/v2/job_templates/Drain++Ops/launch/"),
+        ("", "a/b 100% é++Ops", "/api/v2/job_templates/a%252Fb%2520100%2525%2520%25C3%25A9++Ops/launch/"),
+        ("", "50%25 a+b+++Ops", "/api/v2/job_templates/50%252525%2520a%252Bb%252B++Ops/launch/"),
     ],
 )
 def test_awx_job_launches_the_template_with_the_token(serve, secret, url, template, target):
     server = serve((201, b'{"job": 17, "ignored_fields": {}, "id": 17}'))
-    said = notify.awx_job(server.endpoint + url, template, VARIABLES, STOP, token_file=secret)
+    said = notify.awx_job(server.endpoint + url, template, VARIABLES, STOP, token_file=secret, mark=MARK)
     assert said == "AWX started job 17."
     (request,) = server.requests
     assert (request.method, request.target) == ("POST", target)
     assert request.header("Authorization") == ["Bearer s3cret"]
-    assert json.loads(request.body) == {"extra_vars": VARIABLES}
+    assert json.loads(request.body) == {"extra_vars": {**VARIABLES, "maintenance_launch": MARK}}
+
+
+@pytest.mark.parametrize(
+    ("written", "target"),
+    [
+        ("7", "7"),
+        ("Drain++Ops", "Drain++Ops"),
+        ("Drain%2B%2BOps", "Drain++Ops"),
+        ("a%2Fb%20100%25++Ops", "a%252Fb%2520100%2525++Ops"),
+        # As AWX itself shows it
+        ("a[+]b++Ops", "a%252Bb++Ops"),
+    ],
+)
+def test_awx_callback_names_the_template_as_awx_wants_it(serve, secret, written, target):
+    server = serve(STARTED)
+    notify.awx_callback(f"{server.endpoint}/x/api/v2/job_templates/{written}/callback/", {}, STOP, key_file=secret)
+    assert server.requests[0].target == f"/x/api/v2/job_templates/{target}/callback/"
+
+
+@pytest.mark.parametrize(("template", "asked"), [("Drain++Ops", 2), ("7", 1)])
+def test_a_template_that_has_a_name_is_looked_for_twice(serve, secret, template, asked):
+    """A process of AWX that was given a wrong name does not find the next one, whoever asks for it."""
+    calls = {
+        "callback": lambda url: notify.awx_callback(
+            f"{url}/api/v2/job_templates/{template}/callback/", {}, STOP, key_file=secret
+        ),
+        "job": lambda url: notify.awx_job(url, template, {}, STOP, token_file=secret, mark=MARK),
+    }
+    unknown = (404, b'{"detail": "Not found."}')
+    for call in calls.values():
+        server = serve(then=unknown)
+        assert failure(call, server.endpoint).permanent is True
+        assert len(server.requests) == asked
+        if asked == 2:
+            assert call(serve(unknown, STARTED).endpoint) == "AWX started job 17."
+
+
+def jobs(*marks):
+    """AWX's list of jobs of a template, the newest first."""
+    listed = [{"id": 20 - number, "extra_vars": mark} for number, mark in enumerate(marks)]
+    return 200, json.dumps({"count": len(marks), "results": listed}).encode()
+
+
+OURS = json.dumps({"maintenance_launch": "0ur 1aunch"})
+OTHERS = ("", "[]", "{", "null", '{"maintenance_launch": "another"}', None, 7)
+
+
+@pytest.mark.parametrize(
+    ("replies", "said", "methods"),
+    [
+        ([["reset"], jobs(*OTHERS, OURS)], "AWX has started job 13 already.", ["POST", "GET"]),
+        ([(504,), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET"]),
+        ([(502,), jobs(*OTHERS), STARTED], "AWX started job 17.", ["POST", "GET", "POST"]),
+        ([["reset"], (503,), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET", "GET"]),
+        ([["reset"], (200, b"[]"), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET", "GET"]),
+        # Nothing was taken.
+        ([(503,), STARTED], "AWX started job 17.", ["POST", "POST"]),
+        ([(429,), STARTED], "AWX started job 17.", ["POST", "POST"]),
+    ],
+)
+def test_a_launch_whose_answer_is_lost_starts_no_second_job(serve, secret, short_pauses, replies, said, methods):
+    server = serve(*replies)
+    assert notify.awx_job(server.endpoint, "7", {}, STOP, token_file=secret, mark=MARK) == said
+    assert [request.method for request in server.requests] == methods
+    (listing,) = {request.target for request in server.requests if request.method == "GET"} or {None}
+    assert listing in (None, "/api/v2/job_templates/7/jobs/?order_by=-id&page_size=100")
+
+
+def test_a_step_that_was_begun_before_looks_for_its_job_first(serve, secret):
+    server = serve(jobs(OURS))
+    said = notify.awx_job(server.endpoint, "7", {}, STOP, token_file=secret, mark=MARK, again=True)
+    assert said == "AWX has started job 20 already."
+    assert [request.method for request in server.requests] == ["GET"]
+
+
+@pytest.mark.parametrize("answer", [(403, b'{"detail": "No."}'), (200, b'{"results": null}')])
+def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secret, short_tries, answer):
+    server = serve(["reset"], then=answer)
+    error = failure(lambda: notify.awx_job(server.endpoint, "7", {}, 1.5, token_file=secret, mark=MARK))
+    assert "HTTP 403" in str(error) or "does not list the jobs of the template" in str(error)
+    assert [request.method for request in server.requests].count("POST") == 1
 
 
 PENDING = "AWX already has a job for this VM that is pending or running."
@@ -245,8 +333,13 @@ PASSING = {
 }
 
 
-@KINDS
-@pytest.mark.parametrize("fault", PASSING)
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        *((kind, fault) for kind in ("webhook", "awx_callback") for fault in PASSING),
+        *(("awx_job", status) for status in ("408", "409", "425", "429", "503", "507")),
+    ],
+)
 def test_what_may_pass_is_tried_again(serve, steps, clock, kind, fault):
     server = serve(PASSING[fault], PASSING[fault], STARTED)
     steps[kind](server.endpoint)
@@ -383,7 +476,7 @@ def test_a_try_does_not_use_up_the_time_of_the_next(serve_slowly, steps, monkeyp
     monkeypatch.setattr(http_client, "_LONGEST_TRY", 0.5)
     # On a busy machine a try after this one may be too late as well.
     server = serve_slowly([b"HTTP/1.1 200 OK\r\nX-Long: ", *TRICKLE], then=STARTED)
-    assert steps["awx_job"](server.endpoint) == "AWX started job 17."
+    assert "took the event" in steps["webhook"](server.endpoint)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +490,7 @@ def test_a_try_does_not_use_up_the_time_of_the_next(serve_slowly, steps, monkeyp
 )
 def test_a_body_without_end_does_not_undo_the_status(serve_slowly, steps, monkeypatch, status, rest):
     if rest == TRICKLE:
-        monkeypatch.setattr(http_client, "_LONGEST_BODY", 0.3)
+        monkeypatch.setattr(http_answer, "_LONGEST_BODY", 0.3)
     server = serve_slowly([b"HTTP/1.1 %d Yes\r\nContent-Length: 2000000\r\n\r\n" % status, *rest])
     if status == 200:
         assert "took the event" in steps["webhook"](server.endpoint)

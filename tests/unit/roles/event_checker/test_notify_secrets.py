@@ -100,7 +100,7 @@ def test_a_file_without_a_usable_secret(dead_endpoint, secret_file, content, sai
         failure(notify.webhook, dead_endpoint, {}, 600, hmac_file=path),
         failure(notify.webhook, dead_endpoint, {}, 600, token_file=path),
         failure(notify.awx_callback, dead_endpoint, {}, 600, key_file=path),
-        failure(notify.awx_job, dead_endpoint, "7", {}, 600, token_file=path),
+        failure(notify.awx_job, dead_endpoint, "7", {}, 600, token_file=path, mark="1"),
     ):
         assert error.permanent is True
         assert f"The secret file {path} " in str(error)
@@ -211,7 +211,9 @@ def calls(secret_file):
             f"{endpoint}{PATH}?sig=XXXX", {}, 1, hmac_file=key, token_file=token, **options
         ),
         "awx_callback": lambda endpoint, **options: notify.awx_callback(endpoint, {}, 1, key_file=key, **options),
-        "awx_job": lambda endpoint, **options: notify.awx_job(endpoint, "7", {}, 1, token_file=token, **options),
+        "awx_job": lambda endpoint, **options: notify.awx_job(
+            endpoint, "7", {}, 1, token_file=token, mark="1", **options
+        ),
     }
 
 

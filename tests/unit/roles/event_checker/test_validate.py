@@ -89,7 +89,7 @@ def missing(folders, files, monkeypatch):
             id="a secret that is open to others",
         ),
         pytest.param(
-            {"awx_callback": URL, "key_file": "FILES/empty"},
+            {"awx_callback": URL + "api/v2/job_templates/7/callback/", "key_file": "FILES/empty"},
             ["The secret file FILES/empty is empty, or its first line is."],
             id="an empty secret",
         ),
@@ -138,7 +138,7 @@ def test_ansible_is_asked_for_where_there_are_playbooks(missing, folders, monkey
     "step",
     [
         {"webhook": URL},
-        {"awx_callback": URL, "key_file": "FILES/secret"},
+        {"awx_callback": URL + "api/v2/job_templates/7/callback/", "key_file": "FILES/secret"},
         {"awx_job": URL, "template": 1, "token_file": "FILES/secret"},
     ],
 )

@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One request to another service with ``requests``, and what has come of its answer in the time there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any, Iterator
+
+# The status says whether a message was taken; the body is only told.
+_LONGEST_BODY = 10.0
+# A list of jobs of AWX has some kilobytes for each.
+_MAX_BODY = 2 * 1024 * 1024
+
+
+class Answer:
+    """What one request has brought so far.
+
+    :ivar status: the HTTP status, 0 as long as there is none.
+    :ivar error: why there is no answer, or no whole one.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.location = ""
+        self.error: Exception | None = None
+        self._retry_after = ""
+        self._body = b""
+
+    def receive(self, requests: Any, options: dict[str, Any], heard: threading.Event) -> None:
+        """Send the request and take in the answer; the event is set as soon as its status is there."""
+        try:
+            with requests.Session() as session:
+                # Without this, credentials would come from ~/.netrc, and certificates from wherever a variable says.
+                session.trust_env = False
+                with session.request(**options, allow_redirects=False, stream=True) as response:
+                    self.location = response.headers.get("Location", "")
+                    self._retry_after = response.headers.get("Retry-After", "").strip()
+                    self.status = response.status_code
+                    heard.set()
+                    # A body that breaks off or never ends does not undo the status.
+                    for piece in response.iter_content(16 * 1024):
+                        self._body += piece
+                        if len(self._body) >= _MAX_BODY:
+                            break
+        except Exception as error:
+            for item in chain(error):
+                # Its frames would keep sockets open.
+                item.__traceback__ = None
+            self.error = error
+        finally:
+            heard.set()
+
+    def may_have_been_taken(self) -> bool:
+        """Return whether the service may have done what it was asked for, though it did not say so."""
+        return self.status in (0, 500, 502, 504)
+
+    def asked_pause(self) -> float:
+        """Return the seconds that the service asked to wait before the next request, 0 where it did not."""
+        if re.fullmatch(r"[0-9]{1,9}", self._retry_after):
+            return float(self._retry_after)
+        try:
+            moment = parsedate_to_datetime(self._retry_after)
+            moment = moment.replace(tzinfo=moment.tzinfo or timezone.utc)
+            return max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            return 0.0
+
+    def json(self) -> dict[str, Any]:
+        """Return the body as an object, an empty one where it is none."""
+        try:
+            content = json.loads(self._body)
+        except (ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def said(self) -> str:
+        """Return the text for people out of the body: AWX puts it in msg or detail."""
+        content = self.json()
+        said = content.get("msg") or content.get("detail")
+        return said if isinstance(said, str) else self._body.decode("utf-8", errors="replace").strip()
+
+
+def send(requests: Any, options: dict[str, Any], seconds: float) -> Answer:
+    """Send one request, and return what has come of the answer after so many seconds at most.
+
+    requests limits each wait, but not their sum, and not the look-up of a name. So a thread does the waiting, and is
+    left behind when its time is up.
+    """
+    answer = Answer()
+    heard = threading.Event()
+    thread = threading.Thread(target=answer.receive, args=(requests, options, heard), name="notify", daemon=True)
+    end = time.monotonic() + seconds
+    thread.start()
+    heard.wait(seconds)
+    thread.join(min(max(end - time.monotonic(), 0), _LONGEST_BODY))
+    return answer
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Return the error, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
