@@ -17,9 +17,11 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ansible_collections.fleetops.azure_maintenance.tests.awx import rules
+from ansible_collections.fleetops.azure_maintenance.tests.awx import launching, notifications, rules
+from ansible_collections.fleetops.azure_maintenance.tests.awx.rules import Refused
 
 TOKEN = "t0ken-of-awx"
+SIGN_IN = "Authentication credentials were not provided. To establish a login session, visit /api/login/."
 PROMPTS = ("variables", "limit", "job_type", "inventory", "scm_branch", "tags", "skip_tags", "diff_mode", "verbosity")
 TEMPLATE = {
     "name": "",
@@ -28,6 +30,7 @@ TEMPLATE = {
     "inventory": None,
     "extra_vars": "",
     "survey_enabled": False,
+    "become_enabled": False,
     "allow_simultaneous": False,
     **{f"ask_{prompt}_on_launch": False for prompt in PROMPTS},
 }
@@ -35,7 +38,7 @@ TEMPLATE = {
 KINDS = {
     "organizations": {"name": ""},
     "inventories": {"name": "", "organization": None},
-    "credentials": {"name": "", "organization": None},
+    "credentials": {"name": "", "organization": None, "kind": "ssh"},
     "execution_environments": {"name": "", "organization": None, "image": ""},
     "projects": {
         "name": "",
@@ -93,12 +96,7 @@ ASSOCIATIONS = {
 }
 
 
-class Refused(Exception):
-    """AWX refuses the request with this status and body."""
-
-    def __init__(self, status, body):
-        super().__init__(status, body)
-        self.status, self.body = status, body
+EDGES = ("success_nodes", "failure_nodes", "always_nodes")
 
 
 class Awx:
@@ -123,6 +121,8 @@ class Awx:
         item["url"] = f"/api/v2/{kind}/{self._number}/"
         item["related"] = {"survey_spec": item["url"] + "survey_spec/"} if "survey_enabled" in item else {}
         item["summary_fields"] = {"current_update": {"id": self._number}} if kind == "projects" else {}
+        if kind == "workflow_job_template_nodes":
+            item.update({edge: self.links.setdefault((self._number, edge), []) for edge in EDGES})
         self.items[kind][self._number] = item
         return item
 
@@ -135,30 +135,40 @@ class Awx:
 
     def answer(self, method, path, query, body, address):
         """Return the status, the body and the headers for a request that may be made."""
-        parts = path.strip("/").split("/")[2:]
+        parts = [part for part in path.split("/") if part][2:]
         if parts[0] == "project_updates" and method == "GET":
             return 200, {"id": int(parts[1]), "status": "successful"}, {}
+        if path in ("/api/v2/ping/", "/api/v2/config/") and method == "GET":
+            return 200, {"version": "24.6.1"}, {}
         if len(parts) == 1 and (parts[0] in KINDS or parts[0] == "unified_job_templates"):
             if method == "GET":
-                return 200, rules.page(self._list(parts[0], query)), {}
+                return 200, rules.page([_shown(item) for item in self._list(parts[0], query)]), {}
             if method == "POST":
                 item = self.add(parts[0], **self._accept(parts[0], body, None))
-                return 201, item, {}
+                return 201, _shown(item), {}
         if len(parts) >= 2 and parts[0] in KINDS:
-            item = self._find(parts[0], unquote(parts[1]))
+            item = self._find(parts[0], parts[1])
             if len(parts) == 2:
                 return self._one(method, parts[0], item, body)
             return self._part(method, item, parts[2], body, address)
         raise NotImplementedError(f"{method} {path}")
 
-    def _find(self, kind, name):
-        name, _plus, organization = name.partition("++")
-        for item in self.items[kind].values():
-            if name == str(item["id"]) or (
-                organization and name == item["name"] and self._name_of("organizations", item) == organization
-            ):
-                return item
-        raise Refused(404, {"detail": "Not found."})
+    def _find(self, kind, part):
+        """Return what a part of a path stands for: an id, NAME++ORGANIZATION, or the name of a job template alone.
+
+        The web server has decoded the path; each name is decoded once more.
+        """
+        if part.isdigit() and int(part) in self.items[kind]:
+            return self.items[kind][int(part)]
+        names = [unquote(name) for name in part.replace("[+]", "%2B").split("++")]
+        found = [item for item in self.items[kind].values() if item.get("name") == names[0]]
+        if len(names) == 2 and "+" not in part.replace("[+]", "").replace("++", ""):
+            found = [item for item in found if self._name_of("organizations", item) == names[1]]
+        elif len(names) > 1 or kind != "job_templates":
+            found = []
+        if not found:
+            raise Refused(404, {"detail": "Not found."})
+        return min(found, key=lambda item: item["organization"] or 0)
 
     def _name_of(self, kind, item):
         return self.items[kind][item["organization"]]["name"] if item["organization"] else ""
@@ -169,43 +179,73 @@ class Awx:
         query.pop("page_size", None)
         either = {name[4:]: query.pop(name) for name in list(query) if name.startswith("or__")}
         for name in (*query, *either):
-            if items and name not in items[0]:
+            if items and name.split("__")[0] not in items[0]:
                 raise Refused(400, {"detail": f"{kind} has no field named '{name}'"})
-        items = [item for item in items if all(str(item[name]) == value for name, value in query.items())]
-        return [item for item in items if not either or any(str(item[n]) == value for n, value in either.items())]
+        items = [item for item in items if all(self._value(item, name) == value for name, value in query.items())]
+        return [item for item in items if not either or any(self._value(item, n) == v for n, v in either.items())]
+
+    def _value(self, item, path):
+        """Return as text what a field holds; organization__name is a field of what the field organization names."""
+        field, _separator, rest = path.partition("__")
+        if not rest:
+            return str(item[field])
+        owner = self.items[f"{field}s"].get(item[field])
+        return self._value(owner, rest) if owner else ""
 
     def _one(self, method, kind, item, body):
         if method == "PATCH":
             item.update(self._accept(kind, body, item))
+        elif method == "DELETE" and kind == "workflow_job_template_nodes":
+            del self.items[kind][item["id"]]
+            for (_owner, part), links in self.links.items():
+                if part in EDGES and item["id"] in links:
+                    links.remove(item["id"])
+            return 204, None, {}
         elif method != "GET":
             raise NotImplementedError(f"{method} {item['url']}")
-        return 200, item, {}
+        return 200, _shown(item), {}
 
     def _accept(self, kind, body, old):
         """Return what AWX keeps of the fields that it was sent."""
         fields = {name: value for name, value in body.items() if name in KINDS[kind]}
         whole = {**KINDS[kind], **(old or {}), **fields}
-        twins = [
-            item
-            for item in self.items[kind].values()
-            if item is not old
-            and "name" in item
-            and (item["name"], item.get("organization")) == (whole["name"], whole.get("organization"))
-        ]
         if kind == "job_templates":
+            self._check_job_template(whole)
             # Which is the project's, whatever was sent
-            fields["organization"] = self.items["projects"][whole["project"]]["organization"]
-            if whole["playbook"] not in self.playbooks:
-                raise Refused(400, {"playbook": ["Playbook not found for project."]})
+            fields["organization"] = whole["organization"] = self.items["projects"][whole["project"]]["organization"]
         elif kind == "schedules":
             rules.check_rrule(whole["rrule"])
         elif kind == "notification_templates":
-            rules.check_notification(whole)
-        elif kind == "workflow_job_template_nodes":
-            twins = []
-        if twins:
-            raise Refused(400, {"__all__": [f"{rules.TYPE_OF[kind]} with this name already exists."]})
+            fields["notification_configuration"] = notifications.check(whole)
+            fields["messages"] = notifications.merge(old and old["messages"], whole["messages"])
+        unique = (
+            ("identifier", "workflow_job_template")
+            if kind == "workflow_job_template_nodes"
+            else ("name", "organization")
+        )
+        for item in self.items[kind].values():
+            if item is not old and all(item.get(field) == whole.get(field) for field in unique):
+                raise Refused(
+                    400, {"__all__": [f"{rules.TYPE_OF[kind]} with this {' and '.join(unique)} already exists."]}
+                )
         return fields
+
+    def _check_job_template(self, whole):
+        if whole["project"] not in self.items["projects"]:
+            raise Refused(400, {"project": ["Job Templates must have a project assigned."]})
+        if whole["inventory"] is not None and whole["inventory"] not in self.items["inventories"]:
+            raise Refused(400, {"inventory": [f'Invalid pk "{whole["inventory"]}" - object does not exist.']})
+        if whole["host_config_key"] and not whole["inventory"]:
+            message = "Cannot enable provisioning callback without an inventory set."
+            raise Refused(400, {"host_config_key": [message]})
+        if not whole["inventory"] and not whole["ask_inventory_on_launch"]:
+            message = "You must either set a default value or ask to prompt on launch."
+            raise Refused(400, {"inventory": [message]})
+        if whole["playbook"] not in self.playbooks:
+            raise Refused(400, {"playbook": ["Playbook not found for project."]})
+        if whole["job_type"] not in ("run", "check"):
+            raise Refused(400, {"job_type": [f'"{whole["job_type"]}" is not a valid choice.']})
+        rules.as_variables(whole["extra_vars"])
 
     def _part(self, method, item, part, body, address):
         if part == "survey_spec":
@@ -218,50 +258,49 @@ class Awx:
             kind, links = ASSOCIATIONS[part], self.links.setdefault((item["id"], part), [])
             if method == "GET":
                 return 200, rules.page([self.items[kind][number] for number in links]), {}
-            (links.remove if body.get("disassociate") else links.append)(body["id"])
+            if body.get("disassociate"):
+                links.remove(body["id"])
+            elif body["id"] not in links:
+                self._check_association(item, part, body["id"])
+                links.append(body["id"])
             return 204, None, {}
+        if part == "jobs" and method == "GET":
+            return 200, rules.page([job for job in reversed(self.jobs) if job["job_template"] == item["id"]]), {}
         if part == "launch" and method == "POST":
-            return self._launch(item, body)
+            return launching.launch(self, item, body)
         if part == "callback" and method == "POST":
-            return self._callback(item, body, address)
+            return launching.call_back(self, item, body, address)
         raise NotImplementedError(f"{method} {item['url']}{part}/")
 
-    def start(self, item, **more):
-        job = {"id": 100 + len(self.jobs), "job_template": item["id"], "name": item["name"], **more}
-        self.jobs.append(job)
-        return job, {"Location": f"/api/v2/jobs/{job['id']}/"}
+    def _check_association(self, item, part, number):
+        other = self.items[ASSOCIATIONS[part]].get(number)
+        if other is None:
+            raise Refused(400, {"msg": f"{part} {number} does not exist."})
+        if part == "credentials":
+            kinds = [self.items[part][one]["kind"] for one in self.linked(item, part)]
+            if other["kind"] in kinds:
+                raise Refused(400, {"error": "Cannot assign multiple Machine credentials."})
+        if part in EDGES:
+            if any(number in self.linked(item, edge) for edge in EDGES):
+                raise Refused(400, {"Error": "Relationship not allowed."})
+            if item["id"] in self._behind(number):
+                raise Refused(400, {"Error": "Cycle detected."})
 
-    def _launch(self, item, body):
-        given = body.get("extra_vars", {})
-        survey = self.surveys.get(item["id"], {}).get("spec", []) if item["survey_enabled"] else []
-        errors = [error for question in survey for error in rules.check_answer(question, given)]
-        if errors:
-            raise Refused(400, {"variables_needed_to_start": errors})
-        asked = {question["variable"] for question in survey}
-        kept = {name: value for name, value in given.items() if item["ask_variables_on_launch"] or name in asked}
-        ignored = {name: value for name, value in given.items() if name not in kept}
-        job, headers = self.start(item, extra_vars=kept)
-        return 201, {"job": job["id"], "ignored_fields": {"extra_vars": ignored} if ignored else {}, **job}, headers
+    def _behind(self, number):
+        """Return a node and all that follow it."""
+        found = {number}
+        for edge in EDGES:
+            for other in self.links.get((number, edge), []):
+                found |= self._behind(other)
+        return found
 
-    def _callback(self, item, body, address):
-        key = body.get("host_config_key", "")
-        if not key or key != item["host_config_key"]:
-            raise Refused(403, {"detail": "You do not have permission to perform this action."})
-        if not item["inventory"]:
-            raise Refused(400, {"msg": "Cannot start automatically, an inventory is required."})
-        hosts = self.hosts.get(item["inventory"], {})
-        found = [host for host, known_as in hosts.items() if address in (host, known_as)]
-        if len(found) != 1:
-            said = "Multiple hosts matched the request!" if found else "No matching host could be found!"
-            raise Refused(400, {"msg": said})
-        survey = self.surveys.get(item["id"], {}).get("spec", []) if item["survey_enabled"] else []
-        if any(question["required"] and "default" not in question for question in survey):
-            raise Refused(400, {"msg": "Cannot start automatically, user input required!"})
-        if self.busy and any(job.get("limit") == found[0] for job in self.jobs):
-            raise Refused(400, {"msg": "Host callback job already pending."})
-        kept = body.get("extra_vars") or {} if item["ask_variables_on_launch"] else {}
-        _job, headers = self.start(item, limit=found[0], extra_vars=kept)
-        return 201, None, headers
+
+def _shown(item):
+    """Return an item as AWX shows it, which keeps the password of a notification to itself."""
+    configuration = item.get("notification_configuration")
+    if not configuration or not configuration["password"]:
+        return item
+    return {**item, "notification_configuration": {**configuration, "password": "$encrypted$"}}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -274,15 +313,19 @@ class Handler(BaseHTTPRequestHandler):
     def respond(self):
         awx, parts = self.server.awx, urlsplit(self.path)
         content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        body = json.loads(content) if content else {}
+        try:
+            body = json.loads(content) if content else {}
+        except ValueError:
+            body = {}  # As AWX takes it for a launch
         try:
             if not parts.path.endswith("/callback/") and self.headers.get("Authorization") != f"Bearer {TOKEN}":
-                raise Refused(401, {"detail": "Authentication credentials were not provided."})
+                raise Refused(401, {"detail": SIGN_IN})
             with self.server.lock:
                 query = dict(parse_qsl(parts.query, keep_blank_values=True))
-                status, answer, headers = awx.answer(self.command, parts.path, query, body, self.client_address[0])
-        except (Refused, rules.Wrong) as refused:
-            status, answer, headers = getattr(refused, "status", 400), refused.body, {}
+                path = unquote(parts.path)
+                status, answer, headers = awx.answer(self.command, path, query, body, self.client_address[0])
+        except Refused as refused:
+            status, answer, headers = refused.status, refused.body, {}
         except NotImplementedError as call:
             awx.unexpected.append(str(call))
             status, answer, headers = 501, {"detail": f"unexpected: {call}"}, {}

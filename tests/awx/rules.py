@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
 
-from jinja2 import StrictUndefined
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+import yaml
+import zoneinfo
 
 TYPE_OF = {
     "organizations": "organization",
@@ -40,12 +39,19 @@ ANSWERS = {
 }
 
 
-class Wrong(Exception):
-    """AWX answers 400 with this body."""
+class Refused(Exception):
+    """AWX refuses the request with this status and body."""
+
+    def __init__(self, status, body):
+        super().__init__(status, body)
+        self.status, self.body = status, body
+
+
+class Wrong(Refused):
+    """AWX refuses what it was sent."""
 
     def __init__(self, body):
-        super().__init__(body)
-        self.body = body
+        super().__init__(400, body)
 
 
 def listed_playbooks(project):
@@ -84,10 +90,10 @@ def check_survey(survey):
             raise Wrong({"error": f"survey question {number} is of no known type, or its variable is duplicated."})
         if default != "" and not isinstance(default, ANSWERS[kind]):
             raise Wrong({"error": f"Default value {default} in survey question {number} expected to be {kind}."})
-        # A bool is an int for Python, and none for AWX.
-        limits = [question.get(limit, 0) for limit in ("min", "max")]
-        if any(isinstance(limit, bool) or not isinstance(limit, int) for limit in limits):
-            raise Wrong({"error": f"The min limit in survey question {number} expected to be integer."})
+        for limit in ("min", "max"):
+            # A bool is an int for Python, and so for AWX.
+            if question.get(limit) not in (None, "") and not isinstance(question[limit], int):
+                raise Wrong({"error": f"The {limit} limit in survey question {number} expected to be integer."})
         if kind in ("multiselect", "multiplechoice"):
             if "choices" not in question:
                 raise Wrong({"error": f"Survey question {number} of type {kind} must specify choices."})
@@ -96,76 +102,90 @@ def check_survey(survey):
 
 
 def check_answer(question, answers):
-    """Return what is wrong with the answer to a question; empty text is an answer, an empty choice is none."""
+    """Return what is wrong with the answer to a question. A required one has to be given, default or not."""
     name, kind = question["variable"], question["type"]
     if name not in answers:
-        return [f"'{name}' value missing"] if question["required"] and "default" not in question else []
+        return [f"'{name}' value missing"] if question["required"] else []
     value = answers[name]
-    if kind in ("text", "textarea"):
+    low, high = (question.get(limit) if question.get(limit) not in (None, "") else None for limit in ("min", "max"))
+    if kind in ("text", "textarea", "password"):
         if not isinstance(value, str):
             return [f"Value {value} for '{name}' expected to be a string."]
-        if not question.get("min", 0) <= len(value) <= question.get("max", 1024):
-            return [f"'{name}' value {value} is too small or too large."]
-    elif kind == "multiplechoice" and value not in question["choices"]:
-        return [f"Value {value} for '{name}' expected to be one of {question['choices']}."]
-    elif kind == "multiselect":
-        if not isinstance(value, list):
-            return [f"'{name}' value is expected to be a list."]
-        return [f"Value {one} for '{name}' expected to be one of …" for one in value if one not in question["choices"]]
-    return []
+        return [
+            *_too_small(low is not None and len(value) < int(low), f"length is {len(value)} must", name, value, low),
+            *_too_large(high is not None and len(value) > int(high), name, value, high),
+        ]
+    if kind in ("integer", "float"):
+        if type(value) is not int and (kind == "integer" or type(value) is not float):
+            wanted = "an integer" if kind == "integer" else "a numeric type"
+            return [f"Value {value} for '{name}' expected to be {wanted}."]
+        return [
+            *_too_small(low is not None and value < low, "must", name, value, low),
+            *_too_large(high is not None and value > high, name, value, high),
+        ]
+    choices = question["choices"].splitlines() if isinstance(question["choices"], str) else question["choices"]
+    if kind == "multiselect" and not isinstance(value, list):
+        return [f"'{name}' value is expected to be a list."]
+    wrong = [one for one in (value if kind == "multiselect" else [value]) if one not in choices]
+    return [f"Value {one} for '{name}' expected to be one of {choices}." for one in wrong]
+
+
+def _too_small(is_so, how, name, value, low):
+    return [f"'{name}' value {value} is too small ({how} be at least {low})."] if is_so else []
+
+
+def _too_large(is_so, name, value, high):
+    return [f"'{name}' value {value} is too large (must be no more than {high})."] if is_so else []
+
+
+def with_defaults(questions, given):
+    """Return the answers of a job: the given ones, and of the others the defaults that are good answers."""
+    defaults = {one["variable"]: one["default"] for one in questions if one.get("default") is not None}
+    good = {one["variable"] for one in questions if one["variable"] in defaults and not check_answer(one, defaults)}
+    return {**{name: value for name, value in defaults.items() if name in good}, **given}
+
+
+def as_variables(value):
+    """Return extra variables as AWX keeps them: a dict, or YAML of one."""
+    found = yaml.safe_load(value) if isinstance(value, str) else value
+    if value in ("", None):
+        return {}
+    if not isinstance(found, dict):
+        raise Wrong({"extra_vars": [f"Input type `{type(found).__name__}` is not a dictionary"]})
+    return found
+
+
+FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
 
 
 def check_rrule(rule):
-    starts = re.findall(r"DTSTART(?:;[^:]+)?:[0-9]+T[0-9]+Z?", rule)
+    starts = re.findall(r"(DTSTART(?:;([^:]+))?:[0-9]+T[0-9]+Z?)", rule)
     errors = []
-    if len(starts) != 1:
+    if not starts:
         errors.append("Valid DTSTART required in rrule. Value should start with: DTSTART:YYYYMMDDTHHMMSSZ")
-    elif starts[0].startswith("DTSTART:") and not starts[0].endswith("Z"):
+    if re.search(r"DTSTART:[0-9]+T[0-9]+ ", rule):
         errors.append("DTSTART cannot be a naive datetime.  Specify ;TZINFO= or YYYYMMDDTHHMMSSZZ.")
-    rules = re.findall(r"RULE:\S*", rule)
-    if not rules:
+    if len(starts) > 1:
+        errors.append("Multiple DTSTART is not supported.")
+    if "rrule:" not in rule.lower():
         errors.append("One or more rule required in rrule.")
-    errors += [f"INTERVAL required in rrule: {one}" for one in rules if "INTERVAL=" not in one]
+    for one in re.findall(r"RULE:\S*", rule):
+        parts = dict(part.partition("=")[::2] for part in one.partition(":")[2].split(";"))
+        if "INTERVAL" not in parts:
+            errors.append(f"INTERVAL required in rrule: {one}")
+        elif parts.get("FREQ") == "SECONDLY":
+            errors.append(f"SECONDLY is not supported: {one}")
+        if re.match("[0-9]", parts.get("BYDAY", "")):
+            errors.append(f"BYDAY with numeric prefix not supported: {one}")
+        if "COUNT" in parts and "UNTIL" in parts:
+            errors.append(f"RRULE may not contain both COUNT and UNTIL: {one}")
+        if int(parts.get("COUNT", 0)) > 999:
+            errors.append(f"COUNT > 999 is unsupported: {one}")
+        if parts.get("FREQ") not in FREQUENCIES:
+            errors.append(f"rrule parsing failed validation: invalid 'FREQ': {parts.get('FREQ')}")
+    for _start, options in starts:
+        zone = dict(option.partition("=")[::2] for option in options.split(";")).get("TZID")
+        if zone and zone not in zoneinfo.available_timezones():
+            errors.append(f"rrule parsing failed validation: {zone}")
     if errors:
         raise Wrong({"rrule": errors})
-
-
-# What a message may name, with the values AWX tries it out with
-STUB = {
-    "job": {"id": 5, "name": "Stub", "status": "successful", "artifacts": {}, "job_slice_number": 0},
-    "job_friendly_name": "Job",
-    "url": "https://towerhost/#/jobs/playbook/1010",
-    "job_metadata": "{}",
-    "approval_status": "approved",
-    "approval_node_name": "Approve Me",
-    "workflow_url": "https://towerhost/#/jobs/workflow/1010",
-}
-
-
-def render(body, **context):
-    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined)
-    return json.loads(environment.from_string(body).render({**STUB, **context}))
-
-
-def check_notification(template):
-    configuration = template["notification_configuration"]
-    assert template["notification_type"] == "webhook", "the stand-in knows no other type"
-    for field, kind in (("url", str), ("headers", dict)):
-        if not isinstance(configuration.get(field), kind):
-            raise Wrong([f"Missing required fields for Notification Configuration: {[field]}."])
-    for field, default in (
-        ("http_method", "POST"),
-        ("disable_ssl_verification", False),
-        ("username", ""),
-        ("password", ""),
-    ):
-        configuration.setdefault(field, default)
-        if type(configuration[field]) is not type(default):
-            raise Wrong([f"Configuration field '{field}' incorrect type."])
-    for event, message in (template["messages"] or {}).items():
-        if event not in ("started", "success", "error", "workflow_approval"):
-            raise Wrong({"messages": [f"Event '{event}' invalid"]})
-        if message is not None and not set(message) <= {"message", "body"}:
-            raise Wrong({"messages": ["Message type invalid, must be either 'message' or 'body'"]})
-        if message and message.get("body"):
-            render(message["body"])

@@ -10,7 +10,7 @@ import json
 import re
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.awx import rules
+from ansible_collections.fleetops.azure_maintenance.tests.awx import launching, rules
 from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import ALL, TWO, apply_to, commands_of, install
 from ansible_collections.fleetops.azure_maintenance.tests.awx.controller import TOKEN
 
@@ -30,9 +30,9 @@ def test_two_variables_are_enough_by_the_commands_of_the_guide(awx, ansible, col
     assert run.code == 0, run.out + run.err
     # The first was a check, which found the schedule to be out of reach.
     checked, applied = re.findall(r"localhost +: ok=\d+ +changed=(\d+) .* skipped=(\d+)", run.out)
-    assert (checked, applied) == (("1", "4"), ("2", "3"))
+    assert (checked, applied) == (("1", "5"), ("2", "4"))
     templates = awx.items["job_templates"].values()
-    assert len(templates) == 6
+    assert len(templates) == 7
     for template in templates:
         assert template["project"] == project["id"]
         assert template["inventory"] == awx.named("inventories", "web")["id"]
@@ -125,15 +125,128 @@ def test_what_is_not_in_awx_is_named(awx, ansible):
     assert f"The project {NAME} in organization Default was not found" in run.out
 
 
-def test_each_survey_may_be_left_empty_and_each_schedule_runs_without_one(applied):
+def test_each_survey_may_be_left_empty_but_for_the_hosts(applied):
     for template in applied.items["job_templates"].values():
         for question in applied.surveys.get(template["id"], {}).get("spec", []):
-            if not question["required"]:
-                empty = {"multiselect": []}.get(question["type"], "")
-                assert rules.check_answer(question, {question["variable"]: empty}) == []
-            elif question["variable"] != "target":
-                assert rules.check_answer(question, {question["variable"]: question["default"]}) == []
-    for schedule in applied.items["schedules"].values():
-        assert schedule["unified_job_template"] in applied.items["workflow_job_templates"]
-    for node in applied.items["workflow_job_template_nodes"].values():
-        assert node["unified_job_template"] not in applied.surveys
+            name, kind = question["variable"], question["type"]
+            assert (name, rules.check_answer(question, {name: question.get("default", [])})) == (name, []) or (
+                name == "target" and question["required"]
+            )
+            if kind != "multiplechoice":
+                empty = [] if kind == "multiselect" else ""
+                assert bool(rules.check_answer(question, {name: empty})) == (name == "target")
+
+
+# Where a guide has a template started by what asks nobody, and what it gives
+STARTED_BY = {
+    "report": ("schedule", "callback"),
+    "respond": ("schedule",),
+    "respond for the checkers": ("schedule", "checker"),
+    "install the checker": ("schedule", "callback"),
+    "approve": ("schedule",),
+    "rehearse": ("schedule",),
+    "report, ask in slices": ("workflow",),
+    "report, merge the slices": ("workflow",),
+}
+PERSON = "rehearse the checker"
+
+
+def start(awx, template, how):
+    """Start a template as this kind of starter does, which answers no question."""
+    if how == "callback":
+        template["host_config_key"] = "k3y"
+        awx.hosts[template["inventory"]] = {"web-1": "127.0.0.1"}
+        return launching.call_back(awx, template, {"host_config_key": "k3y", "extra_vars": {}}, "127.0.0.1")
+    sent = {"maintenance_phase": "waiting", "event_response_event_ids": ["an id"]} if how == "checker" else {}
+    return launching.launch(awx, template, {"extra_vars": sent})
+
+
+@pytest.mark.parametrize(("name", "how"), [(name, how) for name, ways in STARTED_BY.items() for how in ways])
+def test_what_asks_nobody_starts_a_template(applied, name, how):
+    template = applied.named("job_templates", f"{NAME}: {name}")
+    assert start(applied, template, how)[0] == 201
+
+
+def test_a_person_alone_starts_what_runs_playbooks_on_the_vms(applied):
+    assert {one["name"] for one in applied.items["job_templates"].values()} == {
+        f"{NAME}: {name}" for name in [*STARTED_BY, PERSON]
+    }
+    template = applied.named("job_templates", f"{NAME}: {PERSON}")
+    with pytest.raises(rules.Refused, match="'target' value missing"):
+        start(applied, template, "schedule")
+
+
+def test_the_schedule_and_the_workflow_start_without_an_answer(applied):
+    (schedule,) = applied.items["schedules"].values()
+    workflow = applied.items["workflow_job_templates"][schedule["unified_job_template"]]
+    assert (schedule["enabled"], launching.questions_of(applied, workflow)) == (True, [])
+
+
+def test_a_checker_launches_respond_for_its_event_alone(applied):
+    """As the rule of the guide does on the leader, with the ids as a list, which no survey takes."""
+    template = applied.named("job_templates", f"{NAME}: respond for the checkers")
+    assert start(applied, template, "checker")[1]["ignored_fields"] == {}
+    variables = json.loads(applied.jobs[-1]["extra_vars"])
+    assert variables == {
+        "event_response_prepare": "checker",
+        "event_response_restore": "",
+        "event_response_event_ids": ["an id"],
+        "maintenance_phase": "waiting",
+    }
+    assert template["become_enabled"]
+
+
+def changed_by_hand(awx):
+    """Change what apply.yml has set up, as people do in the browser."""
+    ask, merge = (awx.named("workflow_job_template_nodes", name) for name in ("ask", "merge"))
+    awx.linked(ask, "always_nodes").remove(merge["id"])
+    awx.linked(ask, "success_nodes").append(merge["id"])
+    awx.add(
+        "workflow_job_template_nodes",
+        identifier="another",
+        workflow_job_template=ask["workflow_job_template"],
+        unified_job_template=ask["unified_job_template"],
+    )
+    awx.named("schedules", f"{NAME} every morning")["enabled"] = False
+    messages = awx.named("notification_templates", NAME)["messages"]
+    messages["started"] = {"message": "It starts", "body": ""}
+    messages["success"]["message"] = "Well done"
+    messages["workflow_approval"]["denied"] = {"message": "No", "body": ""}
+
+
+@pytest.mark.matrix
+def test_what_people_changed_by_hand_is_set_back(awx, ansible):
+    first, _changed = apply_to(awx, ansible, **ALL)
+    assert first.code == 0, first.out + first.err
+    changed_by_hand(awx)
+    awx.requests.clear()
+    checked, changes = apply_to(awx, ansible, "--check", **ALL)
+    assert (checked.code, methods(awx)) == (0, {"GET"}), checked.out + checked.err
+    told = "report in slices has another, ask, ask (success) merge, merge; it must have ask, ask (always) merge, merge."
+    assert told in checked.out
+    run, changed = apply_to(awx, ansible, **ALL)
+    assert (run.code, changed) == (0, 3), run.out + run.err
+    assert changes == 3
+    ask, merge = (awx.named("workflow_job_template_nodes", name) for name in ("ask", "merge"))
+    assert [awx.linked(ask, edge) for edge in ("success_nodes", "always_nodes")] == [[], [merge["id"]]]
+    assert len(awx.items["workflow_job_template_nodes"]) == 2
+    assert awx.named("schedules", f"{NAME} every morning")["enabled"]
+    messages = awx.named("notification_templates", NAME)["messages"]
+    nothing = {"message": "", "body": ""}
+    assert (messages["started"], messages["workflow_approval"]["denied"]) == (nothing, nothing)
+    assert messages["success"]["message"] == ""
+    again, changed = apply_to(awx, ansible, **ALL)
+    assert (again.code, changed) == (0, 0), again.out + again.err
+
+
+@pytest.mark.matrix
+def test_an_inventory_and_a_credential_of_the_same_name_elsewhere_do_not_count(awx, ansible):
+    other = awx.add("organizations", name="Other")["id"]
+    ours = awx.named("inventories", "web"), awx.named("credentials", "web-ssh")
+    awx.add("inventories", name="web", organization=other)
+    awx.add("credentials", name="web-ssh", organization=other)
+    awx.add("projects", name=NAME, organization=awx.named("organizations", "Default")["id"], scm_type="git")
+    run, _changed = apply_to(awx, ansible, **TWO)
+    assert run.code == 0, run.out + run.err
+    for template in awx.items["job_templates"].values():
+        assert (template["inventory"], awx.linked(template, "credentials")) == (ours[0]["id"], [ours[1]["id"]])

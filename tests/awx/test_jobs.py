@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.awx import rules
+from ansible_collections.fleetops.azure_maintenance.tests.awx import notifications, rules
 from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import PROJECT
 
 NAME = "Azure maintenance"
@@ -74,9 +74,13 @@ def test_the_workflow_reports_in_slices_merges_and_notifies(job, azure, inventor
     assert [one["event_id"] for one in report["events"]] == [event]
 
     messages = applied.named("notification_templates", NAME)["messages"]
-    told = rules.render(messages["success"]["body"], job={"artifacts": merge.artifacts}, url="https://awx/#/jobs/7")
+    told = notifications.posted(
+        messages["success"]["body"], job={"artifacts": merge.artifacts}, url="https://awx/#/jobs/7"
+    )
     assert told == {"text": f"{NAME}: 1 events, 0 of them started; 3 hosts asked. https://awx/#/jobs/7"}
-    assert rules.render(messages["error"]["body"], url="https://awx/#/8")["text"].endswith("failed. https://awx/#/8")
+    assert notifications.posted(messages["error"]["body"], url="https://awx/#/8")["text"].endswith(
+        "failed. https://awx/#/8"
+    )
 
 
 @pytest.mark.matrix

@@ -1,0 +1,284 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The stand-in answers as AWX 24 was seen to answer, point by point: what it refuses, takes, and decides."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.awx import controller, notifications
+
+KEY = "k3y"
+TEMPLATE = "/job_templates/5/"
+DAILY = "DTSTART:20260101T053000Z RRULE:FREQ=DAILY;INTERVAL=1"
+WEBHOOK = {
+    "name": "hook",
+    "organization": 1,
+    "notification_type": "webhook",
+    "notification_configuration": {"url": "https://hooks.example.com", "headers": {}},
+}
+
+
+class Ask:
+    """ask("POST", "/job_templates/", {…}) sends a request, and returns the status and the body."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def __call__(self, method, path, body=None, token=controller.TOKEN):
+        content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = urllib.request.Request(f"{self.state.url}/api/v2{path}", content, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=600) as answer:
+                status, text = answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                status, text = error.code, error.read()
+        return status, json.loads(text) if text else None
+
+
+@pytest.fixture
+def ask(awx):
+    """The organization 1, its inventory 2, its credential 3, a project 4, and the job template 5 with a workflow 6."""
+    project = awx.add("projects", name="ours", organization=1)["id"]
+    fields = {"name": "Drain", "organization": 1, "project": project, "inventory": 2, "playbook": "respond.yml"}
+    awx.add("job_templates", **fields, survey_enabled=True, host_config_key=KEY)
+    awx.add("workflow_job_templates", name="flow", organization=1)
+    awx.hosts[2] = {"web-1": "127.0.0.1"}
+    return Ask(awx)
+
+
+def survey(**question):
+    """A survey of one question."""
+    asked = {"question_name": "Q", "variable": "q", "type": "text", "required": False, **question}
+    return {"name": "", "description": "", "spec": [asked]}
+
+
+def job_template(**fields):
+    made = {"name": "new", "project": 4, "inventory": 2, "playbook": "respond.yml", **fields}
+    return "POST", "/job_templates/", {name: value for name, value in made.items() if value != "left out"}
+
+
+def rrule(rule):
+    return "POST", "/schedules/", {"name": "s", "unified_job_template": 5, "rrule": rule}
+
+
+def node(identifier):
+    return "POST", "/workflow_job_template_nodes/", {"identifier": identifier, "workflow_job_template": 6}
+
+
+def hook(**fields):
+    return "POST", "/notification_templates/", {**WEBHOOK, **fields}
+
+
+def hook_of(**configuration):
+    return hook(notification_configuration={**WEBHOOK["notification_configuration"], **configuration})
+
+
+def message(**texts):
+    return hook(messages={"success": texts})
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (job_template(name="Drain"), "already exists"),
+        (job_template(inventory=99), 'Invalid pk \\"99\\"'),
+        (job_template(inventory=None), "You must either set a default value or ask to prompt on launch."),
+        (
+            job_template(inventory=None, ask_inventory_on_launch=True, host_config_key=KEY),
+            "Cannot enable provisioning callback without an inventory set.",
+        ),
+        (job_template(project="left out"), "Job Templates must have a project assigned."),
+        (job_template(playbook="other.yml"), "Playbook not found for project."),
+        (job_template(job_type="try"), '\\"try\\" is not a valid choice.'),
+        (job_template(extra_vars='["a list"]'), "is not a dictionary"),
+        (("POST", f"{TEMPLATE}credentials/", {"id": 99}), "does not exist"),
+        (rrule("DTSTART;TZID=Mars/Base:20260101T053000 RRULE:FREQ=DAILY;INTERVAL=1"), "Mars/Base"),
+        (rrule("DTSTART:20260101T053000 RRULE:FREQ=DAILY;INTERVAL=1"), "DTSTART cannot be a naive datetime."),
+        (rrule("RRULE:FREQ=DAILY;INTERVAL=1"), "Valid DTSTART required in rrule."),
+        (rrule("DTSTART:20260101T053000Z"), "One or more rule required in rrule."),
+        (rrule("DTSTART:20260101T053000Z RRULE:FREQ=DAILY"), "INTERVAL required in rrule"),
+        (rrule(DAILY.replace("DAILY", "SECONDLY")), "SECONDLY is not supported"),
+        (rrule(DAILY.replace("DAILY", "OFTEN")), "invalid 'FREQ': OFTEN"),
+        (rrule(f"{DAILY};COUNT=1000"), "COUNT > 999 is unsupported"),
+        (rrule(f"{DAILY};COUNT=9;UNTIL=20270101T000000Z"), "may not contain both COUNT and UNTIL"),
+        (rrule(f"{DAILY};BYDAY=20MO"), "BYDAY with numeric prefix not supported"),
+        (hook_of(http_method="GET"), "HTTP method must be either 'POST' or 'PUT'."),
+        (hook_of(headers="none"), "Configuration field 'headers' incorrect type"),
+        (hook(notification_configuration={"headers": {}}), "Missing required fields for Notification Configuration"),
+        (message(message="two\nlines"), "Messages cannot contain newlines"),
+        (message(body="{{ undefined_name }}"), "Unable to render message"),
+        (message(body="{% if %}"), "Unable to render message"),
+        (message(body="{{ ''.__class__.mro() }}"), "Unable to render message"),
+        (message(other="x"), "must be either 'message' or 'body'"),
+        (("POST", f"{TEMPLATE}survey_spec/", survey(min="a")), "The min limit in survey question 0"),
+    ],
+)
+def test_it_refuses_what_awx_refuses(ask, request_, said):
+    status, body = ask(*request_)
+    assert status == 400
+    assert said in json.dumps(body)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (job_template(), 201),
+        (job_template(extra_vars="---\na: b"), 201),
+        (rrule(DAILY), 201),
+        (rrule("DTSTART;TZID=Europe/Berlin:20260101T053000 RRULE:FREQ=WEEKLY;INTERVAL=1;BYDAY=MO"), 201),
+        (("POST", f"{TEMPLATE}survey_spec/", survey(min=None)), 200),
+        (("POST", f"{TEMPLATE}survey_spec/", survey(min=True)), 200),
+        (("POST", "/job_templates/Drain/launch/", {}), 201),
+        (("POST", "/job_templates/Drain++Default/launch/", {}), 201),
+        (("POST", f"{TEMPLATE}launch/", b"not JSON"), 201),
+        (("GET", "/ping/", None), 200),
+        (("GET", "/config/", None), 200),
+    ],
+)
+def test_it_takes_what_awx_takes(ask, request_, status):
+    assert ask(*request_)[0] == status
+
+
+def test_a_workflow_has_each_node_and_edge_once_and_no_cycle(ask):
+    first, second = (ask(*node(name))[1]["id"] for name in ("a", "b"))
+    nodes = "/workflow_job_template_nodes"
+    assert "already exists" in str(ask(*node("a")))
+    assert ask("POST", f"{nodes}/{first}/always_nodes/", {"id": second})[0] == 204
+    # Once more the same is nothing new.
+    assert ask("POST", f"{nodes}/{first}/always_nodes/", {"id": second})[0] == 204
+    refused = 400, {"Error": "Relationship not allowed."}
+    assert ask("POST", f"{nodes}/{first}/success_nodes/", {"id": second}) == refused
+    assert ask("POST", f"{nodes}/{second}/success_nodes/", {"id": first}) == (400, {"Error": "Cycle detected."})
+
+
+def test_a_template_has_one_credential_of_a_kind(ask):
+    assert ask("POST", f"{TEMPLATE}credentials/", {"id": 3})[0] == 204
+    second = ask.state.add("credentials", name="second", organization=1)["id"]
+    status, body = ask("POST", f"{TEMPLATE}credentials/", {"id": second})
+    assert (status, body) == (400, {"error": "Cannot assign multiple Machine credentials."})
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "said"),
+    [
+        ({"type": "integer", "min": 2, "max": 4}, {"q": 1}, "too small"),
+        ({"type": "integer", "min": 2, "max": 4}, {"q": 5}, "too large"),
+        ({"type": "integer"}, {"q": "3"}, "expected to be an integer"),
+        ({"min": 1}, {"q": ""}, "too small (length is 0 must be at least 1)"),
+        ({"required": True, "default": "x"}, {}, "'q' value missing"),
+        ({"type": "multiplechoice", "choices": ["a"]}, {"q": ""}, "expected to be one of ['a']"),
+        ({"type": "multiselect", "choices": ["a"]}, {"q": "a"}, "expected to be a list"),
+    ],
+)
+def test_an_answer_that_does_not_fit_starts_no_job(ask, question, answers, said):
+    ask("POST", f"{TEMPLATE}survey_spec/", survey(**question))
+    status, body = ask("POST", f"{TEMPLATE}launch/", {"extra_vars": answers})
+    assert status == 400
+    assert said in body["variables_needed_to_start"][0]
+    assert ask.state.jobs == []
+
+
+def test_a_job_gets_the_variables_of_the_template_and_the_defaults_of_the_survey(ask):
+    ask.state.named("job_templates", "Drain").update(extra_vars='{"a": 1}')
+    ask("POST", f"{TEMPLATE}survey_spec/", survey(default="d"))
+    _status, job = ask("POST", f"{TEMPLATE}launch/", {"extra_vars": {"other": 1}, "limit": "web-1"})
+    assert json.loads(job["extra_vars"]) == {"a": 1, "q": "d"}
+    assert job["ignored_fields"] == {"extra_vars": {"other": 1}, "limit": "web-1"}
+
+
+def test_without_an_inventory_nothing_is_launched(ask):
+    ask.state.named("job_templates", "Drain").update(inventory=None)
+    assert ask("POST", f"{TEMPLATE}launch/")[0] == 400
+
+
+REQUIRED = survey(required=True, default="d")
+INPUT = {"msg": "Cannot start automatically, user input required!"}
+
+
+@pytest.mark.parametrize(
+    ("template", "spec", "body", "answer"),
+    [
+        ({}, None, {"extra_vars": {}}, (201, None)),
+        ({}, None, {}, (201, None)),
+        ({"ask_limit_on_launch": True}, None, {}, (400, INPUT)),
+        ({"ask_limit_on_launch": True}, None, {"extra_vars": {}}, (201, None)),
+        # A default does not count, an answer in the variables does.
+        ({}, REQUIRED, {"extra_vars": {}}, (400, INPUT)),
+        ({}, REQUIRED, {"extra_vars": {"q": "x"}}, (201, None)),
+    ],
+)
+def test_a_callback_answers_no_question(ask, template, spec, body, answer):
+    ask.state.named("job_templates", "Drain").update(template)
+    if spec:
+        ask("POST", f"{TEMPLATE}survey_spec/", spec)
+    assert ask("POST", f"{TEMPLATE}callback/", {"host_config_key": KEY, **body}, token=None) == answer
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status"),
+    [
+        ({"web-1": "127.0.0.1"}, 201),
+        ({"127.0.0.1": ""}, 201),
+        ({"web-1": "localhost"}, 201),
+        ({"web-1": "10.0.0.1"}, 400),
+        ({"web-1": "127.0.0.1", "web-2": "127.0.0.1"}, 400),
+    ],
+)
+def test_a_callback_is_from_the_host_that_has_or_resolves_to_the_address(ask, hosts, status):
+    ask.state.hosts[2] = hosts
+    assert ask("POST", f"{TEMPLATE}callback/", {"host_config_key": KEY}, token=None)[0] == status
+
+
+def test_a_pending_callback_holds_up_only_its_own_template(ask):
+    ask.state.busy = True
+    ask.state.add("job_templates", name="Other", organization=1, inventory=2, host_config_key=KEY)
+    (other,) = (one["id"] for one in ask.state.items["job_templates"].values() if one["name"] == "Other")
+    call = {"host_config_key": KEY}
+    for template, status in ((5, 201), (5, 400), (other, 201)):
+        assert ask("POST", f"/job_templates/{template}/callback/", call, token=None)[0] == status
+
+
+def test_a_message_that_is_null_keeps_the_old_one(ask):
+    old = {"started": {"message": "It starts"}, "success": {"message": "m", "body": "b"}}
+    _status, made = ask(*hook(messages=old))
+    path = f"/notification_templates/{made['id']}/"
+    _status, kept = ask("PATCH", path, {"messages": {"started": None, "success": {"body": "new"}}})
+    assert kept["messages"] == {
+        "started": {"message": "It starts"},
+        "success": {"message": "m", "body": "new"},
+        "error": None,
+        "workflow_approval": None,
+    }
+
+
+def test_a_password_comes_back_hidden_and_messages_as_four_nulls(ask):
+    _status, made = ask(*hook_of(username="u", password="s3cret"))
+    assert made["notification_configuration"]["password"] == "$encrypted$"
+    assert made["messages"] == dict.fromkeys(notifications.EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("body", "posted"),
+    [
+        ('{"text": "one line"}', {}),
+        ('{"text":\n"two lines"}', {}),
+        ('{\n"text": "three lines"\n}', {"text": "three lines"}),
+        ("three\nlines\nbut no JSON", {}),
+    ],
+)
+def test_a_body_of_fewer_than_three_lines_is_posted_empty(body, posted):
+    assert notifications.posted(body) == posted
+
+
+def test_who_does_not_sign_in_is_told_where(ask):
+    status, body = ask("GET", "/job_templates/", token=None)
+    assert (status, body["detail"]) == (401, controller.SIGN_IN)
+    assert "/api/login/" in controller.SIGN_IN
