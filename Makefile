@@ -10,10 +10,11 @@ TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
 CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo test test-matrix lint gate costs lab lab-all programs bench clean
+.PHONY: help demo docs test test-matrix lint gate costs lab lab-all programs bench clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
+	@echo 'make docs             make the documentation as a site: build/site/html/index.html'
 	@echo 'make test             run what a change can break, on the newest ansible-core: lint and tests of every kind'
 	@echo 'make test-matrix      run what that leaves out: other versions of Ansible and Python, what takes long'
 	@echo 'make lint             run the gates that only read'
@@ -28,6 +29,9 @@ help:
 demo: tree
 	@$(CORE) ANSIBLE_LOCALHOST_WARNING=false ANSIBLE_INVENTORY_UNPARSED_WARNING=false \
 		ansible-playbook fleetops.azure_maintenance.rehearse
+
+docs:
+	@"$(PYTHON)" .ci/gates.py docs && echo 'The site is build/site/html/index.html.'
 
 test test-matrix lint:
 	@"$(PYTHON)" .ci/gates.py $@
