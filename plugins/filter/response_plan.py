@@ -67,7 +67,7 @@ import time
 from typing import Any, Callable
 
 from ..plugin_utils._fleet_approval import OTHER_BATCH, REFUSE, plan_response
-from ..plugin_utils._fleet_progress import follow_progress, rejoin_progress
+from ..plugin_utils._fleet_progress import follow_progress, note_boot, rejoin_progress
 from ..plugin_utils._fleet_words import tell_held_back
 from ..plugin_utils._unsafe import unsafe_filter
 
@@ -104,7 +104,10 @@ def response_plan(
 def _follow(variables: Any, host: str, now: float) -> list[dict[str, Any]]:
     progress = variables.get("__event_response_progress") or []
     answer = variables.get("__event_response_answer")
-    return follow_progress(rejoin_progress(progress, host), answer, now) if progress and answer else progress
+    if not progress or not answer:
+        return progress
+    boot = variables.get("__event_response_boot") or {}
+    return note_boot(follow_progress(rejoin_progress(progress, host), answer, now), boot)
 
 
 class FilterModule:

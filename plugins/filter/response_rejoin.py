@@ -23,6 +23,11 @@ options:
       P(fleetops.azure_maintenance.response_follow#filter).
     type: dict
     required: true
+  boot:
+    description: What M(fleetops.azure_maintenance.response_boot) returned for it since, if it was asked.
+    type: dict
+    default: {}
+    version_added: 1.1.0
 author:
   - fleetops contributors (@fleetops)
 """
@@ -43,12 +48,12 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_progress import follow_progress, rejoin_progress
+from ..plugin_utils._fleet_progress import follow_progress, note_boot, rejoin_progress
 from ..plugin_utils._unsafe import unsafe_filter
 
 
-def response_rejoin(progress: Any, host: str, answer: Any) -> list[dict[str, Any]]:
-    return follow_progress(rejoin_progress(progress, host), answer, time.time())
+def response_rejoin(progress: Any, host: str, answer: Any, boot: Any = None) -> list[dict[str, Any]]:
+    return note_boot(follow_progress(rejoin_progress(progress, host), answer, time.time()), boot or {})
 
 
 class FilterModule:

@@ -119,6 +119,23 @@ def _note_answer(each: dict[str, Any], answer: Mapping[str, Any], now: float) ->
         each["unclear_since"] = now
 
 
+def note_boot(progress: Iterable[Mapping[str, Any]], said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Note what a host that has no boot id said of its boot.
+
+    :param said: the result of response_boot; empty or skipped where the host was not asked.
+    """
+    noted = [dict(each) for each in progress]
+    for each in noted:
+        if said.get("unreachable"):
+            each.update(unreachable=True, connection_lost=True)
+        elif said.get("booted_at") is not None:
+            # The preparation came after the event was seen.
+            each["rebooted"] = each["rebooted"] or float(said["booted_at"]) >= each["seen_at"]
+        elif said and not said.get("skipped") and "booted_at" not in said:
+            each["no_answer"] = str(said.get("msg") or "no answer")
+    return noted
+
+
 def _unclear_seconds(each: Mapping[str, Any], now: float) -> float:
     return 0.0 if each["unclear_since"] is None else now - float(each["unclear_since"])
 

@@ -15,6 +15,11 @@ from typing import Any
 from ._windows_action import run_for_windows
 
 
+def is_windows(action: Any) -> bool:
+    """Tell whether the host of an action plugin runs Windows, by ansible-core's own test."""
+    return bool(getattr(action._connection._shell, "_IS_WINDOWS", False))
+
+
 def run_module(action: Any, module: str, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
     """Return what a module of this collection says of the host of an action plugin.
 
@@ -22,8 +27,7 @@ def run_module(action: Any, module: str, arguments: dict[str, Any], task_vars: d
     :param module: the full name of the module.
     :raises AnsibleError: Ansible cannot run a module on this host, or cannot reach it.
     """
-    # Ansible-core's own test
-    if getattr(action._connection._shell, "_IS_WINDOWS", False):
+    if is_windows(action):
         return run_for_windows(action, module, arguments, task_vars)
     result: dict[str, Any] = action._execute_module(
         module_name=module, module_args=arguments, task_vars=task_vars, wrap_async=action._task.async_val

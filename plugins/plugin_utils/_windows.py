@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from typing import Any, Callable, Mapping
 
 from ..module_utils._errors import (
@@ -37,6 +38,7 @@ from ..module_utils._imds_transport import (
 
 REQUEST = "ansible.windows.win_uri"
 PROBE = "ansible.windows.win_wait_for"
+UPTIME = "ansible.windows.setup"
 # Each look is a run of a module on the VM, which takes seconds over WinRM.
 POLL_INTERVAL = 5.0
 INSTALL = "ansible-galaxy collection install ansible.windows"
@@ -87,7 +89,7 @@ class WindowsTransport:
         if body is not None:
             options.update(body=body.decode("ascii"), content_type="application/json")
         try:
-            result = self._run(REQUEST, options)
+            result = _run_to_end(self._run_module, REQUEST, options)
         except RecursionError as error:
             # win_uri parses JSON by itself, and returns it beside the text.
             raise MalformedError(
@@ -98,16 +100,6 @@ class WindowsTransport:
         if result.get("status_code") is None:
             raise self._no_answer(method, result)
         return self._read(result)
-
-    def _run(self, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
-        result = self._run_module(module, options)
-        if result.get("_ansible_parsed") is False:
-            said = str(result.get("module_stderr") or result.get("module_stdout") or result.get("msg") or "")
-            raise WindowsHostError(
-                f"{module} did not run to its end on this host: {excerpt(said.strip())}. The host must be Windows with "
-                "PowerShell: check ansible_connection and ansible_shell_type."
-            )
-        return result
 
     def _read(self, result: Mapping[str, Any]) -> Response:
         status = result["status_code"]
@@ -163,11 +155,42 @@ class WindowsTransport:
         host, port, _prefix = split_endpoint(self._endpoint)
         # timeout ends a loop of attempts: with 1 there is one.
         options = {"host": host, "port": port, "connect_timeout": math.ceil(self._connect_timeout), "timeout": 1}
-        result = self._run(PROBE, options)
+        result = _run_to_end(self._run_module, PROBE, options)
         if result.get("failed") and "wait_attempts" not in result:
             said = excerpt(str(result.get("msg") or "").strip())
             raise WindowsHostError(f"{PROBE} could not look whether {self._endpoint} takes connections: {said}.")
         return not result.get("failed")
+
+
+def read_boot_time(run_module: RunModule) -> float:
+    """Return when a Windows VM booted, in seconds since 1970 by the clock of the controller.
+
+    It is late by the time that the answer took, and where the VM was paused, by that; never early.
+
+    :raises WindowsHostError: the VM did not tell.
+    """
+    result = _run_to_end(run_module, UPTIME, {"gather_subset": ["!all", "!min", "uptime"]})
+    facts = result.get("ansible_facts")
+    # Not ansible_lastboot, which is local time, and moves whenever the clock of the VM is set.
+    uptime = facts.get("ansible_uptime_seconds") if isinstance(facts, Mapping) else None
+    if isinstance(uptime, bool) or not isinstance(uptime, (int, float)) or not 0 <= uptime < math.inf:
+        said = next(filter(None, [result.get("msg"), *(result.get("warnings") or [])]), "")
+        raise WindowsHostError(
+            f"{UPTIME} did not tell since when this host runs, so nobody knows whether it booted: {excerpt(str(said))}"
+        )
+    # It is rounded.
+    return time.time() - uptime + 0.5
+
+
+def _run_to_end(run_module: RunModule, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
+    result = run_module(module, options)
+    if result.get("_ansible_parsed") is False:
+        said = str(result.get("module_stderr") or result.get("module_stdout") or result.get("msg") or "")
+        raise WindowsHostError(
+            f"{module} did not run to its end on this host: {excerpt(said.strip())}. The host must be Windows with "
+            "PowerShell: check ansible_connection and ansible_shell_type."
+        )
+    return result
 
 
 def _in_doubt(method: str) -> str:

@@ -19,7 +19,7 @@ from ..module_utils._approve import run_approval
 from ..module_utils._info import get_info
 from ..module_utils._module import approve_argument_spec, end_module, info_argument_spec, make_client
 from ._unsafe import mark_unsafe
-from ._windows import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport
+from ._windows import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time
 
 _ENDPOINT = "AZURE_IMDS_ENDPOINT"
 _RUNAS = "runas"
@@ -90,6 +90,20 @@ def run_for_windows(
         rim.fail_json(msg=str(error))
     result: dict[str, Any] = mark_unsafe(rim.result)
     return result
+
+
+def tell_boot_time(action: Any, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    """Return as ``booted_at`` when the Windows host of an action plugin booted, in seconds since 1970.
+
+    :raises AnsibleConnectionFailure: the host cannot be reached, or was lost meanwhile.
+    :raises AnsibleError: Ansible cannot run a module on this host.
+    """
+    try:
+        _refuse_unsupported(action)
+        return {"booted_at": read_boot_time(_Runner(action, task_vars).run)}
+    except (WindowsHostError, _RefusedError) as error:
+        told: dict[str, Any] = mark_unsafe({"failed": True, "msg": str(error)})
+        return told
 
 
 class _RefusedError(Exception):

@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import LONG, RESPOND, Fleet
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, LONG, RESPOND, Fleet
 
 pytestmark = pytest.mark.matrix
 
@@ -66,6 +67,29 @@ def test_a_windows_vm_that_reboots_is_waited_for_and_restored(fleet):
     assert run.code == 0, run.out + run.err
     for host in ("host-a", "host-c"):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
+
+
+def test_p2_a_windows_vm_that_booted_after_its_preparation_or_does_not_tell_holds_its_event_back(fleet):
+    other = fleet.announce("web-1")
+    fleet.announce("app-1", notice=FAR_OFF)
+    fleet.announce("app-2", notice=FAR_OFF)
+    booted = fleet.folder / "booted"
+    booted.touch()
+    os.utime(booted, (0, 0))
+    fleet.set("host-c", stand_in_booted=str(booted))
+    fleet.set("host-d", stand_in_booted=str(fleet.folder / "nobody knows"))
+    boot = f"""
+    - name: Boot, and be back soon
+      ansible.builtin.raw: touch {booted}
+      when: inventory_hostname == 'host-c'
+    """
+    run = fleet.respond(prepare=boot, playbook=RESPOND)
+    assert run.code == 2, run.out + run.err
+    assert fleet.approved == [("web-1", [other])]
+    assert "host-c is not prepared: it booted after its preparation" in run.words
+    assert "host-d could not be asked again: ansible.windows.setup did not tell since when this host runs" in run.words
+    for host in WINDOWS:
+        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot -"]
 
 
 def test_an_approval_from_a_windows_vm(fleet):

@@ -4,7 +4,7 @@
 
 """A stand-in for a Windows VM. No PowerShell runs here: it answers as the sources of ansible.windows say.
 
-U is win_uri.ps1 and W is module_utils/WebRequest.psm1 of ansible.windows 3.3.0, with the number of a line.
+Of ansible.windows 3.3.0 U is win_uri.ps1, S is setup.ps1 and W is module_utils/WebRequest.psm1, with the number of a line.
 """
 
 from __future__ import annotations
@@ -39,6 +39,13 @@ options:
     default: ""
     vars:
       - name: up_file
+  booted:
+    description:
+      - A file that is made when the VM boots; its age is how long the VM has run.
+      - If empty, the VM runs since the year 1970. If there is no such file, setup cannot tell.
+    default: ""
+    vars:
+      - name: stand_in_booted
   log:
     description: If set, a file that gets a line of JSON for each module, with its options.
     default: ""
@@ -76,6 +83,7 @@ OPTIONS = {
     },
     "ansible.windows.win_wait_for": {"host", "port", "connect_timeout", "timeout"},
     "ansible.windows.win_ping": set(),
+    "ansible.windows.setup": {"gather_subset"},
 }
 
 
@@ -143,6 +151,8 @@ class Connection(ConnectionBase):
             return {"changed": False, "ping": "pong"}
         if name == "ansible.windows.win_wait_for":
             return wait_for(**options)
+        if name == "ansible.windows.setup":
+            return setup(options["gather_subset"], self.get_option("booted"))
         if self.get_option("breaks") == "old":
             # What Ansible.Basic says at U:35 of an option that is not in the spec, before U:49 sets anything
             return {"failed": True, "changed": False, "msg": "Unsupported parameters for (win_uri) module: use_proxy"}
@@ -170,6 +180,21 @@ def unpack(in_data):
         arguments = variable["Value"]
     options = {name: value for name, value in arguments.items() if not name.startswith("_ansible_")}
     return arguments["_ansible_module_name"], options
+
+
+def setup(gather_subset, booted):
+    # S:1198-1234: all but the one that is named. Other subsets are not written down here.
+    assert gather_subset == ["!all", "!min", "uptime"]
+    # S:1236-1243
+    facts = {"gather_subset": gather_subset, "module_setup": True}
+    result = {"changed": False, "ansible_facts": facts}
+    if booted and not os.path.exists(booted):
+        # S:1294, in the language of Windows
+        return {**result, "warnings": ["Error when collecting uptime facts: Zugriff verweigert"]}
+    since = os.stat(booted).st_mtime if booted else 0
+    # S:1068-1069
+    facts.update(ansible_lastboot="1970-01-01 00:00:00Z", ansible_uptime_seconds=round(time.time() - since))
+    return result
 
 
 def win_uri(options, asked):

@@ -281,6 +281,27 @@ def test_only_what_is_prepared_in_this_boot_is_approved(before, after, obstacle)
     assert plan["why"] == (obstacle and f"Not approved: {obstacle}.")
 
 
+@pytest.mark.parametrize(
+    ("said", "obstacle"),
+    [
+        pytest.param({"booted_at": NOW - 1.0}, None, id="before the preparation"),
+        pytest.param({"booted_at": NOW + 1.0}, "is not prepared: it booted after its preparation", id="after it"),
+        pytest.param({"failed": False, "msg": "No"}, "could not be asked again: No", id="it does not tell"),
+        pytest.param({"unreachable": True, "msg": "Gone."}, "became unreachable", id="it is lost"),
+        pytest.param({"booted_at": None}, None, id="another system that has no boot id"),
+        pytest.param({"skipped": True}, None, id="a host that was not asked"),
+        pytest.param({}, None, id="a run without this question"),
+    ],
+)
+def test_p2_what_is_prepared_on_a_host_without_a_boot_id_is_approved_only_if_it_has_not_booted_since(said, obstacle):
+    event = make_event(resources=["web-1"])
+    (each,) = response.begin_progress(answer(event, boot_id=None), NOW)
+    progress = response.follow_progress([{**each, "prepared": True}], answer(event, boot_id=None), NOW + 60)
+    progress = response.note_boot(progress, said)
+    (plan,) = response_plan.plan_response({"host-a": host("web-1", *progress)}, True, response_plan.REFUSE, 0.0, NOW)
+    assert plan["why"] == (obstacle and f"Not approved: host-a {obstacle}.")
+
+
 def test_vms_outside_may_be_ignored():
     (plan,) = response_plan.plan_response({"host-a": READY["host-a"]}, True, "ignore", 0.0, NOW)
     assert (plan["approver"], plan["resources_ready"]) == ("host-a", ["web-1", "web-2"])

@@ -118,6 +118,31 @@ def test_what_is_asked_of_win_uri():
     assert all(1 <= options["url_timeout"] <= 10 for _module, options in vm.asked)
 
 
+def test_a_boot_is_told_by_the_clock_of_the_controller_and_never_early(monkeypatch):
+    monkeypatch.setattr(_windows.time, "time", lambda: 1000.0)
+    # What setup.ps1 makes of 99.6 s, and the clock of the VM is wrong
+    facts = {"ansible_uptime_seconds": 100, "ansible_lastboot": "2031-01-01 00:00:00Z"}
+    vm = Vm({"changed": False, "ansible_facts": facts, "_ansible_parsed": True})
+    assert 1000 - 99.6 <= _windows.read_boot_time(vm.run) <= 1001 - 99.6
+    assert vm.asked == [("ansible.windows.setup", {"gather_subset": ["!all", "!min", "uptime"]})]
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"ansible_facts": {}, "warnings": ["Failed to collect uptime due to timeout"]}, "uptime due to timeout"),
+        ({"ansible_facts": {"ansible_uptime_seconds": "long"}}, "nobody knows whether it booted"),
+        ({"ansible_facts": {"ansible_uptime_seconds": -1}}, "nobody knows whether it booted"),
+        ({"ansible_facts": {"ansible_uptime_seconds": True}}, "nobody knows whether it booted"),
+        ({"failed": True, "msg": "No."}, "nobody knows whether it booted: .No."),
+        ({"failed": True, "_ansible_parsed": False, "module_stderr": "sh: no"}, "setup did not run to its end"),
+    ],
+)
+def test_a_vm_that_does_not_tell_when_it_booted(result, words):
+    with pytest.raises(_windows.WindowsHostError, match=words):
+        _windows.read_boot_time(Vm(result).run)
+
+
 def test_check_mode_sends_no_approval_although_win_uri_would():
     vm = Vm(OK)
     result = _approve.run_approval(APPROVE, client(vm), pytest.fail, True)
