@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
@@ -60,13 +61,34 @@ def test_a_windows_vm_that_is_lost_holds_the_event_back(fleet):
     assert "unreachable=1" in run.out
 
 
-def test_a_windows_vm_that_reboots_is_waited_for_and_restored(fleet):
+def test_a_windows_vm_that_reboots_is_waited_for_and_restored_also_where_its_restore_reboots_it(fleet):
+    """The reboots cut the connection in the middle of a task, which win_uri and win_ping do not survive."""
     fleet.announce("app-1", "web-1", started_for=LONG)
-    with fleet.rebooting("host-c"):
-        run = fleet.respond(playbook=RESPOND)
+    fleet.set("host-c", stand_in_breaks="reset")
+    up, away = fleet.folder / "host-c.up", fleet.folder / "host-c.away"
+    missed = fleet.folder / "host-c.up.missed"
+    restore = f"""
+    - name: Boot once more
+      ansible.builtin.raw: rm {missed}; mv {up} {away}
+      when: inventory_hostname == 'host-c'
+    - name: Wait until it can be reached again
+      ansible.builtin.wait_for_connection:
+        timeout: 600
+    """
+    back = fleet.meanwhile(lambda: away.exists() and missed.exists(), up.touch)
+    with fleet.rebooting("host-c"), back:
+        run = fleet.respond(restore=restore, playbook=RESPOND)
     assert run.code == 0, run.out + run.err
     for host in ("host-a", "host-c"):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
+
+
+def test_the_strategy_free_is_refused_for_both_systems_before_anything_is_asked(fleet):
+    fleet.announce(*VMS.values())
+    run = fleet.respond(play={"strategy": "free"})
+    assert run.code != 0
+    assert "not supported in the free strategy" in " ".join((run.out + run.err).split())
+    assert fleet.azure.asked() == set()
 
 
 def test_p2_a_windows_vm_that_booted_after_its_preparation_or_does_not_tell_holds_its_event_back(fleet):
@@ -100,8 +122,9 @@ def test_an_approval_from_a_windows_vm(fleet):
     assert fleet.approved == [("app-1", [event])]
 
 
-def test_the_report_has_both_systems(fleet):
-    fleet.announce(*VMS.values(), start_delay=LONG)
+def test_the_report_and_the_table_have_both_systems(fleet):
+    fleet.settings.update(ANSIBLE_STDOUT_CALLBACK="fleetops.azure_maintenance.fleet", COLUMNS="160")
+    event = fleet.announce(*VMS.values(), start_delay=LONG)
     (fleet.folder / "host-d.up").unlink()
     folder = fleet.folder / "report"
     settings = {"fleet_report_dir": str(folder), "fleet_report_endpoint": "{{ event_response_endpoint }}"}
@@ -110,5 +133,8 @@ def test_the_report_has_both_systems(fleet):
     assert "4 hosts asked: 3 affected, 0 quiet, 1 unreachable, 0 not on Azure." in run.out
     (report,) = folder.glob("*.json")
     said = json.loads(report.read_text())
-    (event,) = said["events"]
-    assert sorted(event["resources"]) == sorted(VMS.values())
+    (told,) = said["events"]
+    assert sorted(told["resources"]) == sorted(VMS.values())
+    (row,) = [line for line in run.out.splitlines() if f"  {event}  " in line]
+    assert row.split(event)[1].strip() == "web-1 (host-a), web-2 (host-b), app-1 (host-c), app-2"
+    assert re.search(r"^ +host-d +unreachable: .*The host is down[.]$", run.out, re.MULTILINE), run.out

@@ -4,7 +4,7 @@
 
 """A stand-in for a Windows VM. No PowerShell runs here: it answers as the sources of ansible.windows say.
 
-Of ansible.windows 3.3.0 U is win_uri.ps1, S is setup.ps1 and W is module_utils/WebRequest.psm1, with the number of a line.
+U is win_uri.ps1, S setup.ps1 and W module_utils/WebRequest.psm1 of ansible.windows 3.3.0, with the number of a line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ options:
   breaks:
     description:
       - How the host breaks.
-      - V(lost), the connection fails. V(reset), a library of the connection lets an error of its own through.
+      - V(lost), the connection fails. V(reset), a library of the connection lets an error of its own through; where
+        O(up) is set, only while the host is down.
         V(reset_at_post), the same once an approval has been sent. V(no_powershell), there is none, as on Linux.
         V(old), win_uri does not know an option.
     default: ""
@@ -85,6 +86,8 @@ OPTIONS = {
     "ansible.windows.win_ping": set(),
     "ansible.windows.setup": {"gather_subset"},
 }
+# What ansible-core calls a module that it runs for wait_for_connection; on Windows it sends the other one.
+OTHER_NAMES = {"ansible.legacy.ping": "ansible.windows.win_ping"}
 
 
 class Connection(ConnectionBase):
@@ -121,12 +124,13 @@ class Connection(ConnectionBase):
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
         breaks = self.get_option("breaks")
         up = self.get_option("up")
-        if breaks == "lost" or (up and not os.path.exists(up)):
-            if up:
-                Path(up + ".missed").touch()
-            raise AnsibleConnectionFailure("The host is down.")
-        if breaks == "reset":
+        down = bool(up) and not os.path.exists(up)
+        if down:
+            Path(up + ".missed").touch()
+        if breaks == "reset" and (down or not up):
             raise ConnectionResetError(104, "Connection reset by peer")
+        if breaks == "lost" or down:
+            raise AnsibleConnectionFailure("The host is down.")
         if in_data is None:
             # The module raw, in tasks of the tests alone: there is no PowerShell that could run it.
             done = subprocess.run(["/bin/sh", "-c", cmd], stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -179,7 +183,8 @@ def unpack(in_data):
         assert variable["Name"] == "complex_args", variable["Name"]
         arguments = variable["Value"]
     options = {name: value for name, value in arguments.items() if not name.startswith("_ansible_")}
-    return arguments["_ansible_module_name"], options
+    name = arguments["_ansible_module_name"]
+    return OTHER_NAMES.get(name, name), options
 
 
 def setup(gather_subset, booted):
