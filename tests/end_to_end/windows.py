@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 CONNECTIONS = str(Path(__file__).with_name("connection"))
-MODULES = ("setup", "win_ping", "win_uri", "win_wait_for")
+MODULES = ("setup", "win_file", "win_ping", "win_service", "win_service_info", "win_stat", "win_uri", "win_wait_for")
 # The least that ansible-core takes for a module of PowerShell. No such file may lie in the collection itself.
 MODULE = "#!powershell\n#AnsibleRequires -CSharpUtil Ansible.Basic\n"
 

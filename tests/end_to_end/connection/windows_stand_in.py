@@ -47,6 +47,11 @@ options:
     default: ""
     vars:
       - name: stand_in_booted
+  machine:
+    description: A file with the services and files of the VM, see tests/end_to_end/windows_machine.py.
+    default: ""
+    vars:
+      - name: stand_in_machine
   log:
     description: If set, a file that gets a line of JSON for each module, with its options.
     default: ""
@@ -67,6 +72,7 @@ from urllib.parse import urlsplit
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection import ConnectionBase
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows_machine
 
 REAL = "http://169.254.169.254"
 # The part of the options of win_uri (U:13-34, W:527-555) and win_wait_for that the collection is known to use.
@@ -85,6 +91,7 @@ OPTIONS = {
     "ansible.windows.win_wait_for": {"host", "port", "connect_timeout", "timeout"},
     "ansible.windows.win_ping": set(),
     "ansible.windows.setup": {"gather_subset"},
+    **windows_machine.OPTIONS,
 }
 # What ansible-core calls a module that it runs for wait_for_connection; on Windows it sends the other one.
 OTHER_NAMES = {"ansible.legacy.ping": "ansible.windows.win_ping"}
@@ -138,14 +145,17 @@ class Connection(ConnectionBase):
         assert " -EncodedCommand " in cmd, cmd
         if breaks == "no_powershell":
             return 127, b"", b"sh: 1: PowerShell: not found\n"
-        name, options = unpack(in_data)
+        name, options, check_mode = unpack(in_data)
         if self.get_option("log"):
             with open(self.get_option("log"), "a", encoding="utf-8") as log:
                 log.write(json.dumps([name, options]) + "\n")
         assert name in OPTIONS, f"this host knows no module {name}"
         unknown = set(options) - OPTIONS[name]
         assert not unknown, f"{name}: this host knows no option {sorted(unknown)}"
-        result = self._run(name, options)
+        if name in windows_machine.MODULES:
+            result = windows_machine.run(self.get_option("machine"), name, options, check_mode)
+        else:
+            result = self._run(name, options)
         if breaks == "reset_at_post" and options.get("url_method") == "POST":
             raise ConnectionResetError(104, "Connection reset by peer")
         return 0, json.dumps(result).encode(), b""
@@ -168,7 +178,7 @@ class Connection(ConnectionBase):
 
 
 def unpack(in_data):
-    """Return the full name of the module and its options, from what ansible-core sends to PowerShell."""
+    """Return the full name of the module, its options, and whether it is in check mode, from what is sent."""
     _wrapper, found, manifest = in_data.partition(b"\0\0\0\0")
     assert found, in_data[:200]
     content = json.loads(manifest)
@@ -184,7 +194,7 @@ def unpack(in_data):
         arguments = variable["Value"]
     options = {name: value for name, value in arguments.items() if not name.startswith("_ansible_")}
     name = arguments["_ansible_module_name"]
-    return OTHER_NAMES.get(name, name), options
+    return OTHER_NAMES.get(name, name), options, arguments["_ansible_check_mode"]
 
 
 def setup(gather_subset, booted):
@@ -203,8 +213,10 @@ def setup(gather_subset, booted):
 
 
 def win_uri(options, asked):
+    # U:13-34, W:527-555
+    options = {"url_method": "GET", "headers": {}, "return_content": False, **options}
     # What else would happen is not written down here.
-    assert (options["follow_redirects"], options["use_proxy"], options["return_content"]) == ("none", False, True)
+    assert (options["follow_redirects"], options["use_proxy"]) == ("none", False)
     # W:537
     assert isinstance(options["url_timeout"], int)
     started = time.monotonic()
@@ -248,17 +260,9 @@ def win_uri(options, asked):
             content = response.read()
         except (OSError, http.client.HTTPException):
             return no_answer(result, {}, started)
-        # U:135: GetString keeps a BOM, and puts U+FFFD where a byte is not UTF-8
-        result["content"] = content.decode("utf-8", errors="replace")
-        # U:136-141
-        if re.search("text|json|javascript", result["content_type"]):
-            try:
-                parsed = json.loads(result["content"])
-            except (ValueError, RecursionError):
-                # What very deep JSON does to PowerShell is not known; the tests let it die, too.
-                parsed = None
-            if parsed:
-                result["json"] = parsed
+        # U:126
+        if options["return_content"]:
+            result.update(read_content(content, result["content_type"]))
         # U:178-180
         if response.status != 200:
             said = f"Status code of request '{response.status}' is not in list of valid status codes 200"
@@ -267,6 +271,21 @@ def win_uri(options, asked):
         return result
     finally:
         connection.close()
+
+
+def read_content(content, content_type):
+    # U:135: GetString keeps a BOM, and puts U+FFFD where a byte is not UTF-8
+    told = {"content": content.decode("utf-8", errors="replace")}
+    # U:136-141
+    if re.search("text|json|javascript", content_type):
+        try:
+            parsed = json.loads(told["content"])
+        except (ValueError, RecursionError):
+            # What very deep JSON does to PowerShell is not known; the tests let it die, too.
+            parsed = None
+        if parsed:
+            told["json"] = parsed
+    return told
 
 
 def no_answer(result, status, started):
@@ -280,8 +299,11 @@ def snake_case(header):
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", header.replace("-", "")).lower()
 
 
-def wait_for(host, port, connect_timeout, timeout):
-    """Make one attempt, as win_wait_for.ps1 does (Test-Port) where timeout is 1."""
+def wait_for(timeout, host=None, port=None, connect_timeout=None):
+    """Make one attempt, as win_wait_for.ps1 does (Test-Port) where timeout is 1; without a port it would sleep."""
+    if port is None:
+        assert (type(timeout), host, connect_timeout) == (int, None, None)
+        return {"changed": False, "elapsed": float(timeout), "wait_attempts": 0}
     assert [type(each) for each in (port, connect_timeout, timeout)] == [int] * 3
     assert timeout == 1
     assert ipaddress.ip_address(host).is_loopback, f"a test must not ask {host}"

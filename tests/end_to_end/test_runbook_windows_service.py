@@ -1,0 +1,162 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook windows_service in the playbook respond, and its files by themselves. The VMs are stand-ins."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, RESPOND, Fleet
+
+pytestmark = pytest.mark.matrix
+
+RUNBOOK = TREE / "docs" / "runbooks" / "windows_service"
+SERVICE, PROBE = "ShopWorker", "C:\\inetpub\\wwwroot\\in_service.htm"
+IN_SERVICE = {"services": {SERVICE: "started"}, "files": {PROBE: 0}}
+NAMED = {"windows_service_name": SERVICE, "windows_service_probe_file": PROBE, "windows_service_drain_seconds": 1}
+# Of each host: what it is like, its variables besides, whether its event is approved, what is left of it, what is said
+HOSTS = {
+    "host-good": (IN_SERVICE, {}, True, IN_SERVICE, ""),
+    "host-out": (
+        {"services": {SERVICE: "stopped"}, "files": {}},
+        {},
+        True,
+        {"services": {SERVICE: "stopped"}, "files": {}},
+        "",
+    ),
+    "host-stuck": (
+        {"services": {SERVICE: "stuck"}, "files": {PROBE: 0}},
+        {"windows_service_stop_timeout": 0, "windows_service_healthy_timeout": 0},
+        False,
+        {"services": {SERVICE: "stop_pending"}, "files": {}},
+        "host-stuck could not be prepared: Check that it stopped: ShopWorker did not stop: stop_pending.",
+    ),
+    "host-unknown": (
+        {"services": {}, "files": {PROBE: 0}},
+        {},
+        False,
+        {"services": {}, "files": {PROBE: 0}},
+        "host-unknown could not be prepared: Check that there is such a service: Windows knows no service ShopWorker.",
+    ),
+    "host-content": (
+        {"services": {SERVICE: "started"}, "files": {PROBE: 12}},
+        {},
+        False,
+        {"services": {SERVICE: "started"}, "files": {PROBE: 12}},
+        "in_service.htm must be an empty file: it is removed, and restore makes an empty one.",
+    ),
+    "host-unnamed": (
+        IN_SERVICE,
+        {"windows_service_name": ""},
+        False,
+        IN_SERVICE,
+        "host-unnamed could not be prepared: Check the input: Give windows_service_name, the name of a Windows service",
+    ),
+    "host-ill": (
+        IN_SERVICE,
+        {"windows_service_check_url": "http://127.0.0.1:9", "windows_service_healthy_timeout": 0},
+        True,
+        {"services": {SERVICE: "started"}, "files": {}},
+        "host-ill could not be restored: Check that the URL answered: ShopWorker runs, but http://127.0.0.1:9 did not",
+    ),
+}
+
+
+def machine(folder, host):
+    return folder / f"{host}.machine"
+
+
+@pytest.fixture
+def make_fleet(ansible, simulator, tmp_path):
+    def make(hosts):
+        (tmp_path / "fleet").mkdir()
+        vms = {host: host.replace("host", "app") for host in hosts}
+        fleet = Fleet(ansible, simulator, tmp_path / "fleet", hosts, vms)
+        for host in hosts:
+            machine(fleet.folder, host).write_text(json.dumps(HOSTS[host][0]))
+            fleet.set(
+                host,
+                ansible_connection="windows_stand_in",
+                stand_in_machine=str(machine(fleet.folder, host)),
+                stand_in_log=str(fleet.folder / f"{host}.log"),
+                **{**NAMED, "windows_service_check_url": f"{fleet.azure.url}/simulator/state", **HOSTS[host][1]},
+            )
+        fleet.settings = windows.settings(windows.make_ansible_windows(tmp_path / "installed"))
+        return fleet
+
+    return make
+
+
+def respond(fleet, *arguments):
+    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    return fleet.respond(*arguments, playbook=RESPOND, **files)
+
+
+def left(fleet, host):
+    return json.loads(machine(fleet.folder, host).read_text())
+
+
+def log(fleet, host):
+    """Return what was run on a host, in order, as far as it changes something."""
+    lines = [json.loads(line) for line in (fleet.folder / f"{host}.log").read_text().splitlines()]
+    done = [(name.rpartition(".")[2], options.get("state") or options.get("url_method")) for name, options in lines]
+    return [each for each in done if each[0] in ("win_file", "win_service", "win_wait_for") or each[1] == "POST"]
+
+
+def test_a_fleet_in_which_each_host_has_another_fault(make_fleet):
+    fleet = make_fleet(list(HOSTS))
+    for host, (_machine, _variables, approved, _left, _words) in HOSTS.items():
+        fleet.announce(host.replace("host", "app"), **({} if approved else {"notice": FAR_OFF}))
+    run = respond(fleet)
+    assert run.code == 2, run.out + run.err
+    may = {host for host, case in HOSTS.items() if case[2]}
+    assert {vm.replace("app", "host") for vm, _ids in fleet.approved} == may
+    assert {host: left(fleet, host) for host in HOSTS} == {host: case[3] for host, case in HOSTS.items()}
+    assert '"not_restored": [ "host-stuck host-ill" ]' in run.words
+    for host, case in HOSTS.items():
+        assert case[4] in run.words, (host, [line for line in run.out.splitlines() if host in line])
+    # Out of the rotation first, then stopped, and only then approved
+    assert log(fleet, "host-good") == [
+        ("win_file", "absent"),
+        ("win_wait_for", None),
+        ("win_service", "stopped"),
+        ("win_uri", "POST"),
+        ("win_service", "started"),
+        ("win_file", "touch"),
+    ]
+    for untouched in ("host-unknown", "host-content", "host-unnamed"):
+        assert log(fleet, untouched) == []
+
+
+def test_check_mode_touches_nothing(make_fleet):
+    fleet = make_fleet(["host-good"])
+    fleet.announce("app-good")
+    run = respond(fleet, "--check")
+    assert run.code == 0, run.out + run.err
+    assert left(fleet, "host-good") == IN_SERVICE
+    assert fleet.approved == []
+
+
+def test_restore_works_by_itself_and_says_what_it_lacks(make_fleet):
+    fleet = make_fleet(["host-good", "host-unnamed"])
+    out = {"services": {SERVICE: "stopped"}, "files": {}}
+    for host in ("host-good", "host-unnamed"):
+        machine(fleet.folder, host).write_text(json.dumps(out))
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "tasks": [{"ansible.builtin.include_tasks": str(RUNBOOK / "restore.yml")}],
+    }
+    (fleet.folder / "restore.json").write_text(json.dumps([play]))
+    run = fleet.run(str(fleet.folder / "restore.json"), "--check")
+    assert [left(fleet, host) for host in ("host-good", "host-unnamed")] == [out, out], run.out
+    run = fleet.run(str(fleet.folder / "restore.json"))
+    assert run.code == 2, run.out + run.err
+    assert left(fleet, "host-good") == IN_SERVICE
+    assert left(fleet, "host-unnamed") == out
+    assert "Give windows_service_name, the name of a Windows service without wildcards." in run.words
