@@ -34,6 +34,7 @@ VENVS = {
     "docs": ("docs.txt", ("3.11", "3.12", "3.13")),
     "lint": ("lint.txt", ("3.11", "3.12", "3.13")),
     "molecule": ("molecule.txt", ("3.11", "3.12", "3.13")),
+    "ansible-9": ("ansible-9.txt", ("3.11", "3.12")),
     "awx": ("awx.txt", ("3.11", "3.12", "3.13")),
     "eda": ("eda.txt", ("3.11", "3.12", "3.13")),
     "galaxy-importer": ("galaxy-importer.txt", ("3.11", "3.12", "3.13")),
