@@ -81,7 +81,7 @@ def run_for_windows(
     rim = _Rim({}, action._task.check_mode)
     try:
         _refuse_unsupported(action)
-        rim.params = _validate(action, module, spec(), arguments, rim.warn)
+        _validate(action, module, spec(), arguments, rim)
         transport = WindowsTransport(
             rim.params["endpoint"], rim.params["connect_timeout"], _Runner(action, task_vars).run
         )
@@ -124,10 +124,8 @@ def _refuse_unsupported(action: Any) -> None:
         )
 
 
-def _validate(
-    action: Any, module: str, spec: dict[str, Any], arguments: Mapping[str, Any], warn: Callable[[str], None]
-) -> dict[str, Any]:
-    """Return the module's options, as AnsibleModule would have read them on the VM.
+def _validate(action: Any, module: str, spec: dict[str, Any], arguments: Mapping[str, Any], rim: _Rim) -> None:
+    """Give the rim the module's options, as AnsibleModule would have read them on the VM.
 
     :raises _RefusedError: one of them is wrong, in the words of AnsibleModule.
     """
@@ -142,19 +140,18 @@ def _validate(
     plain = json.loads(json.dumps(dict(arguments), default=str))
     validation = ArgumentSpecValidator(spec).validate(plain)
     for both in validation._warnings:
-        warn(f"Both option {both['option']} and its alias {both['alias']} are set.")
+        rim.warn(f"Both option {both['option']} and its alias {both['alias']} are set.")
+    rim.params = validation.validated_parameters
     if validation.error_messages:
         message = validation.errors.msg
         if isinstance(validation.errors[0], UnsupportedError):
             message = f"Unsupported parameters for ({module}) module: {message}"
         raise _RefusedError(message)
-    params: dict[str, Any] = validation.validated_parameters
-    if params["discover_endpoint"]:
+    if rim.params["discover_endpoint"]:
         raise _RefusedError(
             "discover_endpoint cannot be used with Windows hosts, which keep their DHCP leases where no module reads "
             "them. Set endpoint instead."
         )
-    return params
 
 
 class _Runner:

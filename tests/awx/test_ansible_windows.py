@@ -60,7 +60,7 @@ def test_what_the_stand_in_cites_is_still_written_there():
     for line in (
         "$ansibleFacts.ansible_uptime_seconds = [Math]::Round($ticks / 1000)",
         "if ($item.StartsWith('!')) {",
-        'elseif ($allSet.Contains($item)) {',
+        "elseif ($allSet.Contains($item)) {",
         "hardware = [System.Collections.Generic.List[string]]@('bios', 'memory', 'processor', 'uptime', 'virtual')",
     ):
         assert line in facts

@@ -108,7 +108,7 @@ def log(fleet, host):
     return [each for each in done if each[0] in ("win_file", "win_service", "win_wait_for") or each[1] == "POST"]
 
 
-def test_a_fleet_in_which_each_host_has_another_fault(make_fleet):
+def test_s1_a_fleet_in_which_each_host_has_another_fault(make_fleet):
     fleet = make_fleet(list(HOSTS))
     for host, (_machine, _variables, approved, _left, _words) in HOSTS.items():
         fleet.announce(host.replace("host", "app"), **({} if approved else {"notice": FAR_OFF}))
