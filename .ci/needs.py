@@ -21,6 +21,7 @@ from venvs import ROOT, VENVS, clean_environment, find_python, make_venv, pip_se
 BUILD = ROOT / "build"
 HOME = BUILD / "home"
 PYTHONS = BUILD / "pythons"
+NPM = ROOT / ".venv" / "npm"
 TABLE = tomllib.loads((ROOT / ".ci" / "gates.toml").read_text())
 TARGETS = {"lint": ["lint"], "test": ["test", "lint"], "test-matrix": ["matrix"]}
 
@@ -34,6 +35,7 @@ class Gate(NamedTuple):
     command: str
     python: str = ""
     packages: tuple[str, ...] = ()
+    npm: tuple[str, ...] = ()
     lab: str = ""
     measured: bool = False
     lane: str = ""
@@ -81,6 +83,7 @@ def make_venvs(gates: list[Gate]) -> dict[str, Path | None]:
     if some:
         prepare_home(some)
     prepare_pythons()
+    install_npm(list(dict.fromkeys(package for gate in gates for package in gate.npm)))
     return programs
 
 
@@ -112,6 +115,20 @@ def prepare_pythons() -> None:
             (PYTHONS / f"python3.{minor}").symlink_to(python)
 
 
+def install_npm(packages: list[str]) -> None:
+    """Install these packages of npm, each as NAME@VERSION, where there is npm and they are not there yet."""
+    stamp = NPM / "made-from"
+    wanted = "\n".join(packages)
+    if not packages or not shutil.which("npm") or (stamp.exists() and stamp.read_text() == wanted):
+        return
+    shutil.rmtree(NPM, ignore_errors=True)
+    NPM.mkdir(parents=True)
+    install = ["npm", "install", "--prefix", str(NPM), "--ignore-scripts", "--no-audit", "--no-fund", *packages]
+    # Without them, the tests that need them say so.
+    if subprocess.call(install, stdout=subprocess.DEVNULL) == 0:
+        stamp.write_text(wanted)
+
+
 def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
     """Return the environment in which the command of this gate runs."""
     env = clean_environment()
@@ -121,6 +138,8 @@ def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
     env["BUILD"] = str(BUILD)
     if gate.python:
         env["PYTHON_TARGET"] = f"{programs[gate.python]}/python"
+    if gate.npm:
+        env["NODE_PATH"] = str(NPM / "node_modules")
     if gate.lab:
         env["LAB_DEBIAN"] = gate.lab
         # Molecule keeps what it knows of a scenario there, by the name of the scenario alone.

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import itertools
@@ -29,6 +30,17 @@ OPTIONS = (
     "--disable-sync",
     "--remote-debugging-pipe",
 )
+# The time of a page is this variable, in milliseconds, and stands still.
+CLOCK = """
+globalThis.clock = {};
+{{
+  const Real = Date;
+  globalThis.Date = class extends Real {{
+    constructor(...given) {{ given.length ? super(...given) : super(globalThis.clock); }}
+    static now() {{ return globalThis.clock; }}
+  }};
+}}
+"""
 
 
 class Browser:
@@ -64,6 +76,24 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+
+    def stop_clock(self, moment):
+        """Let it be this moment on every page that is opened from now on."""
+        self.call("Page.addScriptToEvaluateOnNewDocument", source=CLOCK.format(int(moment.timestamp() * 1000)))
+
+    def pass_time(self, seconds):
+        """Move the clock of the page on, and let its script notice."""
+        self.look(f"globalThis.clock += {seconds * 1000}; document.dispatchEvent(new Event('visibilitychange'))")
+
+    def print_page(self):
+        """Return the page as a PDF."""
+        return base64.b64decode(self.call("Page.printToPDF", preferCSSPageSize=True)["data"])
+
+    def picture(self, height):
+        """Return the upper part of the page as a PNG, as wide as the window."""
+        width = self.look("window.innerWidth")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        return base64.b64decode(self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"])
 
     def call(self, method, **parameters):
         number = next(self._numbers)

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The programs of Debian's packages that some tests start."""
+"""The programs of Debian's packages that some tests start, and what they read of packages of npm."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,16 @@ def need_program(*names, package, folders=()):
         found = shutil.which(name, path=places)
         if found:
             return found
-    reason = f"there is no {names[0]}: install Debian's package {package}"
+    return _leave_out(f"there is no {names[0]}: install Debian's package {package}")
+
+
+def need_npm_file(name):
+    """Return the path of this file of a package of npm, or leave out the module; .ci/needs.py installs the package."""
+    path = Path(os.environ.get("NODE_PATH", "/nowhere")) / name
+    return path if path.is_file() else _leave_out(f"there is no {name}: install Debian's package npm")
+
+
+def _leave_out(reason):
     if os.environ.get(REQUIRED):
         pytest.fail(reason)
     pytest.skip(reason, allow_module_level=True)
