@@ -44,6 +44,14 @@ options:
     type: float
     default: 0
     version_added: 1.1.0
+  warn_after:
+    description:
+      - Seconds for V(html) as O(format). The page says across its top that it is out of date, once the oldest answer on
+        it is older. With 0 it never does.
+      - The default is the notice that Azure gives of a Reboot. What is older may know nothing of one that has begun.
+    type: float
+    default: 900
+    version_added: 1.1.0
   now:
     description: The time of the report, as C(2026-11-21T10:00:00Z). The present if not set.
     type: str
@@ -105,6 +113,7 @@ def fleet_report(
     max_age: float = 0,
     now: str | None = None,
     due_within: float = 0,
+    warn_after: float = 900,
 ) -> Any:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
     from ..plugin_utils._fleet_formats import format_report
@@ -112,7 +121,7 @@ def fleet_report(
     if isinstance(parts, (str, dict)):
         raise AnsibleFilterError("fleet_report needs a list of parts.")
     try:
-        return format_report(parts, format, hosts, max_age, now, due_within)
+        return format_report(parts, format, hosts, max_age, now, due_within, warn_after)
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"fleet_report: {error}") from error
 

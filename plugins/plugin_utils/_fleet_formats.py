@@ -12,31 +12,43 @@ import json
 from typing import Any, Callable, Iterable
 
 from ._fleet import Report, merge_parts
-from ._fleet_page import as_html
+from ._fleet_page import WARN_AFTER, as_html
 from ._fleet_parts import check_part, decode_part, is_too_old, plain_data, read_now
 from ._fleet_text import as_csv, as_lines, as_markdown, due_lines
 
 DUE = "due"
+HTML = "html"
+# Seconds, three years: no time that is this much later is beyond what can be written.
+_LONGEST = 10**8
 FORMATS: dict[str, Callable[[Report], Any]] = {
     "data": lambda report: report,
     "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2) + "\n",
     "csv": as_csv,
     "md": as_markdown,
-    "html": as_html,
+    HTML: as_html,
     "lines": as_lines,
 }
 
 
 def format_report(
-    parts: Iterable[Any], form: str, hosts: Any, max_age: Any, now: str | None, due_within: Any = 0
+    parts: Iterable[Any],
+    form: str,
+    hosts: Any,
+    max_age: Any,
+    now: str | None,
+    due_within: Any = 0,
+    warn_after: Any = WARN_AFTER,
 ) -> Any:
     """Merge the parts and return the report in this format; the options are those of the filter fleet_report.
 
     :raises TypeError, ValueError: something of what was given cannot be used.
     """
-    if form not in (*FORMATS, DUE):
-        raise ValueError(f"format must be one of {', '.join((*FORMATS, DUE))}, not {form!r}.")
-    moment, seconds = read_now(now), float(max_age)
+    forms = (*FORMATS, DUE)
+    if form not in forms:
+        raise ValueError(f"format must be one of {', '.join(forms)}, not {form!r}.")
+    moment, seconds, limit = read_now(now), float(max_age), float(warn_after)
+    if not 0 <= limit <= _LONGEST:
+        raise ValueError(f"warn_after must be 0 to {_LONGEST} seconds, not {warn_after}.")
     named = [_named_part(number, part) for number, part in enumerate(parts, start=1)]
     for name, part in named:
         if not is_too_old(part, moment, seconds):
@@ -44,7 +56,7 @@ def format_report(
     report = merge_parts([part for _name, part in named], moment, [str(host) for host in hosts], seconds)
     if form == DUE:
         return due_lines(report, float(due_within))
-    shown = FORMATS[form](report)
+    shown = as_html(report, limit) if form == HTML else FORMATS[form](report)
     # A part from a file may have halves of characters, which the file of a report cannot.
     return shown.encode("utf-8", "replace").decode() if isinstance(shown, str) else shown
 

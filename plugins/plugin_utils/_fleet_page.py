@@ -4,111 +4,140 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""A fleet report as one HTML page that needs nothing but itself. Every text from outside passes through escape()."""
+"""A fleet report as one HTML page. Every text from outside passes through escape()."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
+from datetime import timedelta
 from html import escape
-from typing import Any, Iterable
+from itertools import groupby
+from typing import Any
 
-from ..module_utils._document import EVENT_TYPES, fold_case
+from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
+from ..module_utils._summary import format_duration
 from ._fleet import Report
-from ._fleet_assets import SCRIPT, STYLE
-from ._fleet_parts import AFFECTED, QUIET
+from ._fleet_html import counted, html_page, html_table, name_list, spans, starts, time_tag
+from ._fleet_parts import AFFECTED, NOT_ASKED, QUIET, read_utc
 from ._fleet_text import (
     STATE_WORDS,
     all_contradictions,
     count_hosts,
     length,
+    natural,
     not_answered,
     nothing_known,
     number,
+    reason_words,
     tidy,
-    vm_label,
     when,
 )
 from ._fleet_timeline import draw_timeline
 
-_MOST_VMS = 12
+# Azure announces a Reboot this long before it: what is older may know nothing of one that has begun.
+WARN_AFTER = 900
+_MOST_AFFECTED_SHOWN = 60
 # Sorts after every number of seconds that a report can hold.
 _LAST = 10**12
 
 _KNOWN_TYPES = {fold_case(word) for word in EVENT_TYPES}
 
 
-def as_html(report: Report) -> str:
+def as_html(report: Report, warn_after: float = WARN_AFTER) -> str:
+    """Return the page.
+
+    :param warn_after: seconds after which the page says across its top that it is old; 0 is never.
+    """
     events = report["events"]
+    written, asked = (read_utc(report[name] or "") for name in ("generated_at", "asked_from"))
+    asked = asked or written
+    data = {}
+    if written and asked:
+        data = {"written": f"{written.timestamp():.0f}", "asked": f"{asked.timestamp():.0f}"}
     parts = [
-        f'<header><h1>Azure maintenance</h1><p class="dim">{_told_at(report)}</p></header>',
+        _warning(report, warn_after),
+        f'<header><h1>Azure maintenance</h1><p class="dim">{_told_at(report, warn_after)}</p></header>',
         _counts(report),
-        "<section><h2>Timeline</h2>",
-        f'<p class="dim">Times are UTC. An open circle is announced, a filled one has started; a dashed line has no '
-        f"known end.</p>{draw_timeline(report)}"
-        if events
-        else f"<p>{nothing_known(report)}</p>",
-        "</section>",
+        _FILTER if events else "",
+        _silent_hosts(report),
+        _timeline(report),
         _events_table(events) if events else "",
         _contradictions(report),
-        _silent_hosts(report),
+        _hosts(report),
         _more(report),
     ]
+    title = f"Azure maintenance, {report['generated_at']}"
+    return html_page(title, parts, {**data, "warn-after": f"{warn_after:.0f}"})
+
+
+_FILTER = (
+    '<div class="tools" role="search" hidden><label>Filter timeline and tables <input type="search" '
+    'placeholder="VM, type, words, id"></label><output></output></div>'
+)
+
+
+def _warning(report: Report, warn_after: float) -> str:
+    """Return the line that the script shows once the page is old; where it is old when it is written, it is shown."""
+    first, written = (read_utc(report[name] or "") for name in ("asked_from", "generated_at"))
+    if not warn_after or written is None:
+        return ""
+    age = int((written - (first or written)).total_seconds())
+    shown = "" if age > warn_after else " hidden"
+    since = time_tag(report["asked_from"] or report["generated_at"])
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        # An empty picture, or a browser would ask the server for one.
-        '<link rel="icon" href="data:,">\n'
-        f"<title>Azure maintenance, {escape(report['generated_at'])}</title>\n"
-        f"<style>{STYLE}</style>\n</head>\n<body>\n{''.join(part + chr(10) for part in parts if part)}"
-        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        f'<p id="old" role="alert"{shown}><strong>This page is out of date: what it says is '
+        f'<span id="age">{format_duration(age)}</span> old.</strong> What Azure announced after {since} is not on it. '
+        f"It warns after {format_duration(int(warn_after))} (<code>fleet_report_warn_after</code>). "
+        "Write the report again.</p>"
     )
 
 
-def _policy() -> str:
-    """Allow this style and this script and nothing else, so that a text that got through could still do nothing."""
-
-    def source(text: str) -> str:
-        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
-
-    allowed = f"style-src {source(STYLE)}; script-src {source(SCRIPT)}; img-src data:"
-    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-
-
-def _told_at(report: Report) -> str:
-    first, last = report["asked_from"], report["asked_until"]
+def _told_at(report: Report, warn_after: float) -> str:
+    first, last, written = report["asked_from"], report["asked_until"], report["generated_at"]
     asked = ""
     if first is not None:
-        asked = f"; asked at {_time(first)}" if first == last else f"; asked between {_time(first)} and {_time(last)}"
-    return f"{escape(count_hosts(report))}. Written at {_time(report['generated_at'])}{asked}."
-
-
-def _time(text: str, zone: str = " UTC") -> str:
-    shown = escape(text)
-    return f'<time datetime="{shown}">{shown.replace("T", " ").replace("Z", zone)}</time>'
+        asked = f"; asked between {time_tag(first)} and {time_tag(last)}"
+        if first == last:
+            asked = f"; asked at {time_tag(first)}"
+    oldest = read_utc(written if first is None else first)
+    limit = ""
+    if warn_after and oldest is not None:
+        limit = f" Out of date from {time_tag(format_utc(oldest + timedelta(seconds=warn_after)) or '')} on."
+    return f"{escape(count_hosts(report))}. Written at {time_tag(written)}{asked}.{limit}"
 
 
 def _counts(report: Report) -> str:
     counts = report["counts"]
-    shown = [("asked", "hosts asked", "")]
+    shown = [("asked", "hosts asked", "", "hosts")]
     for state, word in STATE_WORDS.items():
-        if counts[state] or state not in ("failed", "not_asked"):
-            kind = {AFFECTED: "", QUIET: "good"}.get(state, "bad") if counts[state] else ""
-            shown.append((state, word, kind))
-    shown.append(("events", "events", ""))
-    tiles = [f'<div class="{kind}"><dt>{word}</dt><dd id="count-{name}">{counts[name]:,}</dd></div>'
-             for name, word, kind in shown]  # fmt: skip
+        if counts[state] or state not in ("failed", NOT_ASKED):
+            kind = {AFFECTED: "warn", QUIET: "good"}.get(state, "bad") if counts[state] else ""
+            shown.append((state, word, kind, f"hosts-{state}"))
+    shown.append(("events", "events", "", "events"))
+    tiles = []
+    for name, word, kind, target in shown:
+        # Where there is none, there is nothing to go to.
+        label = f'<a href="#{target}">{word}</a>' if counts[name] else word
+        tiles.append(f'<div class="{kind}"><dt>{label}</dt><dd id="count-{name}">{counts[name]:,}</dd></div>')
     return f'<dl class="counts">{"".join(tiles)}</dl>'
 
 
+def _timeline(report: Report) -> str:
+    if not report["events"]:
+        return f"<section><h2>Timeline</h2><p>{nothing_known(report)}</p></section>"
+    return (
+        '<section><h2>Timeline</h2><p class="dim">Times are UTC. The first hour has the most room; after each '
+        "<b>//</b> time runs faster. An open circle is announced, a filled one has started; a dashed line has no known "
+        "end.<noscript> Without its script this page counts from the time at which it was written.</noscript></p>"
+        f"{draw_timeline(report)}</section>"
+    )
+
+
 def _events_table(events: list[dict[str, Any]]) -> str:
-    names = ("Type", "Status", "Starts", "Not before (UTC)", "Length", "VMs", "Source", "Description", "Event")
+    names = ("Type", "Status", "Starts (UTC)", "Length", "VMs", "Source", "Description", "Event")
     rows = [_event_row(row, event, names) for row, event in enumerate(events)]
     return (
-        '<section><h2>Events</h2><div class="tools" hidden><label>Filter <input type="search"></label><output></output>'
-        f'</div><div class="wide">{_table("events", names, rows)}</div>'
+        '<section><h2>Events</h2><div class="wide" tabindex="0" role="region" aria-label="Events">'
+        f"{html_table('events', names, [('', rows)])}</div>"
         '<p class="dim">Azure does not tell whether an event has been approved. It may start one that is announced at '
         "the time shown, or as soon as it is approved; where VMs were told different times, the earliest is shown.</p>"
         "</section>"
@@ -122,16 +151,15 @@ def _event_row(row: int, event: dict[str, Any], names: tuple[str, ...]) -> str:
     seconds, duration = event["seconds_until_start"], event["duration_seconds"]
     # What has started comes before what is due.
     start = _LAST if seconds is None else -1 if when(event) == "started" else seconds
-    not_before = event["not_before"]
+    not_before = f"<div>{time_tag(event['not_before'], '')}</div>" if event["not_before"] else ""
     cells = [
         f'class="short"><span class="kind {known}">{escape(kind)}</span>',
         f'class="short">{escape(tidy(event["event_status"] or "unknown"))}{note}',
-        f'class="short" data-sort="{start}">{escape(when(event))}',
-        f'class="short" data-sort="{escape(not_before or "~")}">{_time(not_before, "") if not_before else ""}',
+        f'class="short" data-sort="{start}"><div class="start">{starts(event, "span")}</div>{not_before}',
         f'class="short" data-sort="{_LAST if duration is None else duration}">{escape(length(event))}',
-        f'class="vms">{_vms(event)}',
+        f'class="vms"><div>{name_list(event)}</div>',
         f'class="short">{escape(tidy(event["event_source"] or ""))}',
-        f">{escape(tidy(event['description'] or ''))}",
+        f'class="words">{escape(tidy(event["description"] or ""))}',
         f'class="id">{escape(tidy(event["event_id"]))}',
     ]
     marked = "".join(f'<td data-label="{name}" {cell}</td>' for name, cell in zip(names, cells))
@@ -142,29 +170,14 @@ def _fields(event: dict[str, Any]) -> str:
     return escape(", ".join(one["field"].replace("_", " ") for one in event["contradictions"]))
 
 
-def _vms(event: dict[str, Any]) -> str:
-    labels = [escape(tidy(vm_label(vm))) for vm in event["vms"]]
-    listed = ", ".join(labels) or "no VM named"
-    if len(labels) <= _MOST_VMS:
-        return listed
-    return f"<details><summary>{number(len(labels), 'VM')}</summary>{listed}</details>"
-
-
-def _table(name: str, heads: Iterable[str], rows: Iterable[str]) -> str:
-    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
-    body = "\n".join(rows)
-    return f'<table id="{name}" class="sortable"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
-
-
 def _contradictions(report: Report) -> str:
-    told = all_contradictions(report)
-    if not told:
+    found = all_contradictions(report)
+    if not found:
         return ""
-    items = [f"<li>{escape(tidy(event['event_id']))}: {escape(tidy(text))}</li>" for event, text in told]
+    items = "".join(f"<li>{escape(tidy(event['event_id']))}: {escape(text)}</li>" for event, text in found)
     return (
-        '<section id="contradictions"><h2>Where VMs contradict each other</h2>'
-        '<p class="dim">They were asked one after the other, so one may know already what another does not.</p>'
-        f"<ul>{''.join(items)}</ul></section>"
+        '<section><h2>Where VMs contradict each other</h2><p class="dim">They were asked one after the other, so '
+        f"one may know already what another does not.</p><ul>{items}</ul></section>"
     )
 
 
@@ -173,32 +186,56 @@ def _silent_hosts(report: Report) -> str:
     if not silent:
         return ""
     names = ("Host", "State", "Reason", "Message")
-    rows = []
-    for host in silent:
-        texts = (host["host"], STATE_WORDS[host["state"]], host["reason"] or "", host["message"] or "")
-        rows.append(
-            "<tr>" + "".join(f'<td data-label="{name}">{escape(tidy(text))}</td>' for name, text in zip(names, texts))
-            + "</tr>"
-        )  # fmt: skip
-    return f'<section><h2>Hosts without an answer</h2><div class="wide">{_table("silent", names, rows)}</div></section>'
+    bodies = []
+    for state, hosts in groupby(silent, key=lambda host: host["state"]):
+        rows = []
+        for host in hosts:
+            texts = (host["host"], STATE_WORDS[state], reason_words(host), host["message"] or "")
+            cells = [f'<td data-label="{name}">{escape(tidy(text))}</td>' for name, text in zip(names, texts)]
+            rows.append(f"<tr>{''.join(cells)}</tr>")
+        bodies.append((f"hosts-{state}", rows))
+    return (
+        f'<section class="alert"><h2>{number(len(silent), "host")} without an answer</h2><p class="dim">Nothing is '
+        'known of their maintenance.</p><div class="scroll few" tabindex="0" role="region" '
+        f'aria-label="Hosts without an answer">{html_table("silent", names, bodies)}</div></section>'
+    )
+
+
+def _hosts(report: Report) -> str:
+    """Return the names of the hosts that answered; the affected ones lead to their first event."""
+    rows: dict[str, int] = {}
+    for row, event in enumerate(report["events"], start=1):
+        rows.setdefault(fold_case(event["event_id"]), row)
+    hosts = sorted(report["hosts"], key=lambda host: natural(host["host"]))
+    affected = []
+    for host in hosts:
+        if host["state"] == AFFECTED:
+            first = min(rows[fold_case(event_id)] for event_id in host["event_ids"])
+            affected.append(f'<a href="#event-{first}">{escape(tidy(host["host"]))}</a>')
+    quiet = [escape(tidy(host["host"])) for host in hosts if host["state"] == QUIET]
+    parts = []
+    for names, what in ((affected, AFFECTED), (quiet, QUIET)):
+        is_open = what == AFFECTED and len(names) <= _MOST_AFFECTED_SHOWN
+        if names:
+            parts.append(counted(len(names), f"{what} host", f"hosts-{what}", spans(names), is_open))
+    silent = not_answered(report)
+    if silent:
+        first_state = silent[0]["state"]
+        parts.append(f'<p><a href="#hosts-{first_state}">{number(len(silent), "host")} without an answer</a></p>')
+    return f'<section id="hosts"><h2>Hosts</h2>{"".join(parts)}</section>' if parts else ""
 
 
 def _more(report: Report) -> str:
-    """Return what few people look for: which hosts are quiet, what the hosts warned of, which parts were too old."""
-    quiet = [escape(tidy(host["host"])) for host in report["hosts"] if host["state"] == QUIET]
+    """Return what few people look for: what the hosts warned of, which parts were too old."""
     warned: dict[str, list[str]] = {}
     for host in report["hosts"]:
         for text in host["warnings"]:
             warned.setdefault(text, []).append(host["host"])
     parts = []
-    if quiet:
-        parts.append(
-            f"<details><summary>{number(len(quiet), 'quiet host')}</summary><p>{', '.join(quiet)}</p></details>"
-        )
     if warned:
         items = [f"<li>{escape(tidy(text))} <span class=\"dim\">{escape(tidy(', '.join(hosts)))}</span></li>"
                  for text, hosts in warned.items()]  # fmt: skip
-        parts.append(f"<details><summary>{number(len(warned), 'warning')}</summary><ul>{''.join(items)}</ul></details>")
+        parts.append(counted(len(warned), "warning", "warnings", f"<ul>{''.join(items)}</ul>"))
     if report["left_out_parts"]:
         names = escape(tidy(", ".join(report["left_out_parts"])))
         parts.append(f"<p>Left out because they are too old: {names}</p>")

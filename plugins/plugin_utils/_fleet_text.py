@@ -27,10 +27,17 @@ STATE_WORDS = {
     FAILED: "without a usable answer",
     NOT_ASKED: "not asked",
 }
+# For the reasons of modules that are also the word for a state, or no words at all; the others are told as they are.
+_REASON_WORDS = {
+    (UNREACHABLE, "unreachable"): "no connection",
+    (NOT_ON_AZURE, "unreachable"): "nothing listens",
+    (NOT_ON_AZURE, "not_imds"): "something else answers",
+}
 # Those that are told even when there are none
 _ALWAYS_COUNTED = (AFFECTED, QUIET, UNREACHABLE, NOT_ON_AZURE)
 
 _MOST_EVENTS = 20
+_NUMBER = re.compile("([0-9]+)")
 
 # In Markdown a backslash makes any of these a plain character. Those of HTML, of links without brackets and of
 # mentions need more: GitHub looks for the latter in what Markdown has left.
@@ -101,8 +108,29 @@ def vm_label(vm: dict[str, str | None]) -> str:
     return f"{resource} ({host})"
 
 
+def natural(name: str) -> list[Any]:
+    """Return what sorts names as people do, web-2 before web-10."""
+    parts: list[Any] = _NUMBER.split(fold_case(name))
+    # A number may be too long for int(): the longer of two is the larger one.
+    parts[1::2] = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in parts[1::2]]
+    return parts
+
+
+def vm_labels(event: dict[str, Any]) -> list[str]:
+    return sorted(dict.fromkeys(map(vm_label, event["vms"])), key=natural)
+
+
+def reason_words(host: dict[str, Any]) -> str:
+    """Return why a host gave no answer, without a word that means something else beside it."""
+    reason = host["reason"] or ""
+    return _REASON_WORDS.get((host["state"], reason), reason.replace("_", " "))
+
+
 def not_answered(report: Report) -> list[dict[str, Any]]:
-    return [host for host in report["hosts"] if host["state"] not in (AFFECTED, QUIET)]
+    """Return the hosts that gave no answer, those of one state together."""
+    order = list(STATE_WORDS)
+    silent = [host for host in report["hosts"] if host["state"] not in (AFFECTED, QUIET)]
+    return sorted(silent, key=lambda host: (order.index(host["state"]), natural(host["host"])))
 
 
 def all_contradictions(report: Report) -> list[tuple[dict[str, Any], str]]:
@@ -121,7 +149,7 @@ def as_lines(report: Report) -> list[str]:
     """Return what a person at a terminal wants to know first."""
     lines = [count_hosts(report) + ".", *([] if report["events"] else [nothing_known(report)])]
     for event in report["events"][:_MOST_EVENTS]:
-        vms = [one_line(vm_label(vm)) for vm in event["vms"]]
+        vms = [one_line(label) for label in vm_labels(event)]
         shown = ", ".join(vms[:4]) + (f" and {len(vms) - 4} more" if len(vms) > 4 else "")
         lines.append(f"{one_line(event['event_type'] or 'unknown event')} {when(event)}: {shown or 'no VM named'}")
     if len(report["events"]) > _MOST_EVENTS:
@@ -138,7 +166,7 @@ def due_lines(report: Report, seconds: float) -> list[str]:
     for event in report["events"]:
         left = event["seconds_until_start"]
         if event["event_status"] == STARTED or (left is not None and left <= seconds):
-            vms = ", ".join(one_line(vm_label(vm)) for vm in event["vms"]) or "no VM named"
+            vms = ", ".join(map(one_line, vm_labels(event))) or "no VM named"
             kind = one_line(event["event_type"] or "unknown event")
             lines.append(f"{kind} {one_line(event['event_id'])} {when(event)}: {vms}")
     return lines
@@ -154,7 +182,7 @@ def as_markdown(report: Report) -> str:
                 event["not_before"] or "",
                 when(event),
                 length(event),
-                ", ".join(map(vm_label, event["vms"])) or "no VM named",
+                ", ".join(vm_labels(event)) or "no VM named",
                 event["event_source"] or "",
                 event["description"] or "",
                 event["event_id"],
@@ -172,7 +200,7 @@ def as_markdown(report: Report) -> str:
         lines.append("")
     silent = not_answered(report)
     if silent:
-        hosts = [(host["host"], STATE_WORDS[host["state"]], host["reason"], host["message"]) for host in silent]
+        hosts = [(host["host"], STATE_WORDS[host["state"]], reason_words(host), host["message"]) for host in silent]
         lines += ["## Hosts without an answer", "", *_table(("Host", "State", "Reason", "Message"), hosts), ""]
     return "\n".join(lines)
 

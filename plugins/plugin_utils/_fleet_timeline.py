@@ -4,116 +4,100 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The timeline of a fleet report, drawn as SVG: a lane for each VM that has an event.
+"""The timeline of a fleet report: a table whose rows are VMs, and what happens to them drawn as SVG.
 
+VMs that share an event share a row. The head of the table is the axis, so a printer repeats it on each page.
 Places along the time are percentages, so that a narrow window squeezes the time and leaves the text as large as it is.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..module_utils._document import EVENT_TYPES, STARTED, fold_case
 from ._fleet import Report
+from ._fleet_axis import Axis, Tick, day_of, hour_of, make_axis, start_of
+from ._fleet_html import name_list, starts
 from ._fleet_parts import read_utc
-from ._fleet_text import length, number, tidy, vm_label, when
+from ._fleet_text import length, number, tidy, vm_labels
 
 _KNOWN_TYPES = {fold_case(word) for word in EVENT_TYPES}
 
-_SHORTEST = 15 * 60
-_FURTHEST_BACK = 3600
-_FURTHEST_AHEAD = 7 * 86400
-_STEPS = (60, 120, 300, 600, 900, 1800, 3600, 2 * 3600, 4 * 3600, 86400, 2 * 86400)
-_MOST_TICKS = 6
-
-_NAME_HEIGHT = 20
-_EVENT_HEIGHT = 26
-
-
-class Axis(NamedTuple):
-    """The time that is drawn, in seconds from the time of the report."""
-
-    now: datetime
-    first: float
-    last: float
-
-    def place(self, seconds: float) -> float:
-        """Return where on the axis a time lies, in percent, and its edge for what lies beyond."""
-        part = (seconds - self.first) / (self.last - self.first)
-        return round(100 * min(1.0, max(0.0, part)), 3)
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return the places of the round times, and how these are written."""
-        step = next((step for step in _STEPS if (self.last - self.first) / step <= _MOST_TICKS), _STEPS[-1])
-        start = self.now + timedelta(seconds=self.first)
-        midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
-        moment = midnight + timedelta(seconds=step * (int((start - midnight).total_seconds()) // step + 1))
-        written = "%m-%d" if step >= 86400 else "%H:%M"
-        found = []
-        while (seconds := (moment - self.now).total_seconds()) < self.last:
-            found.append((self.place(seconds), moment.strftime(written)))
-            moment += timedelta(seconds=step)
-        return found
-
-
-def make_axis(report: Report) -> Axis:
-    now = read_utc(report["generated_at"]) or datetime.now(timezone.utc)
-    first, last = 0.0, float(_SHORTEST)
-    for event in report["events"]:
-        begin = start_of(event, now)
-        if begin is not None:
-            first = min(first, begin)
-            last = max(last, begin + (event["duration_seconds"] or 0))
-    first, last = max(first, -_FURTHEST_BACK), min(last, _FURTHEST_AHEAD)
-    # Wide enough for the time that is written below its edges, on a phone too
-    margin = (last - first) / 18
-    return Axis(now, first - margin, last + margin)
-
-
-def start_of(event: dict[str, Any], now: datetime) -> float | None:
-    """Return the start in seconds from now, None where it is unknown. Azure does not tell when a start has been."""
-    if event["event_status"] == STARTED:
-        return 0.0
-    not_before = read_utc(event["not_before"] or "")
-    return None if not_before is None else (not_before - now).total_seconds()
+_AXIS_HEIGHT = 62
+_EVENT_HEIGHT = 25
+_LONGEST_TYPE = 24
 
 
 def draw_timeline(report: Report) -> str:
-    """Return the timeline as HTML: an axis that stays in sight, and the lanes below it."""
-    lanes: dict[str, list[tuple[int, dict[str, Any]]]] = {}
-    for row, event in enumerate(report["events"]):
-        for label in dict.fromkeys(map(vm_label, event["vms"])) or ["no VM named"]:
-            lanes.setdefault(label, []).append((row, event))
+    """Return the timeline as HTML: an axis that stays in sight, and the rows below it."""
     axis = make_axis(report)
-    ticks = axis.ticks()
-    now = f'<line class="now" x1="{axis.place(0)}%" x2="{axis.place(0)}%" y1="0" y2="100%"/>'
-    grid = "".join(f'<line class="grid" x1="{x}%" x2="{x}%" y1="0" y2="100%"/>' for x, _text in ticks)
-    written = "".join(f'<text class="tick" x="{x}%" y="30">{text}</text>' for x, text in ticks)
-    drawn, top = [], 0
-    for label, events in lanes.items():
-        height = _NAME_HEIGHT + _EVENT_HEIGHT * len(events)
-        drawn.append(_draw_lane(label, events, axis, top, height))
-        top += height
-    said = f"Timeline: {number(len(lanes), 'VM')} with events. The table below says the same."
+    lanes: dict[tuple[str, ...], list[tuple[int, dict[str, Any]]]] = {}
+    for row, event in enumerate(report["events"], start=1):
+        lanes.setdefault(tuple(vm_labels(event)), []).append((row, event))
+    rows = "\n".join(_draw_lane(events, axis) for events in lanes.values())
+    pieces = ";".join(f"{piece.begin:g},{piece.end:g},{piece.left:g},{piece.right:g}" for piece in axis.pieces)
+    said = f"Timeline of {number(len(report['events']), 'event')}. The table of events says the same."
     return (
-        '<div class="timeline" tabindex="0">'
-        f'<svg class="axis" width="100%" height="36" aria-hidden="true">{grid}{now}'
-        f'<text class="tick at-now" x="{axis.place(0)}%" y="13">now</text>{written}</svg>'
-        f'<svg class="lanes" width="100%" height="{top}" role="group" aria-label="{said}">{grid}{now}{"".join(drawn)}'
-        "</svg></div>"
+        f'{_shared_drawings(axis)}<div class="scroll" tabindex="0" role="region" aria-label="{said}">'
+        f'<table class="timeline" data-axis="{pieces}"><thead><tr><th scope="col">VMs</th>'
+        f'<th scope="col" class="plot"><span class="unseen">Time</span>{_draw_axis(axis)}</th></tr></thead>'
+        f"<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
-def _draw_lane(label: str, events: list[tuple[int, dict[str, Any]]], axis: Axis, top: int, height: int) -> str:
-    drawn = "".join(
-        _draw_event(row, event, axis, top + _NAME_HEIGHT + _EVENT_HEIGHT * place)
-        for place, (row, event) in enumerate(events)
+def _shared_drawings(axis: Axis) -> str:
+    """Return what each row shows behind its events, once for all of them; the script moves the line of now."""
+    later = "".join(
+        f'<rect class="later" x="{piece.left}%" width="{100 - piece.left:.2f}%" height="100%"/>'
+        f'<line class="break" x1="{piece.left}%" x2="{piece.left}%" y2="100%"/>'
+        for piece in axis.pieces
+        if piece.begin > 0
     )
+    grid = "".join(f'<line class="{_kind(tick)}" x1="{tick.place}%" x2="{tick.place}%" y2="100%"/>'
+                   for tick in axis.ticks())  # fmt: skip
+    now = axis.place(0)
     return (
-        f'<g class="lane"><line class="edge" x1="0" x2="100%" y1="{top + height - 0.5}" y2="{top + height - 0.5}"/>'
-        f'<text class="vm" x="6" y="{top + 15}">{escape(tidy(label))}</text>{drawn}</g>'
+        f'<svg class="unseen" aria-hidden="true"><defs><g id="grid">{later}{grid}</g>'
+        f'<line id="now" class="now" x1="{now}%" x2="{now}%" y2="100%"/></defs></svg>'
+    )
+
+
+def _kind(tick: Tick) -> str:
+    return "grid" if tick.is_coarse else "grid fine"
+
+
+def _draw_axis(axis: Axis) -> str:
+    drawn = [_behind()]
+    for piece in axis.pieces:
+        middle = (piece.left + piece.right) / 2
+        drawn.append(
+            f'<line class="span" x1="{piece.left}%" x2="{piece.right}%" y1="18.5" y2="18.5"/>'
+            f'<text class="piece" x="{middle:.2f}%" y="13">{piece.name}</text>'
+        )
+        if piece.begin > 0:
+            # Across the line, where time goes on faster
+            drawn.append(f'<text class="cut" x="{piece.left}%" y="23">//</text>')
+    for tick in axis.ticks():
+        kind = "" if tick.is_coarse else " fine"
+        drawn.append(
+            f'<text class="tick{kind}" x="{tick.place}%" y="32">{tick.hour}</text>'
+            f'<text class="tick{kind}" x="{tick.place}%" y="44">{tick.day}</text>'
+        )
+    now = f'<text id="at-now" class="tick at-now" x="{axis.place(0)}%" dx="4" y="58">now</text>'
+    return f'<svg class="axis" width="100%" height="{_AXIS_HEIGHT}" aria-hidden="true">{"".join(drawn)}{now}</svg>'
+
+
+def _behind() -> str:
+    return '<use href="#grid"/><use href="#now"/>'
+
+
+def _draw_lane(events: list[tuple[int, dict[str, Any]]], axis: Axis) -> str:
+    drawn = "".join(_draw_event(row, event, axis, _EVENT_HEIGHT * place) for place, (row, event) in enumerate(events))
+    return (
+        f'<tr><th scope="row">{name_list(events[0][1])}</th><td class="plot">'
+        f'<svg class="behind" aria-hidden="true">{_behind()}</svg>'
+        f'<svg class="lane" width="100%" height="{_EVENT_HEIGHT * len(events)}">{drawn}</svg></td></tr>'
     )
 
 
@@ -121,23 +105,31 @@ def _draw_event(row: int, event: dict[str, Any], axis: Axis, top: int) -> str:
     begin = start_of(event, axis.now)
     kind = tidy(event["event_type"] or "unknown event")
     known = fold_case(kind) if fold_case(kind) in _KNOWN_TYPES else "other"
+    kind = kind if len(kind) <= _LONGEST_TYPE else kind[:_LONGEST_TYPE] + "…"
     classes = f"event {known}" + (" started" if event["event_status"] == STARTED else "")
-    text = f"{kind} {when(event)}"
-    told = escape(f"{text}; not before {event['not_before'] or 'unknown'}; expected length {length(event)}")
-    if begin is None:
-        place, shape = 0.0, ""
-    else:
-        place = axis.place(begin)
-        width = round(axis.place(begin + (event["duration_seconds"] or 0)) - place, 3)
+    told = escape(f"{kind}, not before {event['not_before'] or 'unknown'}, expected length {length(event)}")
+    shape = ""
+    place = axis.place(0 if begin is None else begin)
+    if begin is not None:
+        width = round(axis.place(begin + (event["duration_seconds"] or 0)) - place, 2)
         shape = f'<rect class="bar" y="15" width="{width}%" height="6" rx="3"/>'
         if event["duration_seconds"] is None:
-            shape = '<line class="open" x1="5" x2="45" y1="18" y2="18"/>'
+            shape = '<line class="open" x1="5" x2="35" y1="18" y2="18"/>'
         shape += '<circle class="start" cx="0" cy="18" r="4.5"/>'
-        if begin > axis.last:
-            text += " →"
-    anchor = ' text-anchor="end" x="5"' if place > 55 else ' x="8"'
+    anchor = ' class="what back" x="5"' if place > 50 else ' class="what" x="7"'
     # An inner picture as wide as the outer one: in it 0 is the start of the event.
     return (
-        f'<a href="#event-{row + 1}"><svg class="{classes}" x="{place}%" y="{top}" width="100%" height="24">'
-        f'<title>{told}</title><text class="what"{anchor} y="11">{escape(text)}</text>{shape}</svg></a>'
+        f'<a href="#event-{row}"><svg class="{classes}" x="{place}%" y="{top}" width="100%" height="{_EVENT_HEIGHT}">'
+        f'<title>{told}</title><text{anchor} y="11">{escape(kind)} {starts(event, "tspan")}{_absolute(event, axis)}'
+        f"</text>{shape}</svg></a>"
     )
+
+
+def _absolute(event: dict[str, Any], axis: Axis) -> str:
+    """Return the time of the start, with its day where that is another one."""
+    moment = read_utc(event["not_before"] or "")
+    if moment is None or event["event_status"] == STARTED:
+        return ""
+    day = "" if moment.date() == axis.now.date() else f"{day_of(moment)} "
+    beyond = " →" if (moment - axis.now).total_seconds() > axis.last else ""
+    return f' <tspan class="clock">{day}{hour_of(moment)}{beyond}</tspan>'

@@ -24,6 +24,7 @@ EMPTY_SURVEY = {
     "fleet_report_part": "",
     "fleet_report_max_age": "",
     "fleet_report_fail_within": "",
+    "fleet_report_warn_after": "",
     "fleet_report_endpoint": "",
 }
 
@@ -155,6 +156,11 @@ def test_a_folder_that_cannot_be_written_is_told_before_any_host_is_asked(fleet,
             "fleet_report_max_age must be a number of seconds, not 1h.",
             marks=pytest.mark.matrix,
         ),
+        pytest.param(
+            {"fleet_report_warn_after": "1h"},
+            "fleet_report_warn_after must be a number of seconds, not 1h.",
+            marks=pytest.mark.matrix,
+        ),
     ],
 )
 def test_a_wrong_setting_is_told_before_any_host_is_asked(fleet, wrong, said):
@@ -177,7 +183,9 @@ def test_an_empty_survey_in_a_project_of_ones_own_writes_to_the_home_folder_and_
     assert run.code == 0, run.out
     assert fleet.asked() == {"web-2"}
     assert [path.name for path in project.iterdir()] == ["site.yml"]
-    assert {path.name for path in (tmp_path / "home" / "fleet-report").iterdir()} == {*FILES, "parts"}
+    written = tmp_path / "home" / "fleet-report"
+    assert {path.name for path in written.iterdir()} == {*FILES, "parts"}
+    assert "It warns after 15 min (<code>fleet_report_warn_after</code>)." in (written / "report.html").read_text()
 
 
 @pytest.mark.matrix
@@ -222,6 +230,9 @@ def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fle
     assert (told["event_id"], told["told_by"], told["contradictions"]) == (event, ["web-1", "web-2"], [])
     assert fleet.written()["left_out_parts"] == ["hours", "weeks"]
     assert {path.name for path in parts.iterdir()} == {"job-41.json", "job-42.json", "hours.json"}
+    assert "fleet_report_warn_after" in (fleet.dir / "report.html").read_text()
+    assert fleet.report(fleet_report_mode="merge", fleet_report_warn_after=0).code == 0
+    assert "fleet_report_warn_after" not in (fleet.dir / "report.html").read_text()
 
 
 def test_a_merge_without_parts_is_told(fleet):

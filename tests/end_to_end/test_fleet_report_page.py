@@ -6,19 +6,23 @@
 
 from __future__ import annotations
 
+import subprocess
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_page, _fleet_parts
 from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser
-from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_npm_file, need_program
 
 PROGRAM = need_program(*PROGRAMS, package="chromium")
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
+AXE = "axe-core/axe.min.js"
 HOSTILE = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
 ROWS = "[...document.querySelectorAll('#events tbody tr')]"
 VISIBLE = f"{ROWS}.filter((row) => row.checkVisibility()).map((row) => row.id)"
+LANES = "[...document.querySelectorAll('.timeline tbody tr')].filter((lane) => lane.checkVisibility())"
+NAMES = f"{LANES}.map((lane) => lane.cells[0].textContent)"
 
 
 def event(number, event_type, resources, this_vm, seconds, **more):
@@ -40,7 +44,7 @@ def said(name, *events):
     return {"events": list(events), "resource_name": name, "document_received": True, "msg": ""}
 
 
-def three_events():
+def four_events():
     pair = ["web-1", "web-2"]
     return {
         "web-1": said("web-1", event(1, "Reboot", pair, "web-1", 600, duration_seconds=180)),
@@ -50,16 +54,17 @@ def three_events():
             event(2, "Freeze", ["db-1"], "db-1", 90, duration_seconds=9),
             event(3, "Terminate", ["db-1"], "db-1", 1200, description=HOSTILE, event_source="User"),
         ),
+        "web-10": said("web-10", event(4, "Redeploy", ["web-10", "web-9", "db-9"], "web-10", 90000)),
         "cache-1": said("cache-1"),
         "db-9": {"unreachable": True, "msg": "No route to host"},
         "laptop": {"reason": "unreachable", "msg": "Nothing answers"},
     }
 
 
-def many_events(count):
+def many_events(count, length=0):
     fleet = {}
     for number in range(count):
-        name = f"vm-{number:04}"
+        name = f"vm-{number:04}".ljust(length, "x")
         fleet[name] = said(name, event(number, "Reboot", [name], name, number))
     return fleet
 
@@ -67,6 +72,7 @@ def many_events(count):
 @pytest.fixture(scope="module")
 def window(tmp_path_factory):
     with browser(PROGRAM, tmp_path_factory.mktemp("profile")) as opened:
+        opened.stop_clock(NOW)
         yield opened
 
 
@@ -85,7 +91,7 @@ def page(window, tmp_path):
         return window
 
     yield show
-    assert [url for url in window.requested if not url.startswith("data:")] == [path.as_uri()]
+    assert {url.partition("#")[0] for url in window.requested if not url.startswith("data:")} == {path.as_uri()}
     assert window.complaints == []
 
 
@@ -93,63 +99,164 @@ def wide_as_its_window(window):
     return window.look("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def look_for(window, words):
+    window.look(
+        f"(() => {{ const box = document.querySelector('input'); box.value = '{words}';"
+        " box.dispatchEvent(new Event('input')); })()"
+    )
+
+
 def test_what_a_person_needs_is_on_the_page(page):
-    window = page(three_events())
+    window = page(four_events())
     text = window.look("document.body.innerText")
-    assert "6 hosts asked: 3 affected, 1 quiet, 1 unreachable, 1 not on Azure." in text
-    for words in ("Reboot", "in 10 min", "web-1, web-2", "No route to host", "Nothing answers", HOSTILE):
+    assert "7 hosts asked: 4 affected, 1 quiet, 1 unreachable, 1 not on Azure." in text
+    for words in ("Reboot", "in 10 min", "2026-11-21 10:10:00", "No route to host", "Nothing answers", HOSTILE):
         assert words in text
     assert "not_before: 2026-11-21T10:10:00Z (web-1), 2026-11-21T10:11:00Z (web-2)" in text
+    assert "Out of date from 2026-11-21 10:15:00 UTC on." in text
     counts = "Object.fromEntries([...document.querySelectorAll('dd')].map((count) => [count.id, count.textContent]))"
     assert window.look(counts) == {
-        "count-asked": "6",
-        "count-affected": "3",
+        "count-asked": "7",
+        "count-affected": "4",
         "count-quiet": "1",
         "count-unreachable": "1",
         "count-not_on_azure": "1",
-        "count-events": "3",
+        "count-events": "4",
     }
     assert window.look("document.title") == "Azure maintenance, 2026-11-21T10:00:00Z"
     assert window.look("document.querySelectorAll('img, .timeline script').length") == 0
+    order = "[...document.querySelectorAll('h2')].map((head) => head.textContent)"
+    assert window.look(order)[:3] == ["2 hosts without an answer", "Timeline", "Events"]
 
 
-def test_the_timeline_has_a_lane_a_vm_and_places_what_starts_later_further_right(page):
-    window = page(three_events())
-    lanes = window.look("[...document.querySelectorAll('.vm')].map((name) => name.textContent)")
-    assert lanes == ["db-1", "web-1", "web-2"]
-    places = window.look("[...document.querySelectorAll('.start')].map((dot) => dot.getBoundingClientRect().x)")
-    now = window.look("document.querySelector('.lanes .now').getBoundingClientRect().x")
-    freeze, terminate, reboot_1, reboot_2 = places
-    assert now < freeze < reboot_1 == reboot_2 < terminate < 1280
-    width = window.look("document.querySelector('.reboot .bar').getBoundingClientRect().width")
-    # Three minutes, and seven and a half from Freeze to Reboot less one and a half.
-    assert width == pytest.approx((reboot_1 - freeze) * 180 / 510, rel=0.02)
+def test_a_number_leads_to_what_it_counts_also_where_that_is_folded_away(page):
+    window = page(four_events())
+    for name, shown in (
+        ("quiet", "cache-1"),
+        ("unreachable", "db-9"),
+        ("not_on_azure", "laptop"),
+        ("events", "Freeze"),
+    ):
+        link = f"document.querySelector('#count-{name}').parentElement.querySelector('a')"
+        changed = "new Promise((done) => addEventListener('hashchange', () => done(), {once: true}))"
+        window.look(f"(() => {{ const changed = {changed}; {link}.click(); return changed; }})()")
+        assert shown in window.look("document.querySelector(':target').innerText")
+        assert window.look("document.querySelector(':target').checkVisibility()") is True
+
+
+def test_vms_that_share_an_event_share_a_lane_and_what_starts_later_stands_further_right(page):
+    window = page(four_events())
+    assert window.look(NAMES) == ["db-1", "web-1, web-2", "db-9 no answer, web-9 no answer, web-10"]
+    places = "[...document.querySelectorAll('circle')].map((dot) => dot.getBoundingClientRect().x)"
+    freeze, terminate, reboot, redeploy = window.look(places)
+    now = window.look("document.querySelector('.behind use:last-child').getBoundingClientRect().x")
+    assert now < freeze < reboot < terminate < redeploy < 1280
+    bar = window.look("document.querySelector('.reboot .bar').getBoundingClientRect().width")
+    # Three minutes, and ten less one and a half from Freeze to Reboot.
+    assert bar == pytest.approx((reboot - freeze) * 180 / 510, rel=0.02)
+    # An event of tomorrow leaves the first hour half of the room.
+    axis = window.look("document.querySelector('.axis').getBoundingClientRect().width")
+    assert (reboot - freeze) / axis > 0.4 * 510 / 3600
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_axis_says_that_it_is_broken_and_no_time_on_it_is_cut_off(page, width):
+    window = page(four_events(), width=width)
+    written = "[...document.querySelectorAll('.axis text')].filter((text) => text.checkVisibility())"
+    assert {"first hour", "first day", "first week", "//", "10:30", "21 Nov", "now 10:00"} <= set(
+        window.look(f"{written}.map((text) => text.textContent)")
+    )
+    axis = "document.querySelector('.axis').getBoundingClientRect()"
+    outside = f"(box) => box.left < {axis}.left || box.right > {axis}.right"
+    assert window.look(f"{written}.map((text) => text.getBoundingClientRect()).filter({outside})") == []
+    ticks = sorted(
+        window.look(f"{written}.filter((text) => /:/.test(text.textContent) && !text.id)"
+                    ".map((text) => [text.getBoundingClientRect().left, text.getBoundingClientRect().right])")
+    )  # fmt: skip
+    assert all(right < left for (_left, right), (left, _right) in zip(ticks, ticks[1:]))
+
+
+def test_names_are_whole_in_the_columns_of_vms(page):
+    window = page(many_events(3, length=64))
+    heights = "[...document.querySelectorAll('#events .vm, .timeline .vm')].map((vm) => vm.getClientRects()[0].height)"
+    assert max(window.look(heights)) < 30
+    cut = (
+        "[...document.querySelectorAll('#events .vm, .timeline .vm')].some((vm) => vm.scrollWidth > vm.clientWidth + 1)"
+    )
+    assert window.look(cut) is False
+    assert wide_as_its_window(window)
+
+
+def test_now_and_every_start_go_on_with_the_clock_and_a_page_that_is_old_says_so(page):
+    window = page(four_events())
+    told = "[...document.querySelectorAll('#events .start')].map((start) => start.textContent)"
+    drawn = "[...document.querySelectorAll('.what')].map((text) => text.textContent)"
+    now = "parseFloat(document.querySelector('#now').getAttribute('x1'))"
+    old = "[document.querySelector('#old').checkVisibility(), document.querySelector('#old').innerText]"
+    assert window.look(told) == ["in 1 min 30 s", "in 10 min", "in 20 min", "in 1 d 1 h"]
+    begin = window.look(now)
+    assert window.look(old)[0] is False
+
+    window.pass_time(15 * 60)
+    assert window.look(told) == ["due", "due", "in 5 min", "in 1 d 45 min"]
+    assert window.look(drawn)[:3] == ["Freeze due 10:01", "Terminate in 5 min 10:20", "Reboot due 10:10"]
+    assert window.look("document.querySelector('#at-now').textContent") == "now 10:15"
+    quarter = window.look(now)
+    assert quarter > begin + 5
+    assert window.look(old)[0] is False
+
+    window.pass_time(1)
+    shown, words = window.look(old)
+    assert shown is True
+    assert words.startswith("This page is out of date: what it says is 15 min 1 s old.")
+    assert "It warns after 15 min (fleet_report_warn_after)." in words
+    assert window.look("document.querySelector('#old').getBoundingClientRect().top") == 0
+
+    window.pass_time(3 * 86400)
+    assert window.look(told) == ["due"] * 4
+    assert quarter < window.look(now) < 100
+    assert "3 d 15 min old" in window.look(old)[1]
 
 
 def test_a_click_on_a_head_sorts_the_table_and_another_one_turns_it_round(page):
-    window = page(three_events())
-    assert window.look(f"{ROWS}.map((row) => row.cells[0].textContent)") == ["Freeze", "Reboot", "Terminate"]
-    by_length = "document.querySelectorAll('#events th button')[4].click()"
+    window = page(four_events())
+    types = f"{ROWS}.map((row) => row.cells[0].textContent)"
+    assert window.look(types) == ["Freeze", "Reboot", "Terminate", "Redeploy"]
+    by_length = "document.querySelectorAll('#events th button')[3].click()"
     window.look(by_length)
-    assert window.look(f"{ROWS}.map((row) => row.cells[4].textContent)") == ["9 s", "3 min", "unknown"]
+    assert window.look(f"{ROWS}.map((row) => row.cells[3].textContent)") == ["9 s", "3 min", "unknown", "unknown"]
     window.look(by_length)
-    assert window.look(f"{ROWS}.map((row) => row.cells[4].textContent)") == ["unknown", "3 min", "9 s"]
-    assert window.look("document.querySelectorAll('#events th')[4].getAttribute('aria-sort')") == "descending"
+    assert window.look(f"{ROWS}.map((row) => row.cells[3].textContent)") == ["unknown", "unknown", "3 min", "9 s"]
+    assert window.look("document.querySelectorAll('#events th')[3].getAttribute('aria-sort')") == "descending"
 
 
-def test_the_filter_keeps_the_rows_that_have_the_word(page):
-    window = page(three_events())
-    window.look(
-        "const box = document.querySelector('input'); box.value = 'WEB-1'; box.dispatchEvent(new Event('input'))"
+def test_the_filter_keeps_what_has_the_word_in_the_tables_and_on_the_timeline(page):
+    window = page(four_events())
+    silent = "[...document.querySelectorAll('#silent tbody tr')].filter((row) => row.checkVisibility()).length"
+    look_for(window, "WEB-1")
+    assert window.look(VISIBLE) == ["event-2", "event-4"]
+    assert window.look(NAMES) == ["web-1, web-2", "db-9 no answer, web-9 no answer, web-10"]
+    assert window.look(silent) == 0
+    assert window.look("document.querySelector('output').textContent") == "2 of 4 events"
+    # Of a VM with two events, the other one pales.
+    look_for(window, "freeze")
+    assert window.look(NAMES) == ["db-1"]
+    faint = (
+        "[...document.querySelectorAll('.timeline a')].filter((link) => link.checkVisibility() && link.style.opacity)"
     )
-    assert window.look(VISIBLE) == ["event-2"]
-    assert window.look("document.querySelector('output').textContent") == "1 of 3"
+    assert window.look(f"{faint}.map((link) => link.getAttribute('href'))") == ["#event-3"]
+    look_for(window, "no route")
+    assert window.look(silent) == 1
+    look_for(window, "")
+    assert len(window.look(VISIBLE)) == 4
+    assert len(window.look(NAMES)) == 3
+    assert window.look(f"{faint}.length") == 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
 def test_it_is_readable_in_light_and_dark_wide_and_narrow(page, scheme, width):
-    window = page(three_events(), width=width, scheme=scheme)
+    window = page(four_events(), width=width, scheme=scheme)
     assert wide_as_its_window(window)
     page_colour, text_colour = (
         window.look(f"getComputedStyle(document.body).{name}.match(/\\d+/g).slice(0, 3).map(Number)")
@@ -164,17 +271,46 @@ def test_it_is_readable_in_light_and_dark_wide_and_narrow(page, scheme, width):
     )
     assert (sort_by, label) == (("none", "none") if width == 1280 else ('"Sort by"', '"Type"'))
     if width == 360:
-        sources = window.look(f"{ROWS}.map((row) => row.cells[6].getBoundingClientRect().height)")
+        sources = window.look(f"{ROWS}.map((row) => row.cells[5].getBoundingClientRect().height)")
         assert max(sources) < 30, "a word is broken up"
 
 
+def test_axe_core_finds_nothing_that_hinders_people(page):
+    axe = need_npm_file(AXE).read_text(encoding="utf-8")
+    found = {}
+    for scheme, width, old in (("light", 1280, True), ("dark", 1280, True), ("light", 390, False)):
+        window = page(four_events(), scheme=scheme, width=width)
+        if old:
+            window.pass_time(3600)
+        window.look(f"{axe}; 0")
+        seen = "(found) => found.violations.map((one) => [one.id, ...one.nodes.map((node) => node.html.slice(0, 200))])"
+        found[scheme, width] = window.look(f"axe.run().then({seen})")
+    assert set(map(str, found.values())) == {"[]"}, found
+
+
 def test_in_print_it_is_black_on_white_and_nothing_is_cut_off_or_folded_away(page):
-    window = page(three_events(), scheme="dark", media="print")
+    window = page(four_events(), scheme="dark", media="print")
     assert window.look("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert window.look("getComputedStyle(document.querySelector('.timeline')).maxHeight") == "none"
+    assert window.look("getComputedStyle(document.querySelector('.scroll')).maxHeight") == "none"
     assert window.look("document.querySelector('.tools').checkVisibility()") is False
-    assert window.look("document.querySelector('#more details p').getBoundingClientRect().height") > 5
-    assert window.look("document.querySelector('#more details p').checkVisibility()") is True
+    assert window.look("document.querySelector('#hosts-quiet').getBoundingClientRect().height") > 5
+    assert window.look("document.querySelector('#hosts-quiet').checkVisibility()") is True
+
+
+def test_sixty_events_are_printed_on_six_pages_none_empty_each_with_its_axis_or_the_heads_of_its_table(page, tmp_path):
+    program = need_program("pdftotext", package="poppler-utils")
+    (tmp_path / "report.pdf").write_bytes(page(many_events(60, length=32)).print_page())
+    printed = subprocess.check_output([program, "-layout", str(tmp_path / "report.pdf"), "-"], text=True)
+    pages = printed.split("\f")[:-1]
+    assert 2 <= len(pages) <= 6
+    assert "Azure maintenance" in pages[0]
+    for number, text in enumerate(pages):
+        assert text.strip(), f"page {number + 1} is empty"
+        on_timeline, in_table = ("Reboot in " in text or "Reboot due" in text), "Scheduled" in text
+        assert ("first hour" in text and "10:15" in text) is on_timeline
+        assert ("Description" in text) is in_table
+    assert sum("first hour" in text for text in pages) >= 2
+    assert sum("Description" in text for text in pages) >= 2
 
 
 def test_an_empty_fleet_is_a_page_too(page):
@@ -189,9 +325,11 @@ def test_a_fleet_that_nobody_asked_is_a_page_that_claims_nothing(page):
 
 def test_two_thousand_events_are_all_there_and_can_be_sorted(page):
     window = page(many_events(2000))
-    assert window.look("document.querySelectorAll('.vm').length") == 2000
+    assert window.look(f"{LANES}.length") == 2000
     window.look("document.querySelectorAll('#events th button')[2].click()")
     window.look("document.querySelectorAll('#events th button')[2].click()")
     assert window.look(f"{ROWS}.length") == 2000
-    assert window.look(f"{ROWS}[0].cells[5].textContent") == "vm-1999"
+    assert window.look(f"{ROWS}[0].cells[4].textContent") == "vm-1999"
+    look_for(window, "vm-1999")
+    assert window.look(NAMES) == ["vm-1999"]
     assert wide_as_its_window(window)

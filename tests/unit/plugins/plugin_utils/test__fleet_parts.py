@@ -123,6 +123,8 @@ def test_a_part_in_memory_is_checked_too() -> None:
         (("text",), "fleet_report needs a list of parts"),
         (([], "data", (), 0, "noon"), "now must be a time such as"),
         (([], "data", (), "an hour"), "could not convert"),
+        (([], "html", (), 0, None, 0, "nan"), "warn_after must be 0 to 100000000 seconds, not nan."),
+        (([], "html", (), 0, None, 0, -1), "warn_after must be 0 to 100000000 seconds, not -1."),
     ],
 )
 def test_a_wrong_argument_is_told(arguments: tuple[Any, ...], complaint: str) -> None:

@@ -102,7 +102,7 @@ def test_the_markdown_has_events_contradictions_and_hosts_without_an_answer(repo
     (row,) = [line for line in lines if line.startswith("| Reboot")]
     assert row.startswith("| Reboot | Scheduled | 2026-11-21T10:10:00Z | in 10 min | 9 s | web-1 (a), web-2 (b) | Plat")
     assert r"- A-1: event\_type: Reboot (a), Freeze\| (b)" in lines
-    assert "| laptop | not on Azure | unreachable | Nothing answers |" in lines
+    assert "| laptop | not on Azure | nothing listens | Nothing answers |" in lines
 
 
 @pytest.mark.parametrize(
@@ -153,3 +153,16 @@ def test_what_is_due_within_some_time(report_on: Any, said: Any, changes: dict[s
     changes = {"event_id": "E-1", **changes}
     report = report_on({"web-1": said("web-1", changes), "web-2": said("web-2")})
     assert _fleet_text.due_lines(report, 600) == ([line] if line else [])
+
+
+@pytest.mark.parametrize(
+    ("names", "ordered"),
+    [
+        (["web-10", "web-2", "web-1"], ["web-1", "web-2", "web-10"]),
+        (["b", "A", "10", "9a"], ["9a", "10", "A", "b"]),
+        (["vm" + "9" * 5000, "vm10", "vm\u0663", "vm"], ["vm", "vm10", "vm" + "9" * 5000, "vm\u0663"]),
+        (["web-2-b", "web-02-a", "web"], ["web", "web-02-a", "web-2-b"]),
+    ],
+)
+def test_names_are_in_the_order_in_which_people_count(names: list[str], ordered: list[str]) -> None:
+    assert sorted(names, key=_fleet_text.natural) == ordered

@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What pages of this collection are made of. A page needs nothing but itself; text from outside passes escape()."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+from typing import Any, Iterable, Mapping, Sequence
+
+from ..module_utils._document import STARTED
+from ..module_utils._summary import format_duration
+from ._fleet_assets import SCRIPT, STYLE
+from ._fleet_parts import read_utc
+from ._fleet_text import number, tidy, vm_label, vm_labels
+
+MOST_VMS = 12
+# Below so many seconds each of them is told. Above, a time that goes on by the second would only distract.
+_SECONDS_COUNT = 120
+
+
+def html_page(title: str, content: Iterable[str], data: Mapping[str, str]) -> str:
+    """Return a whole page.
+
+    :param title: plain text.
+    :param content: HTML; empty parts are left out.
+    :param data: what the script reads from the attributes of the body, as plain text by the name after ``data-``.
+    """
+    attributes = "".join(f' data-{name}="{escape(text)}"' for name, text in data.items())
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        # An empty picture, or a browser would ask the server for one.
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body{attributes}>\n<main>\n{''.join(part + chr(10) for part in content if part)}</main>\n"
+        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+def _policy() -> str:
+    """Allow this style and this script and nothing else, so that a text that got through could still do nothing."""
+
+    def source(text: str) -> str:
+        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+    allowed = f"style-src {source(STYLE)}; script-src {source(SCRIPT)}; img-src data:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def time_tag(text: str, zone: str = " UTC") -> str:
+    shown = escape(text)
+    return f'<time datetime="{shown}">{shown.replace("T", " ").replace("Z", zone)}</time>'
+
+
+def starts(event: Mapping[str, Any], tag: str) -> str:
+    """Return when Azure may start the event, in an element whose text the script keeps up with the clock."""
+    seconds, moment = event["seconds_until_start"], read_utc(event["not_before"] or "")
+    if event["event_status"] == STARTED:
+        return "started"
+    if seconds is None or moment is None:
+        return "start unknown"
+    if seconds >= _SECONDS_COUNT:
+        seconds -= seconds % 60
+    text = f"in {format_duration(seconds)}" if seconds else "due"
+    return f'<{tag} data-at="{int(moment.timestamp())}">{text}</{tag}>'
+
+
+def name_list(event: dict[str, Any]) -> str:
+    """Return the VMs of an event in natural order. One of which nothing was heard is marked."""
+    heard = {vm_label(vm) for vm in event["vms"] if vm["host"] is not None}
+    names = []
+    for label in vm_labels(event):
+        mark = "" if label in heard else ' <span class="alarm">no answer</span>'
+        names.append(f"{escape(tidy(label))}{mark}")
+    if len(names) <= MOST_VMS:
+        return spans(names) or "no VM named"
+    more = f"and {len(names) - MOST_VMS} more"
+    return f"{spans(names[:MOST_VMS])} <details><summary>{more}</summary>{spans(names[MOST_VMS:])}</details>"
+
+
+def spans(names: Sequence[str]) -> str:
+    """Return names, given as HTML, with commas that stay at their ends where a line is broken."""
+    commas = [","] * (len(names) - 1) + [""]
+    return " ".join(f'<span class="vm">{name}{comma}</span>' for name, comma in zip(names, commas))
+
+
+def html_table(name: str, heads: Iterable[str], bodies: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Return a table that sorts its rows, within each of its bodies.
+
+    :param bodies: for each its id, empty if it needs none, and its rows as HTML.
+    """
+    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
+    parts = []
+    for body, rows in bodies:
+        marked = f' id="{body}"' if body else ""
+        parts.append(f"<tbody{marked}>\n" + "\n".join(rows) + "\n</tbody>")
+    return f'<table id="{name}" class="sortable"><thead><tr>{head}</tr></thead>{"".join(parts)}</table>'
+
+
+def counted(count: int, what: str, name: str, content: str, is_open: bool = False) -> str:
+    """Return what is folded away behind its number. A link to the name opens it."""
+    state = " open" if is_open else ""
+    return f'<details{state}><summary>{number(count, what)}</summary><div id="{name}">{content}</div></details>'
