@@ -159,7 +159,12 @@ def install_packages() -> None:
     wanted = dict.fromkeys(package for gate in GATES.values() for package in gate.packages)
     query = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
     listing = subprocess.run(query, capture_output=True, text=True, check=False).stdout
-    missing = [package for package in wanted if not re.search(rf"^{package} installed$", listing, re.MULTILINE)]
+    # A program may have come with a package of another name, as npm does with the newer versions of Node.js.
+    missing = [
+        package
+        for package in wanted
+        if not re.search(rf"^{package} installed$", listing, re.MULTILINE) and not shutil.which(package)
+    ]
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     if missing:
         subprocess.call(["apt-get", "update"], stdout=subprocess.DEVNULL)
