@@ -27,9 +27,9 @@ description:
 extends_documentation_fragment:
   - ansible.builtin.result_format_callback
 notes:
-  - The table is as wide as the terminal, or as the environment variable E(COLUMNS) says, else 80 columns. In a wide one
-    the ids of events and the times are whole, and the descriptions are shown. In a narrow one long lists of VMs end
-    with the number of those left out.
+  - The table is as wide as the terminal, or as the environment variable E(COLUMNS) says, else 80 columns. Descriptions
+    are shown where there is room for them, and in a still wider one the ids of events and the times are whole. In a
+    narrow one long lists of VMs end with the number of those left out.
   - A VM is shown by its resource name, and with its name in the inventory in parentheses where that differs.
   - A run that is interrupted prints no table.
 requirements:

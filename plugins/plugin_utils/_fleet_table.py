@@ -18,7 +18,7 @@ from ..module_utils._errors import escape, one_line
 from ..module_utils._summary import format_duration
 from ._fleet import merge_events
 from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, HostResult, read_utc
-from ._fleet_text import vm_label
+from ._fleet_text import natural, vm_labels
 
 _STATE_WORDS = {
     QUIET: "quiet",
@@ -33,6 +33,8 @@ _SHORT_ID = 8
 _LONGEST_CELL = 24
 _SECONDS_COUNT = 600
 _LEAST_ROOM_FOR_VMS, _LEAST_ROOM_FOR_A_REASON = 16, 20
+# Where a list of VMs must be cut anyway, it gives room to the descriptions only as long as it tells something itself.
+_ROOM_FOR_VMS_BESIDE_WORDS = 32
 _LONGEST_NAME = 70
 # Lines; where many hosts give no answer, the table of events must not be pushed out of sight.
 _LONGEST_REASON, _LONGEST_OF_MANY = 2, 1
@@ -51,9 +53,10 @@ def fleet_lines(
     states = {told["host"]: told["state"] for told in results}
     others = [vm["resource"] for event in events for vm in event["vms"] if states.get(vm["host"]) != AFFECTED]
     if others:
-        shown = [_cut(one_line(name), _LONGEST_NAME) for name in dict.fromkeys(others)]
+        shown = [_cut(one_line(name), _LONGEST_NAME) for name in sorted(dict.fromkeys(others), key=natural)]
         lines += ["", "Also affected: " + _fit(shown, width - len("Also affected: "))]
-    silent = sorted((told for told in results if told["state"] not in (QUIET, AFFECTED)), key=lambda told: told["host"])
+    silent = [told for told in results if told["state"] not in (QUIET, AFFECTED)]
+    silent.sort(key=lambda told: natural(told["host"]))
     if silent:
         lines += ([""] if lines else []) + ["No answer from:"] + _silent_lines(silent, width)
     if lines:
@@ -66,20 +69,24 @@ def fleet_lines(
 
 
 def _table(events: Sequence[dict[str, Any]], width: int, now: datetime, outcomes: Mapping[str, str]) -> list[str]:
-    """Return the widest table that fits, with whole ids and descriptions if there is room for them."""
+    """Return the widest table that fits: with descriptions where there is room, and whole ids where there is more."""
     if not events:
         return []
     described = any(event["description"] for event in events)
-    for id_length, with_description in ((None, described), (None, False), (_SHORT_ID, described)):
+    descriptions = [one_line(event["description"] or "") for event in events]
+    for id_length, with_description in ((None, described), (_SHORT_ID, described), (None, False)):
         rows = [_cells(event, id_length, now, outcomes) for event in events]
         vms = [_fit(_vm_names(event), None) for event in events]
-        last = [one_line(event["description"] or "") for event in events] if with_description else None
-        lines = _join(_headings(id_length), rows, vms, last)
+        lines = _join(_headings(id_length), rows, vms, descriptions if with_description else None)
         if max(map(len, lines)) <= width:
             return lines
-    taken = sum(max(map(len, column)) + len(_GAP) for column in zip(_headings(_SHORT_ID), *rows))
-    room = max(width - taken, _LEAST_ROOM_FOR_VMS)
-    return _join(_headings(_SHORT_ID), rows, [_fit(_vm_names(event), room) for event in events], None)
+    rows = [_cells(event, _SHORT_ID, now, outcomes) for event in events]
+    room = width - sum(max(map(len, column)) + len(_GAP) for column in zip(_headings(_SHORT_ID), *rows))
+    beside = room - max(map(len, descriptions)) - len(_GAP)
+    with_description = described and beside >= _ROOM_FOR_VMS_BESIDE_WORDS
+    room = max(beside if with_description else room, _LEAST_ROOM_FOR_VMS)
+    vms = [_fit(_vm_names(event), room) for event in events]
+    return _join(_headings(_SHORT_ID), rows, vms, descriptions if with_description else None)
 
 
 def _headings(id_length: int | None) -> tuple[str, ...]:
@@ -130,7 +137,7 @@ def _start(event: dict[str, Any]) -> str:
 def _vm_names(event: dict[str, Any]) -> list[str]:
     if not event["resources"]:
         return ["none named"]
-    return [_cut(one_line(vm_label(vm)), _LONGEST_NAME) for vm in event["vms"]]
+    return [_cut(one_line(label), _LONGEST_NAME) for label in vm_labels(event)]
 
 
 def _fit(names: Sequence[str], room: int | None) -> str:

@@ -200,7 +200,7 @@ def test_text_from_azure_steers_no_terminal(fleet):
     run = fleet.ask("--limit", "web-1")
     assert "\x1b" not in run.out
     assert '  "\\u001b[2JReboot"  ' in run.out
-    assert run.out.splitlines()[1].endswith('  web-1, "b\\r\\nc"')
+    assert run.out.splitlines()[1].endswith('  "b\\r\\nc", web-1')
 
 
 @pytest.mark.matrix

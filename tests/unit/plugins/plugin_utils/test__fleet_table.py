@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 
 import pytest
@@ -100,10 +101,50 @@ def test_descriptions_are_shown_where_there_is_room_for_them():
         '"Host server is undergoing\\nmaintenance."',
     ]
     assert f"  {ID}  " in wide[1]
-    assert "DESCRIPTION" not in lines(told, width=120)[0]
+    assert "DESCRIPTION" not in lines(told, width=100)[0]
+    assert lines(told, width=120)[1].endswith('  C7061BAC  web-1, web-2  "Host server is undergoing\\nmaintenance."')
     short = lines(event(description="Host is being maintained."), width=100)
     assert short[1].endswith("  C7061BAC  web-1, web-2  Host is being maintained.")
     assert "DESCRIPTION" not in "".join(lines(event(), width=400))
+
+
+def test_a_list_of_vms_that_is_cut_gives_room_to_the_descriptions():
+    many = event(resources=[f"web-{number}" for number in range(1, 31)], description="Host server is serviced.")
+    assert lines(many, width=117)[1].endswith("  C7061BAC  web-1, web-2, web-3, +27 more  Host server is serviced.")
+    assert lines(many, width=110)[1].endswith("  C7061BAC  web-1, web-2, web-3, web-4, web-5, web-6, +24 more")
+
+
+def told_vms(cell):
+    """Return how many VMs a cell of the table names or counts."""
+    found = re.search(r", \+(\d+) more$", cell)
+    return cell.count(", ") + 1 + (int(found[1]) - 1 if found else 0)
+
+
+@pytest.mark.parametrize("length", [5, 64])
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_counts_agree_with_the_rows(width, length):
+    """Each host that is counted stands in a row, and each VM of a row is a host that is counted or named below."""
+    names = [f"{letter}{number}".ljust(length, "x") for letter in "abcdefg" for number in range(4)]
+    asked, outside = names[:24], names[24:]
+    events = [event(f"{number:08X}{ID[8:]}", resources=names[4 * number : 4 * number + 4]) for number in range(4)]
+    events.append(event(OTHER_ID, resources=[asked[16], *outside], event_type="Freeze"))
+    answers = [
+        look(name, AFFECTED, "", name, [one for one in events if name in one["resources"]]) for name in asked[:17]
+    ]
+    answers += [look(name, QUIET, "", name) for name in asked[17:20]]
+    answers += [look(name, UNREACHABLE, "No route") for name in asked[20:22]]
+    answers += [look(asked[22], NOT_ON_AZURE, "Nothing answers"), look(asked[23], FAILED, "No complete answer")]
+    shown = fleet_lines(answers, width)
+    assert max(map(len, shown)) <= width
+    column = shown[0].index("VMS")
+    rows = [line[column:].split("  ")[0] for line in shown[1:6]]
+    (also,) = [line.removeprefix("Also affected: ") for line in shown if line.startswith("Also affected: ")]
+    assert [told_vms(cell) for cell in rows] == [4, 4, 4, 4, 5]
+    assert told_vms(also) == len(outside) == sum(map(told_vms, rows)) - 17
+    silent = shown[shown.index("No answer from:") + 1 : -2]
+    for word, number in (("unreachable: ", 2), ("not on Azure: ", 1), ("failed: ", 1)):
+        assert sum(word in line for line in silent) == number
+    assert shown[-1] == "24 hosts asked: 3 quiet, 17 affected, 2 unreachable, 1 not on Azure, 1 failed"
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -137,7 +178,7 @@ def test_what_is_over_is_told_by_its_outcome():
                 look("web-1", AFFECTED, "", "web-1", [event(resources=["web-1", "WEB-2", "db-1"])]),
                 look("web-2", UNREACHABLE, "No route"),
             ],
-            "WEB-2, db-1",
+            "db-1, WEB-2",
         ),
     ],
 )
@@ -213,8 +254,8 @@ def vms(names, width):
 @pytest.mark.parametrize(
     ("names", "width", "shown"),
     [
-        (["web-1", "web-2", "web-3", "w"], 81, "web-1, web-2, web-3, w"),
-        (["web-1", "web-2", "web-3", "ww"], 81, "web-1, web-2, +2 more"),
+        (["web-10", "x", "web-9", "w-2"], 81, "w-2, web-9, web-10, x"),
+        (["web-10", "xxx", "web-9", "w-2"], 81, "w-2, web-9, +2 more"),
         (["a-very-long-name-of-a-vm-1", "b"], 81, "a-very-long-…, +1 more"),
         ([f"web-{number}" for number in range(2000)], 20, "web…, +1999 more"),
     ],
