@@ -174,6 +174,7 @@ details div { overflow-wrap: anywhere; }
   main { padding: 0; max-width: none; }
   #old { position: static; margin: 0 0 .5rem; border: 2px solid; padding: .3rem; background: none; box-shadow: none; }
   section { border: 0; padding: 0; margin-top: .8rem; }
+  section.alert { padding-left: .5rem; }
   h2 { break-after: avoid; }
   .counts { grid-template-columns: repeat(auto-fit, minmax(5rem, 1fr)); margin-top: .4rem; }
   .counts div { padding: .2rem .4rem; }
