@@ -195,8 +195,8 @@ def _silent_hosts(report: Report) -> str:
             rows.append(f"<tr>{''.join(cells)}</tr>")
         bodies.append((f"hosts-{state}", rows))
     return (
-        f'<section class="alert"><h2>{number(len(silent), "host")} without an answer</h2><p class="dim">Nothing is '
-        'known of their maintenance.</p><div class="scroll few" tabindex="0" role="region" '
+        f'<section class="alert"><h2>{number(len(silent), "host")} without an answer</h2><p class="dim">They did '
+        'not say what is coming for them.</p><div class="scroll few" tabindex="0" role="region" '
         f'aria-label="Hosts without an answer">{html_table("silent", names, bodies)}</div></section>'
     )
 

@@ -120,7 +120,7 @@ def _draw_event(row: int, event: dict[str, Any], axis: Axis, top: int) -> str:
     # An inner picture as wide as the outer one: in it 0 is the start of the event.
     return (
         f'<a href="#event-{row}"><svg class="{classes}" x="{place}%" y="{top}" width="100%" height="{_EVENT_HEIGHT}">'
-        f'<title>{told}</title><text{anchor} y="11">{escape(kind)} {starts(event, "tspan")}{_absolute(event, axis)}'
+        f'<title>{told}</title><text{anchor} y="12">{escape(kind)} {starts(event, "tspan")}{_absolute(event, axis)}'
         f"</text>{shape}</svg></a>"
     )
 
