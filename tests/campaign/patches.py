@@ -110,7 +110,7 @@ def patched() -> Iterator[None]:
     places: list[tuple[Any, str, Any]] = [
         (cli, "read_config", lambda _path: current().config),
         (cli, "signal", _Signal()),
-        (cli, "start_unit", lambda number: current().start_unit(number)),
+        (cli, "start_unit", lambda number, **_options: current().start_unit(number)),
         # To build the parser takes longer than a poll.
         (cli, "_parser", functools.lru_cache(cli._parser)),
         (system, "time", clock),

@@ -136,7 +136,7 @@ class Life:
                 self.tick()
             self.tick()
 
-        def start_unit(number):
+        def start_unit(number, **_options):
             with open(self.units, "a") as units:
                 units.write(f"{number}\n")
 
