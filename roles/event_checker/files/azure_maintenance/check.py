@@ -18,6 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
     Answer,
 )
 
+from . import history
 from .config import Config
 from .database import is_unwritable
 from .poll_memory import PollMemory
@@ -221,7 +222,10 @@ class Checker:
     def _tidy(self) -> None:
         self._repair()
         with self._store.transaction():
-            self._store.forget_ended_before(self._clock.now().at - RETENTION)
+            now = self._clock.now().at
+            history.keep_missing(self._store.connection)
+            self._store.forget_ended_before(now - RETENTION)
+            history.forget(self._store.connection, now - self._config.history_days * 86400.0)
 
     def _repair(self) -> None:
         with self._store.transaction():

@@ -128,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     respond = commands.add_parser("respond", help="run a response, as its unit does")
     respond.add_argument("number", type=_number, metavar="ID", help="its number in status")
     status = commands.add_parser("status", help="what is coming, what was done, what failed, what waits")
-    history = commands.add_parser("history", help="every event of the last 30 days")
+    history = commands.add_parser("history", help="what became of every event that is remembered")
     for command in (status, history):
         command.add_argument("--json", action="store_true", help="print JSON")
     validate = commands.add_parser("validate", help="check the configuration")
@@ -257,18 +257,26 @@ def _make_due_again(store: Store, number: int, now: Moment) -> None:
 
 
 def _status(options: argparse.Namespace, folders: Folders) -> int:
-    from .report import exit_status, needing_attention, report
-    from .status import history_text, status_text
+    from .report import exit_status, history_report, needing_attention, report
+    from .status import status_text
+    from .status_history import history_text
 
     whole = options.command == "history"
     now = Clock(folders).now()
-    with closing(Store(open_snapshot(folders.state, folders.run, warn))) as store:
-        found = report(store, now, store.all_events() if whole else needing_attention(store))
+    warnings: list[str] = []
+
+    def note(warning: str) -> None:
+        warnings.append(warning)
+        warn(warning)
+
+    with closing(Store(open_snapshot(folders.state, folders.run, note))) as store:
+        found = history_report(store, now, warnings) if whole else report(store, now, needing_attention(store))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The terminal may know fewer characters than Azure.
         sys.stdout.reconfigure(errors="backslashreplace")
     if options.json:
-        json.dump(found, sys.stdout, indent=1)
+        # A history may be long, and is read by programs.
+        json.dump(found, sys.stdout, indent=None if whole else 1)
         sys.stdout.write("\n")
     else:
         sys.stdout.write((history_text if whole else status_text)(found, now.wall))

@@ -92,6 +92,7 @@ class Config(NamedTuple):
     timer_interval: float = 60
     metrics_dir: str | None = None
     ansible_playbook: str | None = None
+    history_days: int = 400
     rules: tuple[Rule, ...] = ()
 
     def client(self, retries: bool, timeout: float | None = None) -> ImdsClient:
@@ -111,6 +112,8 @@ _CONFIG_FIELDS: dict[str, Check] = {
     "timer_interval": validators.number(1, most=3600),
     "metrics_dir": validators.path,
     "ansible_playbook": validators.path,
+    # For 30 days events are kept with all that was done for them.
+    "history_days": validators.number(30, whole=True, most=3660),
     "rules": validators.listing,
 }
 _RULE_FIELDS: dict[str, Check] = {

@@ -10,6 +10,8 @@ import json
 import sqlite3
 from typing import Any, Iterator, Sequence
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import complaint
+
 from .codec import (
     DamagedRecord,
     encode_event,
@@ -36,6 +38,7 @@ def repair(store: Store, now: Moment) -> list[str]:
         *_repair_events(store.connection, now),
         *_repair_responses(store.connection, now),
         *_repair_facts(store.connection, now),
+        *_repair_history(store.connection, now),
     ]
     if lines:
         store.connection.execute(
@@ -114,6 +117,15 @@ def _repair_facts(db: sqlite3.Connection, now: Moment) -> Iterator[str]:
             _put_aside(db, "fact", row, now)
             db.execute("DELETE FROM fact WHERE rowid = ?", (row["rowid"],))
             yield f"What was remembered as {row['name']!s:.100} cannot be read and was put aside."
+
+
+def _repair_history(db: sqlite3.Connection, now: Moment) -> Iterator[str]:
+    for row in db.execute("SELECT rowid, key, content FROM history").fetchall():
+        why = complaint(load(row["content"]))
+        if why is not None:
+            _put_aside(db, "history", row, now)
+            db.execute("DELETE FROM history WHERE rowid = ?", (row["rowid"],))
+            yield f"The history of event {row['key']!s:.100} cannot be read ({why}) and was put aside."
 
 
 def _put_aside(db: sqlite3.Connection, table: str, row: sqlite3.Row, now: Moment) -> None:

@@ -14,12 +14,14 @@ from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import FORMAT
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
     why_not_now,
 )
 
+from . import __version__, history
 from .codec import is_time
 from .config import describe_step
 from .metrics import metrics_text
@@ -56,6 +58,21 @@ def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[st
         "poll_errors": dict(polls.errors),
         "events": [_event(store, record, now, name, waits, record.event.key in missing) for record in records],
     }
+
+
+def history_report(store: Store, now: Moment, warnings: Iterable[str]) -> dict[str, Any]:
+    """Return the report on all events, with what became of them and of those that are forgotten.
+
+    :param store: a copy, because the rows of the events that are not forgotten are made anew in it.
+    :param warnings: what was wrong with the state.
+    """
+    found = report(store, now, store.all_events())
+    history.keep_all(store.connection)
+    rows, damaged = history.read_rows(store.connection, found["resource_name"])
+    said = list(warnings)
+    if store.needs_repair or damaged:
+        said.append("Records of the state are damaged. What cannot be read of them is unknown or left out.")
+    return {**found, "history_format": FORMAT, "version": __version__, "warnings": said, "history": rows}
 
 
 def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], float]:

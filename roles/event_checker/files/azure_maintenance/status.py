@@ -27,26 +27,19 @@ def status_text(found: dict[str, Any], now: datetime) -> str:
     past = [event for event in found["events"] if event["ended_at"] is not None]
     heard = found["heard_lately"] and not found["last_error"]
     name = one_line(found["resource_name"] or "This VM")
-    lines = _fold(f"{name}: {_count(coming, found['heard_lately'])}. {_heard(found, now, heard)}", "")
+    lines = fold(f"{name}: {_count(coming, found['heard_lately'])}. {_heard(found, now, heard)}", "")
     if found["last_error"]:
-        lines += _fold(f"{_ALARM}{found['last_error']['message']}", "")
+        lines += fold(f"{_ALARM}{found['last_error']['message']}", "")
     if found["unclear_seconds"]:
         unclear = format_duration(found["unclear_seconds"])
-        lines += _fold(f"{_ALARM}No answer of the last {unclear} could be read as a whole, so no event ends.", "")
+        lines += fold(f"{_ALARM}No answer of the last {unclear} could be read as a whole, so no event ends.", "")
     for event in coming:
-        lines += ["", *_event_lines(event, now)]
+        lines += ["", *event_lines(event, now)]
     if past:
         lines += ["", "Ended, but with a response that failed or is not finished:"]
     for event in past:
-        lines += ["", *_event_lines(event, now)]
+        lines += ["", *event_lines(event, now)]
     return "\n".join(lines) + "\n"
-
-
-def history_text(found: dict[str, Any], now: datetime) -> str:
-    """Return the events of the last 30 days, the newest first."""
-    if not found["events"]:
-        return "No event was seen in the last 30 days.\n"
-    return "\n\n".join("\n".join(_event_lines(event, now)) for event in reversed(found["events"])) + "\n"
 
 
 def _count(events: list[dict[str, Any]], heard: bool) -> str:
@@ -59,23 +52,29 @@ def _heard(found: dict[str, Any], now: datetime, heard: bool) -> str:
     last = found["last_answer_at"]
     if not last:
         return "Azure has never answered."
-    return f"Azure answered {_ago(last, now)}." if heard else f"No document since {_since(last, now)}."
+    return f"Azure answered {ago(last, now)}." if heard else f"No document since {_since(last, now)}."
 
 
-def _event_lines(event: dict[str, Any], now: datetime) -> list[str]:
-    title = f"{one_line(event['event_type'] or 'Event')} {one_line(event['event_id'])} {_when(event, now)}"
-    about = ", ".join(one_line(name) for name in event["resources"]) or "names no VM"
+def title_lines(event: dict[str, Any], about: str, state: str) -> list[str]:
+    """Return what an event is, whom it is about, and what Azure says of it."""
+    title = f"{one_line(event['event_type'] or 'Event')} {one_line(event['event_id'])} {state}"
     source = f" from {one_line(event['event_source'])}" if event["event_source"] else ""
     said = f": {one_line(event['description'])}" if event["description"] else ""
-    lines = [*_fold(title, ""), *_fold(f"{about}{source}{said}", "  ")]
+    return [*fold(title, ""), *fold(f"{about}{source}{said}", "  ")]
+
+
+def event_lines(event: dict[str, Any], now: datetime) -> list[str]:
+    """Return all that is known of an event and of the responses to it."""
+    about = ", ".join(one_line(name) for name in event["resources"]) or "names no VM"
+    lines = title_lines(event, about, _when(event, now))
     if event["note"]:
         note = f"{event['note'][0].upper()}{event['note'][1:]}."
-        lines += _fold(f"{_ALARM if event['ended_at'] is None else ''}{note}", "  ")
+        lines += fold(f"{_ALARM if event['ended_at'] is None else ''}{note}", "  ")
     else:
-        lines += _fold(f"rule: {one_line(event['rule'] or 'unknown')}", "  ")
+        lines += fold(f"rule: {one_line(event['rule'] or 'unknown')}", "  ")
     if event["missing"]:
         why = "Not in the last answer, which could not be read as a whole. It ends with a document that can be."
-        lines += _fold(f"{_ALARM}{why}", "  ")
+        lines += fold(f"{_ALARM}{why}", "  ")
     for response in event["responses"]:
         lines += _response_lines(response, event, now)
     if event["ended_at"] is None:
@@ -85,9 +84,9 @@ def _event_lines(event: dict[str, Any], now: datetime) -> list[str]:
 
 def _when(event: dict[str, Any], now: datetime) -> str:
     if event["ended_at"]:
-        return f"{event['outcome']} {_ago(event['ended_at'], now)}"
+        return f"{event['outcome']} {ago(event['ended_at'], now)}"
     if event["started_at"]:
-        return f"started {_ago(event['started_at'], now)}"
+        return f"started {ago(event['started_at'], now)}"
     seconds = event["seconds_until_start"]
     if seconds is None:
         return "announced, start unknown"
@@ -101,19 +100,19 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
     elif state == "planned":
         told = _planned(response, event)
     elif response["finished_at"]:
-        told = f"{state} {_ago(response['finished_at'], now)}"
+        told = f"{state} {ago(response['finished_at'], now)}"
     else:
         told = state
     alarm = _ALARM if may_be_retried(response, event) else ""
-    lines = _fold(f"{alarm}response {response['number']}, on_{response['phase']}: {told}", "  ")
+    lines = fold(f"{alarm}response {response['number']}, on_{response['phase']}: {told}", "  ")
     for step in response["steps"]:
         tries = f", {step['tries']} tries" if step["tries"] > 1 else ""
         why = f": {step['message']}" if step["state"] == "failed" and step["message"] else ""
-        lines += _fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
+        lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
     if may_be_retried(response, event):
-        lines += _fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
+        lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
     elif state == "skipped" and response["message"]:
-        lines += _fold(response["message"], "     ")
+        lines += fold(response["message"], "     ")
     return lines
 
 
@@ -128,14 +127,15 @@ def _planned(response: dict[str, Any], event: dict[str, Any]) -> str:
 
 def _approval_lines(event: dict[str, Any], now: datetime) -> list[str]:
     if event["approval"] == "approved":
-        return _fold(f"approved {_ago(event['approved_at'], now)}", "  ")
+        return fold(f"approved {ago(event['approved_at'], now)}", "  ")
     if event["approval"] == "waiting":
         names = ", ".join(one_line(name) for name in event["waiting_for"]) or "somebody else"
-        return _fold(f"approval: waits for {names}; a runbook for the fleet approves it", "  ")
+        return fold(f"approval: waits for {names}; a runbook for the fleet approves it", "  ")
     return []
 
 
-def _ago(text: str, now: datetime) -> str:
+def ago(text: str, now: datetime) -> str:
+    """Return how long ago a time such as 2026-11-21T10:00:00Z is."""
     return f"{_since(text, now)} ago" if now - parse_utc(text) >= timedelta(seconds=1) else "just now"
 
 
@@ -143,7 +143,8 @@ def _since(text: str, now: datetime) -> str:
     return format_duration(max(0, int((now - parse_utc(text)).total_seconds())))
 
 
-def _fold(text: str, indent: str, further: str | None = None) -> list[str]:
+def fold(text: str, indent: str, further: str | None = None) -> list[str]:
+    """Return a text as lines that fit a terminal of 80 columns."""
     return textwrap.wrap(
         text,
         _WIDTH,

@@ -23,6 +23,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     Response,
 )
 
+from . import history
 from .codec import (
     DamagedRecord,
     encode_event,
@@ -148,6 +149,7 @@ class Store:
             ),
         )
         assert cursor.lastrowid is not None
+        history.keep(self._db, cursor.lastrowid)
         return cursor.lastrowid
 
     def update_event(self, number: int, event: Event, listed_boot: str | None) -> None:
@@ -155,6 +157,7 @@ class Store:
         self._db.execute(
             "UPDATE event SET content = ?, listed_boot = ? WHERE number = ?", (encode_event(event), listed_boot, number)
         )
+        history.keep(self._db, number)
 
     def set_rule(self, number: int, rule: Rule | None, note: str | None) -> None:
         self._db.execute(
@@ -171,6 +174,7 @@ class Store:
             " end_order = (SELECT COALESCE(MAX(end_order), 0) + 1 FROM event) WHERE number = ?",
             (ENDED, outcome, now.at, note, number),
         )
+        history.keep(self._db, number)
 
     def set_approval(self, number: int, approval: str | None, waiting_for: tuple[str, ...], now: Moment) -> None:
         self._db.execute(
@@ -179,13 +183,19 @@ class Store:
         )
 
     def forget_ended_before(self, at: float) -> None:
-        """Remove events that ended before a moment, or long enough ago, unless a response to them is unfinished."""
-        self._db.execute(
-            "DELETE FROM event WHERE ended_at IS NOT NULL AND (ended_at < ? OR number NOT IN"
+        """Remove events that ended before a moment, or long enough ago, unless a response to them is unfinished.
+
+        What became of them stays in the history.
+        """
+        old = self._db.execute(
+            "SELECT number FROM event WHERE ended_at IS NOT NULL AND (ended_at < ? OR number NOT IN"
             " (SELECT number FROM event WHERE ended_at IS NOT NULL ORDER BY number DESC LIMIT ?))"
             " AND number NOT IN (SELECT event FROM response WHERE state IN (?, ?, ?))",
             (at, _MOST_ENDED, *UNFINISHED),
-        )
+        ).fetchall()
+        for row in old:
+            history.keep(self._db, row["number"])
+            self._db.execute("DELETE FROM event WHERE number = ?", (row["number"],))
 
     # Responses
 

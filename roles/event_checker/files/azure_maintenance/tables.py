@@ -46,6 +46,8 @@ _ADDED_COLUMNS = (
     ("event", "listed_boot", "TEXT"),
     ("event", "end_order", "INTEGER"),
     ("event", "on_waiting", "TEXT"),
+    # The table is added as a whole, below; where another program has the lock, this tells that it is not there yet.
+    ("history", "content", "TEXT"),
 )
 _ADDED_TABLES = (
     """
@@ -55,10 +57,15 @@ _ADDED_TABLES = (
     )
     """,
     "CREATE TABLE IF NOT EXISTS put_aside (name TEXT NOT NULL, content TEXT NOT NULL, at REAL NOT NULL)",
+    """
+    CREATE TABLE IF NOT EXISTS history (
+        key TEXT NOT NULL, seen_at REAL NOT NULL, ended_at REAL, content TEXT NOT NULL, PRIMARY KEY (key, seen_at)
+    )
+    """,
 )
 
 
-_TABLES = ("event", "response", "step", "fact", "step_success", "put_aside")
+_TABLES = ("event", "response", "step", "fact", "step_success", "put_aside", "history")
 _PARENTS = (("response", "event", "event"), ("step", "response", "response"), ("step_success", "response", "response"))
 
 # What this program reads; a later version may have added to it.
@@ -70,6 +77,7 @@ _NEEDED = (
     "SELECT response, position, content, state, failures, interruptions, started_at, finished_at, message"
     " FROM step LIMIT 0",
     "SELECT name, value FROM fact LIMIT 0",
+    "SELECT key, seen_at, ended_at, content FROM history LIMIT 0",
 )
 
 
@@ -102,10 +110,10 @@ def migrate(connection: sqlite3.Connection) -> None:
         for script in _MIGRATIONS[version:]:
             for statement in script.split(";"):
                 connection.execute(statement)
-        for table, column, kind in _missing(connection):
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
         for statement in _ADDED_TABLES:
             connection.execute(statement)
+        for table, column, kind in _missing(connection):
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
         # Writes even when nothing has changed, or a full disk would show only in the middle of an event.
         connection.execute(f"PRAGMA user_version = {max(version, len(_MIGRATIONS))}")
         for statement in _NEEDED:
@@ -138,7 +146,8 @@ def rescue(path: str, target: sqlite3.Connection) -> int:
         for table in _TABLES:
             for direction in ("ASC", "DESC"):
                 # Where one direction meets what is unreadable, the other may reach what is behind.
-                with contextlib.suppress(sqlite3.Error):
+                # The name of a column may be what is damaged.
+                with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
                     for row in source.execute(f"SELECT * FROM {table} ORDER BY rowid {direction}"):
                         count += _copy_row(row, table, target)
         source.close()

@@ -308,7 +308,7 @@ class TestStatus:
     def test_of_an_empty_state(self, shell):
         told = "This VM: whether maintenance is announced is unknown. Azure has never answered.\n"
         assert shell("status") == (3, told, "")
-        assert shell("history") == (0, "No event was seen in the last 30 days.\n", "")
+        assert shell("history") == (0, "The history has no event.\n", "")
 
     @pytest.mark.parametrize("command", ["status", "history"])
     def test_of_an_empty_state_for_programs(self, shell, command):

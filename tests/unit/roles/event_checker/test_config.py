@@ -66,6 +66,7 @@ def test_everything_has_a_default():
         "timer_interval": 60,
         "metrics_dir": None,
         "ansible_playbook": None,
+        "history_days": 400,
         "rules": (),
     }
 
@@ -112,6 +113,7 @@ GOOD = [
     ({"timer_interval": 3600}, "timer_interval", 3600),
     ({"metrics_dir": "/var/lib/node exporter"}, "metrics_dir", "/var/lib/node exporter"),
     ({"ansible_playbook": "/opt/venv/bin/ansible-playbook"}, "ansible_playbook", "/opt/venv/bin/ansible-playbook"),
+    ({"history_days": 30}, "history_days", 30),
     ({"rules": []}, "rules", ()),
 ]
 
@@ -194,6 +196,8 @@ BAD = [
     pytest.param({"poll_interval": 0.4}, ["poll_interval", "at least 0.5"], id="poll_interval is too short"),
     pytest.param({"poll_interval": 3601}, ["poll_interval", "at most 3600"], id="poll_interval is too long"),
     pytest.param({"timer_interval": 0.9}, ["timer_interval", "at least 1"], id="timer_interval is too short"),
+    pytest.param({"history_days": 29}, ["history_days", "at least 30"], id="history_days is too short"),
+    pytest.param({"history_days": 30.5}, ["history_days", "whole"], id="history_days is no whole number"),
     pytest.param({"timer_interval": False}, ["timer_interval", "a number"], id="timer_interval is false"),
     pytest.param({"metrics_dir": "metrics"}, ["metrics_dir", "an absolute path"], id="metrics_dir is relative"),
     pytest.param({"metrics_dir": "/a\0b"}, ["metrics_dir", "an absolute path"], id="metrics_dir with NUL"),

@@ -13,6 +13,8 @@ from contextlib import closing
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import Course, course_of
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import history
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.codec import (
     decode_event,
@@ -148,6 +150,19 @@ class TestUpgrade:
         record_answer(upgraded, [RULE], make_document(), now, "web-1")
         (due,) = due_responses(upgraded, now, lambda _number: False)
         assert (due.event, due.phase) == (2, "ended")
+
+    def test_the_history_begins_with_the_events_that_it_still_knows(self, upgraded):
+        with upgraded.transaction():
+            history.keep_missing(upgraded.connection)
+            upgraded.forget_ended_before(AT)
+        rows, damaged = history.read_rows(upgraded.connection, None)
+        assert [(row["event_id"], row["ended_at"], row["approved_by"], row["late"]) for row in rows] == [
+            ("GONE", "2026-11-21T09:55:00Z", "checker", False),
+            ("A1", None, None, False),
+        ]
+        assert damaged == 0
+        assert [row["prepare_seconds"] for row in rows] == [10, None]
+        assert course_of(rows[0]) == Course(300, 100, 300, False)
 
     def test_version_1_0_can_go_on_with_it(self, upgraded):
         """The number of the schema stays, columns are only added, and only to the table that it reads by name."""

@@ -26,13 +26,16 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.repair import repair
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
     exit_status,
+    history_report,
     needing_attention,
     public,
     report,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status import (
-    history_text,
     status_text,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status_history import (
+    history_text,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tables import prepare
@@ -110,7 +113,7 @@ def use(store, now, times=2):
         assert not store.needs_repair
         told.append(lines)
     metrics_text(report(store, now, needing_attention(store)), store.count_responses()).encode("utf-8")
-    history_text(report(store, now, store.all_events()), now.wall)
+    history_text(history_report(store, now, []), now.wall)
     assert not store.needs_repair
     return told
 

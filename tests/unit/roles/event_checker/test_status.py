@@ -15,12 +15,15 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
     exit_status,
+    history_report,
     needing_attention,
     report,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status import (
-    history_text,
     status_text,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status_history import (
+    history_text,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
@@ -91,7 +94,7 @@ class Scene:
     @property
     def history(self) -> str:
         now = self.clock.now()
-        return self._fit(history_text(report(self.state, now, self.state.all_events()), now.wall))
+        return self._fit(history_text(history_report(self.state, now, []), now.wall))
 
     @staticmethod
     def _fit(text: str) -> str:
@@ -113,7 +116,7 @@ def test_before_the_first_answer(state, clock):
     found = report(state, clock.now(), [])
     told = "This VM: whether maintenance is announced is unknown. Azure has never answered.\n"
     assert status_text(found, NOW) == told
-    assert history_text(found, NOW) == "No event was seen in the last 30 days.\n"
+    assert history_text(history_report(state, clock.now(), []), NOW) == "The history has no event.\n"
     assert found == {
         "resource_name": None,
         "heard_lately": False,
@@ -472,12 +475,17 @@ def test_history_has_the_newest_first_and_forgets_nothing(scene):
         Reboot B2 may start in 5 min
           web-1 from Platform: Host server is undergoing maintenance.
           !! No rule matches; nothing is done.
+          notice 5 min (documented: 15 min)
 
         Reboot A1 withdrawn 10 min ago
           web-1 from Platform: Host server is undergoing maintenance.
           rule: Drain before a reboot
           response 1, on_ended: succeeded 10 min ago
              succeeded command /usr/local/bin/restore now
+          notice 15 min (documented: 15 min)
+
+        In all:
+          Reboot: 2 events, 1 withdrawn; notice 5 min to 15 min (documented: 15 min)
         """
     )
 
