@@ -1,0 +1,125 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet_history
+short_description: Merge what the checkers of many VMs remember into one history
+version_added: 1.1.0
+description:
+  - Merges parts of a fleet history. What several VMs saw of one event is one event.
+  - Tells for each type, each week and each VM how many events there were, the notice that was given beside the one that
+    Microsoft documents, how long the start took after an approval, how long events lasted, and who approved them.
+  - Every host without a whole history is in the report with the reason.
+  - Text from Azure is data. It is escaped as each format asks, against formulas of spreadsheets too.
+options:
+  _input:
+    description:
+      - The parts. Each is what P(fleetops.azure_maintenance.fleet_history_part#filter) returned, or a list of two
+        strings, the name of a file and its content, where a part was written as JSON.
+      - Of a host in several parts the newest answer counts.
+    type: list
+    elements: raw
+    required: true
+  format:
+    description:
+      - V(data) returns a dictionary. V(json), V(csv), V(md) and V(html) return the content of a file of that kind.
+      - V(lines) returns a list of sentences for people.
+    type: str
+    choices: [data, json, csv, md, html, lines]
+    default: data
+  hosts:
+    description: Hosts that the history must have. One that no part has is named as not asked.
+    type: list
+    elements: str
+    default: []
+  max_age:
+    description: Leave out parts that are older than so many seconds. 0 takes all.
+    type: float
+    default: 0
+  simulated:
+    description: Take also the events that checkers saw at another address than Azure's, as in a rehearsal.
+    type: bool
+    default: false
+  now:
+    description: The time of the history, as C(2026-11-21T10:00:00Z). The present if not set.
+    type: str
+notes:
+  - An id that VMs saw more than a day apart counts as that of two events.
+  - Where times of a VM contradict each other, as when its clock was wrong, the event is counted and marked, and what
+    would follow from those times is left out.
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Show the least notice that was given for each type
+  ansible.builtin.debug:
+    msg: "{{ (parts | fleetops.azure_maintenance.fleet_history).types | items2dict('event_type', 'notice') }}"
+  vars:
+    parts: "{{ [{'web-1': history} | fleetops.azure_maintenance.fleet_history_part] }}"
+
+- name: Write a page out of the parts in a folder
+  ansible.builtin.copy:
+    content: >-
+      {{ files | zip(query('ansible.builtin.file', *files))
+         | fleetops.azure_maintenance.fleet_history('html') | string }}
+    dest: /srv/reports/history.html
+    mode: "0644"
+  vars:
+    files: "{{ query('ansible.builtin.fileglob', '/srv/reports/history-parts/*.json') }}"
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - The history in the wanted format.
+    - As V(data) it has C(counts), C(types), C(weeks), C(vms), C(events), C(hosts), C(generated_at), C(asked_from),
+      C(asked_until) and C(left_out_parts).
+    - Types, weeks and VMs have C(events), of these C(completed), C(withdrawn), C(open), C(shorter) (the notice lacked
+      more than a tenth of the documented one), C(late) (they began before they were prepared for) and C(doubtful);
+      C(failed_responses); C(approved_by_checker), C(approved_by_other) and C(approval_unknown); and C(notice),
+      C(approval_to_start), C(lasted) and C(prepare), each null or with C(least), C(quarter), C(median),
+      C(three_quarters) and C(most) in seconds and C(known), the number of events of which it is known.
+    - An event has what C(azure-maintenance history --json) has of it, its C(week), C(notice_seconds),
+      C(documented_notice_seconds), C(approval_to_start_seconds), C(lasted_seconds), C(approved_on), and C(vms), with
+      the same for each VM that saw it.
+    - A host has C(host), C(state) (C(told), C(damaged), C(no_checker), C(other_version), C(unreachable), C(failed) or
+      C(not_asked)), C(reason), C(message), C(resource_name), C(checker_version) and C(asked_at).
+  type: raw
+"""
+
+from typing import Any, Callable
+
+from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ..plugin_utils._unsafe import unsafe_filter
+
+
+def fleet_history(
+    parts: Any,
+    format: str = "data",
+    hosts: Any = (),
+    max_age: float = 0,
+    now: str | None = None,
+    simulated: Any = False,
+) -> Any:
+    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    from ..plugin_utils._history_formats import format_history
+
+    if isinstance(parts, (str, dict)):
+        raise AnsibleFilterError("fleet_history needs a list of parts.")
+    try:
+        return format_history(parts, format, hosts, max_age, now, boolean(simulated))
+    except (TypeError, ValueError) as error:
+        raise AnsibleFilterError(f"fleet_history: {error}") from error
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"fleet_history": unsafe_filter(fleet_history)}

@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet_history_part
+short_description: Keep what the checkers of some hosts remember for a fleet history
+version_added: 1.1.0
+description:
+  - Makes a part of a fleet history out of what C(azure-maintenance history --json) printed on each host.
+  - A part can be written to a file as JSON, and read again by
+    P(fleetops.azure_maintenance.fleet_history#filter) in another run, as the slices of an AWX job need.
+  - A host without a checker, with one of another version, or with a damaged state is kept with the reason.
+options:
+  _input:
+    description: For each host, by its name in the inventory, the registered result of the command.
+    type: dict
+    required: true
+  name:
+    description: The name of the part, for messages.
+    type: str
+    default: part
+  now:
+    description: The time of asking, as C(2026-11-21T10:00:00Z). The present if not set.
+    type: str
+author:
+  - fleetops contributors (@fleetops)
+"""
+
+EXAMPLES = r"""
+- name: Read what the checker remembers
+  ansible.builtin.command: /usr/local/sbin/azure-maintenance history --json
+  become: true
+  register: history
+  changed_when: false
+  failed_when: false
+  ignore_unreachable: true
+
+- name: Keep it
+  ansible.builtin.copy:
+    content: "{{ results | fleetops.azure_maintenance.fleet_history_part(name='web') | to_json }}"
+    dest: /srv/reports/web.json
+    mode: "0644"
+  vars:
+    results: >-
+      {{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'history'))) }}
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: The part. Its inner form may change in any release, and names its version for that.
+  type: dict
+"""
+
+from typing import Any, Callable, Mapping
+
+from ansible.errors import AnsibleFilterError
+
+from ..plugin_utils._unsafe import unsafe_filter
+
+
+def fleet_history_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
+    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    from ..plugin_utils._fleet_parts import plain_data, read_now
+    from ..plugin_utils._history_parts import make_part
+
+    if not isinstance(results, Mapping):
+        raise AnsibleFilterError("fleet_history_part needs a dictionary of hosts and their results.")
+    try:
+        return make_part({str(host): plain_data(result) for host, result in results.items()}, name, read_now(now))
+    except (TypeError, ValueError) as error:
+        raise AnsibleFilterError(f"fleet_history_part: {error}") from error
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"fleet_history_part": unsafe_filter(fleet_history_part)}

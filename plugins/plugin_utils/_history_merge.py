@@ -1,0 +1,295 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Merge the histories of many VMs: each event once, and what those of a type, of a week and of a VM had in common."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from statistics import median_low
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
+
+from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
+from ..module_utils._history import (
+    CHECKER,
+    DOCUMENTED_NOTICE,
+    OTHER,
+    Course,
+    documented_notice,
+    find_course,
+    is_shorter,
+    known_type,
+    read_seconds,
+)
+from ..module_utils._lifecycle import COMPLETED, WITHDRAWN
+from ._fleet_parts import newest_results
+from ._history_parts import NOT_ASKED, STATES, HostHistory, Part, is_too_old, not_asked
+
+Report = dict[str, Any]
+
+OTHER_TYPES = "Other"
+UNKNOWN_WEEK = "unknown"
+# The VMs of an event see it within minutes; one that was off, when it is on again.
+_SAME_EVENT = 86400.0
+# Scheduled Events began in 2016. A VM whose clock shows an earlier time had not set it yet.
+_FIRST_YEAR = datetime(2016, 1, 1, tzinfo=timezone.utc).timestamp()
+_OF_THE_EVENT = (
+    "event_id", "event_type", "event_source", "description", "leader", "resources_count", "duration_seconds",
+    "simulated",
+)  # fmt: skip
+
+
+class Seen(NamedTuple):
+    """What one VM saw of an event.
+
+    :ivar seen: seconds since 1970.
+    :ivar plausible: the clock may have been right.
+    """
+
+    row: dict[str, Any]
+    host: str
+    seen: float
+    plausible: bool
+    course: Course
+
+
+def merge_parts(
+    parts: Sequence[Part], now: datetime, expected: Sequence[str] = (), max_age: float = 0, simulated: bool = False
+) -> Report:
+    """Return the history of a fleet. The rows of the parts are changed.
+
+    :param parts: parts, checked but for those that are too old; of a host in several of them the newest counts.
+    :param expected: hosts that must be in it: one that no part knows is named as not asked.
+    :param max_age: seconds after which a part is left out; 0 takes all.
+    :param simulated: take also the events that simulators announced.
+    """
+    old = [is_too_old(part, now, max_age) for part in parts]
+    results = newest_results(part for part, is_old in zip(parts, old) if not is_old)
+    left_out = [part["name"] for part, is_old in zip(parts, old) if is_old]
+    for host in expected:
+        if host not in results:
+            results[host] = not_asked(host, left_out)
+    hosts = list(results.values())
+    of_vms, number_simulated = _read_rows(hosts, now, simulated)
+    events = _merge_events(seen for vm in of_vms.values() for seen in vm)
+    asked_at = [result["asked_at"] for result in hosts if result["asked_at"]]
+    return {
+        "generated_at": format_utc(now),
+        "asked_from": min(asked_at, default=None),
+        "asked_until": max(asked_at, default=None),
+        "counts": {**_count(hosts, events), "simulated": number_simulated},
+        "types": _of_types(events),
+        "weeks": _of_weeks(events),
+        "vms": [_of_vm(result, of_vms[result["host"]]) for result in hosts if of_vms.get(result["host"])],
+        "events": events,
+        "hosts": [{key: value for key, value in result.items() if key != "rows"} for result in hosts],
+        "left_out_parts": left_out,
+    }
+
+
+def _count(hosts: Sequence[HostHistory], events: list[dict[str, Any]]) -> dict[str, int]:
+    counts = dict.fromkeys(("asked", *STATES), 0)
+    for result in hosts:
+        counts[result["state"]] += 1
+    counts["asked"] = len(hosts) - counts[NOT_ASKED]
+    whole = _summary(events)
+    names = ("events", "completed", "withdrawn", "open", "shorter", "failed_responses", "late", "doubtful")
+    return {**counts, **{name: whole[name] for name in names}}
+
+
+def _read_rows(hosts: Sequence[HostHistory], now: datetime, simulated: bool) -> tuple[dict[str, list[Seen]], int]:
+    """Return what each VM saw, and how much of it was left out as of a simulator."""
+    last = now.timestamp() + 86400
+    found: dict[str, list[Seen]] = {}
+    left_out = 0
+    for result in hosts:
+        host, of_host = result["host"], []
+        for row in result["rows"]:
+            if row["simulated"] and not simulated:
+                left_out += 1
+                continue
+            seen, *times = map(
+                read_seconds,
+                (row["first_seen_at"], row["not_before_first"], row["approved_at"], row["started_at"], row["ended_at"]),
+            )
+            assert seen is not None
+            course = find_course(seen, *times)
+            plausible = _FIRST_YEAR <= seen <= last
+            if not plausible:
+                course = course._replace(doubtful=True)
+            of_host.append(Seen(row, host, seen, plausible, course))
+        found[host] = of_host
+    return found, left_out
+
+
+def _merge_events(rows: Iterable[Seen]) -> list[dict[str, Any]]:
+    by_id: dict[str, list[Seen]] = {}
+    for seen in rows:
+        by_id.setdefault(fold_case(seen.row["event_id"]), []).append(seen)
+    events = [_merge_event(group) for same_id in by_id.values() for group in _groups(same_id)]
+    # The newest first; among equals the order of the ids, so that every merge gives the same.
+    events.sort(key=lambda event: fold_case(event["event_id"]))
+    events.sort(key=lambda event: event["first_seen_at"], reverse=True)
+    return events
+
+
+def _groups(rows: list[Seen]) -> list[list[Seen]]:
+    """Part what was seen under one id on days far from each other: an id may have been given again."""
+    if len(rows) == 1:
+        return [rows]
+    groups: list[list[Seen]] = []
+    for seen in sorted(rows, key=lambda each: (not each.plausible, each.seen)):
+        if groups and (not seen.plausible or seen.seen - groups[-1][-1].seen <= _SAME_EVENT):
+            groups[-1].append(seen)
+        else:
+            groups.append([seen])
+    return groups
+
+
+def _merge_event(group: list[Seen]) -> dict[str, Any]:
+    # Who saw it first on a clock that may be right.
+    first = group[0]
+    event = {name: first.row[name] for name in _OF_THE_EVENT}
+    for name, value in event.items():
+        if value is None and len(group) > 1:
+            event[name] = next((each.row[name] for each in group if each.row[name] is not None), None)
+    documented = documented_notice(event["event_type"])
+    approvers = [each for each in group if each.row["approved_by"] == CHECKER]
+    outcomes = {each.row["outcome"] for each in group}
+    notices, lengths, starts = (
+        [value for each in group if (value := getattr(each.course, name)) is not None]
+        for name in ("notice", "lasted", "approval_to_start")
+    )
+    notice = max(notices, default=None)
+    event.update(
+        week=_week(first),
+        first_seen_at=first.row["first_seen_at"],
+        # Who lost sight of it does not know; one VM that saw it completed is enough.
+        outcome=next((each for each in (COMPLETED, WITHDRAWN) if each in outcomes), None),
+        # The VM that saw it first had the notice that Azure gave.
+        notice_seconds=notice,
+        documented_notice_seconds=documented and documented.least,
+        shorter=notice is not None and is_shorter(event["event_type"], notice),
+        approved_by=CHECKER if approvers else OTHER if any(each.row["approved_by"] for each in group) else None,
+        approved_on=[each.host for each in approvers],
+        approval_to_start_seconds=min(starts, default=None),
+        lasted_seconds=median_low(lengths) if lengths else None,
+        prepare_seconds=max((each.row["prepare_seconds"] or 0 for each in group), default=0) or None,
+        failed_responses=sum(len(each.row["failed_responses"]) for each in group),
+        late=any(each.row["late"] for each in group),
+        doubtful=any(each.course.doubtful for each in group),
+        vms=[_vm(each) for each in group],
+    )
+    return event
+
+
+def _vm(seen: Seen) -> dict[str, Any]:
+    """Return what one VM saw of an event, without what is the same for all."""
+    row, course = seen.row, seen.course
+    row["shorter"] = course.notice is not None and is_shorter(row["event_type"], course.notice)
+    row["failed_phases"] = row["failed_responses"]
+    row["failed_responses"] = len(row["failed_phases"])
+    for name in _OF_THE_EVENT:
+        del row[name]
+    row["host"] = seen.host
+    row["notice_seconds"] = course.notice
+    row["approval_to_start_seconds"] = course.approval_to_start
+    row["lasted_seconds"] = course.lasted
+    row["doubtful"] = course.doubtful
+    return row
+
+
+def _week(seen: Seen) -> str:
+    if not seen.plausible:
+        return UNKNOWN_WEEK
+    year, week, _day = datetime.fromtimestamp(seen.seen, timezone.utc).isocalendar()
+    return f"{year}-W{week:02}"
+
+
+def _spread(values: Iterable[int | None]) -> dict[str, int] | None:
+    """Return how values are spread, each number being one of them; None where none is known."""
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return None
+    last = len(known) - 1
+    names = ("least", "quarter", "median", "three_quarters", "most")
+    return {"known": len(known), **{name: known[round(last * part / 4)] for part, name in enumerate(names)}}
+
+
+def _summary(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what some events, or what one VM saw of some, had in common."""
+    by = [event["approved_by"] for event in events]
+    outcomes = [event["outcome"] for event in events]
+    completed, withdrawn = outcomes.count(COMPLETED), outcomes.count(WITHDRAWN)
+    return {
+        "events": len(events),
+        "completed": completed,
+        "withdrawn": withdrawn,
+        "open": len(events) - completed - withdrawn,
+        "notice": _spread(event["notice_seconds"] for event in events),
+        "shorter": sum(event["shorter"] for event in events),
+        "approval_to_start": _spread(event["approval_to_start_seconds"] for event in events),
+        "lasted": _spread(event["lasted_seconds"] for event in events),
+        "prepare": _spread(event["prepare_seconds"] for event in events),
+        "approved_by_checker": by.count(CHECKER),
+        "approved_by_other": by.count(OTHER),
+        "approval_unknown": by.count(None),
+        "failed_responses": sum(event["failed_responses"] for event in events),
+        "late": sum(event["late"] for event in events),
+        "doubtful": sum(event["doubtful"] for event in events),
+    }
+
+
+def _type(event: dict[str, Any]) -> str:
+    return known_type(event["event_type"]) or OTHER_TYPES
+
+
+def _grouped(events: Iterable[dict[str, Any]], key: Callable[[dict[str, Any]], Any]) -> dict[Any, list[dict[str, Any]]]:
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for event in events:
+        found.setdefault(key(event), []).append(event)
+    return found
+
+
+def _of_types(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a summary of each type that there was; unknown types count as one."""
+    by_type = _grouped(events, _type)
+    return [
+        {"event_type": name, "documented_notice": _documented(name), **_summary(by_type[name])}
+        for name in (*EVENT_TYPES, OTHER_TYPES)
+        if name in by_type
+    ]
+
+
+def _documented(name: str) -> dict[str, int] | None:
+    found = DOCUMENTED_NOTICE.get(name)
+    return None if found is None else found._asdict()
+
+
+def _of_weeks(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a summary for each week and type, the newest week first."""
+    order = {name: place for place, name in enumerate((*EVENT_TYPES, OTHER_TYPES))}
+    by_week = _grouped(events, lambda event: (event["week"], _type(event)))
+    keys = sorted(by_week, key=lambda key: order[key[1]])
+    keys.sort(key=lambda key: "" if key[0] == UNKNOWN_WEEK else key[0], reverse=True)
+    return [{"week": week, "event_type": name, **_summary(by_week[week, name])} for week, name in keys]
+
+
+def _of_vm(result: HostHistory, rows: list[Seen]) -> dict[str, Any]:
+    """Return a summary of what one VM saw."""
+    name = result["resource_name"]
+    return {"host": result["host"], "resource_name": name, **_summary([each.row for each in rows])}
+
+
+def all_weeks(first: str, last: str) -> list[str]:
+    """Return every week from one to the other, such as 2026-W47."""
+    moment, weeks = datetime.strptime(f"{first}-1", "%G-W%V-%u"), []
+    end = datetime.strptime(f"{last}-1", "%G-W%V-%u")
+    while moment <= end:
+        year, week, _day = moment.isocalendar()
+        weeks.append(f"{year}-W{week:02}")
+        moment += timedelta(days=7)
+    return weeks

@@ -1,0 +1,178 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""A fleet history as one HTML page that needs nothing but itself. Every text from outside passes through escape()."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+from typing import Iterable
+
+from ..module_utils._history import NOTICE_SOURCE
+from ._fleet_text import tidy
+from ._history_assets import STYLE
+from ._history_merge import Report
+from ._history_parts import TOLD
+from ._history_plots import Plot, plot_lasted, plot_notice, plot_weeks
+from ._history_text import (
+    EVENT_HEADS,
+    HOST_HEADS,
+    TYPE_HEADS,
+    VM_HEADS,
+    WEEK_HEADS,
+    count_hosts,
+    event_rows,
+    host_rows,
+    not_shown,
+    type_rows,
+    vm_rows,
+    week_rows,
+)
+
+_LONG_TEXTS = ("Description", "VMs", "VM", "Event", "Message")
+
+
+def as_html(report: Report) -> str:
+    parts = [
+        f'<header><h1>What Azure really did</h1><p class="dim">{_told_at(report)}</p></header>',
+        _counts(report),
+        *(_of_events(report) if report["events"] else [_nothing(report)]),
+        _section(report, "hosts", "Hosts without a whole history", HOST_HEADS, host_rows(report)),
+        _left_out(report),
+    ]
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        # An empty picture, or a browser would ask the server for one.
+        '<link rel="icon" href="data:,">\n'
+        f"<title>What Azure really did, {escape(report['generated_at'])}</title>\n"
+        f"<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{''.join(part + chr(10) for part in parts if part)}"
+        "</main>\n</body>\n</html>\n"
+    )
+
+
+def _policy() -> str:
+    """Allow this style and nothing else; the page has no script."""
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def _told_at(report: Report) -> str:
+    written = f"Written at {_time(report['generated_at'])}"
+    first, last = report["asked_from"], report["asked_until"]
+    if first is None:
+        return f"{escape(count_hosts(report))}. {written}."
+    asked = f"at {_time(first)}" if first == last else f"between {_time(first)} and {_time(last)}"
+    return f"{escape(count_hosts(report))}. {written}; asked {asked}."
+
+
+def _time(text: str) -> str:
+    shown = escape(text)
+    return f'<time datetime="{shown}">{shown.replace("T", " ").replace("Z", " UTC")}</time>'
+
+
+def _counts(report: Report) -> str:
+    counts = report["counts"]
+    without = counts["asked"] - counts[TOLD]
+    shown = [
+        ("asked", "hosts asked", counts["asked"], ""),
+        ("without", "without a whole history", without, "bad" if without else "good"),
+        ("events", "events", counts["events"], ""),
+        ("withdrawn", "withdrawn", counts["withdrawn"], ""),
+        ("shorter", "shorter notice than documented", counts["shorter"], "bad" if counts["shorter"] else "good"),
+        ("failed", "failed responses", counts["failed_responses"], "bad" if counts["failed_responses"] else "good"),
+        ("late", "prepared for too late", counts["late"], "bad" if counts["late"] else "good"),
+    ]
+    tiles = [f'<div class="{kind}"><dt>{word}</dt><dd id="count-{name}">{count:,}</dd></div>'
+             for name, word, count, kind in shown]  # fmt: skip
+    return f'<dl class="counts">{"".join(tiles)}</dl>'
+
+
+def _nothing(report: Report) -> str:
+    known = report["counts"][TOLD]
+    said = "No VM that answered remembers an event." if known else "No VM told its history, so nothing is known."
+    return f"<section><p>{said}</p></section>"
+
+
+def _of_events(report: Report) -> list[str]:
+    source = f'<a href="{NOTICE_SOURCE}" rel="noreferrer">Microsoft&#x27;s page</a>'
+    return [
+        _section(report, "", "By type", TYPE_HEADS, type_rows(report), note=(
+            "A lead_time must be longer than the preparation takes, and shorter than the notice. “Shorter” counts "
+            "events whose notice lacked more than a tenth of the documented one; “late” those that began before the VM "
+            "was prepared."
+        )),
+        _plot_section("notice", "Notice given against documented", plot_notice(report), (
+            "From when the first VM saw the event to the NotBefore that it was told first. The line is from the least "
+            "to the most, the box the middle half, the thick mark the median; dashed is "
+            f'<span class="promise-word">what is documented</span> on {source}. The axis is logarithmic.'
+        )),
+        _plot_section("weeks", "Events per week", plot_weeks(report), "Weeks as ISO 8601 counts them, in UTC."),
+        _plot_section("lasted", "How long events lasted", plot_lasted(report), (
+            "From when the VM saw the event started to when it was gone, which Azure tells minutes after the "
+            "interruption. Line, box and mark as above. The axis is logarithmic."
+        )),
+        _section(report, "", "By week and type", WEEK_HEADS, week_rows(report), folded=True),
+        _section(report, "vms", "VMs with most trouble", VM_HEADS, vm_rows(report), folded=True),
+        _section(report, "events", "Newest events", EVENT_HEADS, event_rows(report), note="Times are UTC."),
+    ]  # fmt: skip
+
+
+def _plot_section(name: str, title: str, plot: Plot, note: str) -> str:
+    drawn = plot.drawn or "<p>Nothing is known of it.</p>"
+    table = ""
+    if plot.rows:
+        shown = _table(f"{name}-table", plot.heads, plot.rows)
+        table = f'<details><summary>The numbers as a table</summary><div class="wide">{shown}</div></details>'
+    return f'<section id="{name}"><h2>{title}</h2><p class="dim">{note}</p>{drawn}{table}</section>'
+
+
+def _section(
+    report: Report,
+    name: str,
+    title: str,
+    heads: tuple[str, ...],
+    rows: list[tuple[str, ...]],
+    note: str = "",
+    folded: bool = False,
+) -> str:
+    if not rows:
+        return ""
+    shown = f'<div class="wide">{_table(name or title.lower().replace(" ", "-"), heads, rows)}</div>'
+    if folded:
+        shown = f"<details><summary>The table</summary>{shown}</details>"
+    left = not_shown(report, rows, name) if name else ""
+    told = "".join(f'<p class="dim">{text}</p>' for text in (note, left) if text)
+    return f"<section><h2>{title}</h2>{shown}{told}</section>"
+
+
+def _table(name: str, heads: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
+    heads = tuple(heads)
+    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
+    starts = [f'<td data-label="{text}"{" class=text" if text in _LONG_TEXTS else ""}>' for text in heads]
+    body = "\n".join(
+        "<tr>" + "".join(f"{start}{escape(tidy(text))}</td>" for start, text in zip(starts, row)) + "</tr>"
+        for row in rows
+    )
+    return f'<table id="{name}" class="figures"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
+
+
+def _left_out(report: Report) -> str:
+    told = []
+    if report["counts"]["simulated"]:
+        told.append(f"{report['counts']['simulated']:,} rows are left out because simulators announced their events.")
+    if report["counts"]["doubtful"]:
+        told.append(
+            f"Of {report['counts']['doubtful']:,} events some times contradict each other, as when the clock of a VM "
+            "was wrong: what would follow from those times is left out."
+        )
+    if report["left_out_parts"]:
+        told.append(f"Left out because they are too old: {escape(tidy(', '.join(report['left_out_parts'])))}")
+    return f"<section>{''.join(f'<p>{text}</p>' for text in told)}</section>" if told else ""

@@ -1,0 +1,160 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What the checker of each VM of a fleet remembers, as parts that can be written to a file and read again."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Mapping
+
+from ..module_utils._document import format_utc
+from ..module_utils._errors import excerpt, one_line
+from ..module_utils._history import FORMAT, complaint
+from ._fleet_parts import PartError, read_utc, tell_failure
+
+PART = "fleetops.azure_maintenance.history_part"
+# Raise it with every change of what a part holds: parts may come from machines with another version of the collection.
+VERSION = 1
+
+TOLD = "told"
+DAMAGED = "damaged"
+NO_CHECKER = "no_checker"
+OTHER_VERSION = "other_version"
+UNREACHABLE = "unreachable"
+FAILED = "failed"
+NOT_ASKED = "not_asked"
+# From good to bad
+STATES = (TOLD, DAMAGED, NO_CHECKER, OTHER_VERSION, UNREACHABLE, FAILED, NOT_ASKED)
+
+_INSTALL = "install the checker of this version"
+_MOST_WARNINGS = 10
+
+HostHistory = dict[str, Any]
+Part = dict[str, Any]
+
+
+def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
+    """Return what a run got from its hosts.
+
+    :param results: for each host what the task returned that ran ``azure-maintenance history --json`` there.
+    """
+    hosts = [read_answer(str(host), result) for host, result in results.items()]
+    return {"format": PART, "version": VERSION, "name": name, "asked_at": format_utc(now), "hosts": hosts}
+
+
+def read_answer(host: str, result: Any) -> HostHistory:
+    """Return the history of one host, or why there is none."""
+    if not isinstance(result, dict) or not result:
+        return _no_history(host, FAILED, "no_result", "The task that asks this host did not run.")
+    if result.get("unreachable"):
+        return _no_history(host, UNREACHABLE, "unreachable", tell_failure(result))
+    if result.get("skipped"):
+        return _no_history(host, NO_CHECKER, "windows", "The host runs Windows, where there is no checker.")
+    # The number of "No such file". A program that ends with 2 says why.
+    if result.get("rc") == 2 and not result.get("stdout") and not result.get("stderr"):
+        return _no_history(host, NO_CHECKER, "no_checker", "The host has no checker: run install_checker for it.")
+    if result.get("rc") != 0 or not isinstance(result.get("stdout"), str):
+        return _no_history(host, FAILED, "command_failed", tell_failure(result))
+    try:
+        said = json.loads(result["stdout"])
+    except (ValueError, RecursionError) as error:
+        return _no_history(host, DAMAGED, "not_json", f"What the checker printed is not JSON ({error}).")
+    return _read_history(host, said)
+
+
+def _read_history(host: str, said: Any) -> HostHistory:
+    if not isinstance(said, dict):
+        return _no_history(host, DAMAGED, "malformed", "What the checker printed is not a dictionary.")
+    form, version = said.get("history_format"), said.get("version")
+    version = version if isinstance(version, str) else None
+    if form is None:
+        return _no_history(host, OTHER_VERSION, "no_history", f"The checker keeps no history: {_INSTALL}.")
+    if form != FORMAT:
+        told = f"The history of checker {one_line(version or '?')} has format {excerpt(str(form))}, not {FORMAT}"
+        return _no_history(host, OTHER_VERSION, "other_format", f"{told}: {_INSTALL}.")
+    name, rows, warnings = said.get("resource_name"), said.get("history"), said.get("warnings")
+    if not isinstance(rows, list):
+        return _no_history(host, DAMAGED, "malformed", "What the checker printed has no list of events.")
+    sound = [row for row in rows if complaint(row) is None]
+    messages = (
+        [one_line(text) for text in warnings or () if isinstance(text, str)] if isinstance(warnings, list) else []
+    )
+    if len(sound) < len(rows):
+        messages.append(f"{len(rows) - len(sound)} of {len(rows)} rows cannot be read.")
+    return {
+        "host": host,
+        "state": DAMAGED if messages else TOLD,
+        "reason": "damaged" if messages else None,
+        "message": " ".join(messages[:_MOST_WARNINGS]) or None,
+        "resource_name": name if isinstance(name, str) else None,
+        "checker_version": version,
+        "rows": sound,
+    }
+
+
+def _no_history(host: str, state: str, reason: str, message: str) -> HostHistory:
+    return {
+        "host": host,
+        "state": state,
+        "reason": reason,
+        "message": message.strip(),
+        "resource_name": None,
+        "checker_version": None,
+        "rows": [],
+    }
+
+
+def not_asked(host: str, left_out: list[str]) -> HostHistory:
+    newer = "new enough " if left_out else ""
+    message = f"No {newer}part of this history has the host: run the slice that asks it again."
+    return {**_no_history(host, NOT_ASKED, "no_part", message), "asked_at": None}
+
+
+def is_too_old(part: Any, now: datetime, max_age: float) -> bool:
+    """Whether a part, checked or not, was made more than so many seconds ago. With 0 seconds none is."""
+    if not max_age or not isinstance(part, dict) or part.get("format") != PART or not isinstance(part.get("name"), str):
+        return False
+    asked_at = read_utc(part["asked_at"]) if isinstance(part.get("asked_at"), str) else None
+    return asked_at is not None and (now - asked_at).total_seconds() > max_age
+
+
+def check_part(name: str, part: Any) -> None:
+    """Check that a part is whole and of this version.
+
+    :raises PartError: it is not.
+    """
+    again = "delete it, and run that slice again"
+    if not isinstance(part, dict) or part.get("format") != PART:
+        raise PartError(f"Part {one_line(name)} is not a part of a fleet history: {again}.")
+    version = part.get("version")
+    if version != VERSION:
+        raise PartError(
+            f"Part {one_line(name)} holds histories of another version of the collection (format "
+            f"{excerpt(str(version))}, this one reads {VERSION}): {again} with the same version as the merge."
+        )
+    hosts, asked_at = part.get("hosts"), part.get("asked_at")
+    known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and read_utc(asked_at) is not None
+    if not known or not isinstance(hosts, list):
+        raise PartError(f"Part {one_line(name)} is damaged: {again}.")
+    for told in hosts:
+        why = _host_complaint(told)
+        if why:
+            raise PartError(f"Part {one_line(name)} cannot be merged ({why}): {again}.")
+
+
+def _host_complaint(told: Any) -> str | None:
+    if not isinstance(told, dict) or not isinstance(told.get("host"), str) or told.get("state") not in STATES:
+        return "it has an entry that is not a host"
+    host = one_line(told["host"])
+    for name in ("reason", "message", "resource_name", "checker_version"):
+        if name not in told or not isinstance(told[name], (str, type(None))):
+            return f"host {host} has a {name} that is not a text"
+    if not isinstance(told.get("rows"), list):
+        return f"host {host} has no list of rows"
+    why = next((why for why in map(complaint, told["rows"]) if why is not None), None)
+    return f"host {host} has a row that cannot be read: {why}" if why else None

@@ -1,0 +1,183 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The fleet history: how its time grows from 100 to 1,000 hosts with 100 events each, the same in units of json.loads
+of the same data, and the page in units of an empty page of the same size.
+
+Whole history: read a part, check and merge it, and write it in all four formats. Hosts are in groups of five; of the
+events of a host, half are those of its group.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from shutil import which
+from statistics import median
+from typing import Any, Callable
+
+# The folder that holds ansible_collections; make bench runs this in such a tree.
+sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
+
+from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_history
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _history_formats, _history_parts
+
+SMALL, LARGE = 100, 1000
+EVENTS = 100
+ROUNDS = 5
+MOST_GROWTH = 11.0
+MOST_JSON = 10.0
+MOST_BYTES = 3 * 1024 * 1024
+MOST_SHOWN = 2.0
+GROUP = 5
+
+NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
+MOMENT = "2026-11-21T10:00:00Z"
+# Type, notice and length in seconds
+KINDS = (
+    ("Reboot", 890, 240),
+    ("Freeze", 880, 300),
+    ("Redeploy", 590, 600),
+    ("Preempt", 20, 30),
+    ("Terminate", 290, 90),
+)
+
+
+def iso(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def row_of(host: int, number: int) -> dict[str, Any]:
+    """Return what the host with this number remembers of its event with this number."""
+    shared = number % 2 == 0
+    of = host // GROUP * GROUP if shared else host
+    kind, notice, length = KINDS[(of + number) % len(KINDS)]
+    notice += (of * 7 + number * 13) % 20 - 10
+    seen = NOW - timedelta(days=4 * number + 1, seconds=of * 17 % 86400 + host % GROUP)
+    started = seen + timedelta(seconds=40 + number)
+    ended = started + timedelta(seconds=length + (of + number) % 90)
+    withdrawn = number % 9 == 0
+    return {
+        "event_id": f"C7061BAC-AFDC-4513-{number:04X}-{of:012X}",
+        "event_type": kind,
+        "event_source": "Platform",
+        "description": "Host server is undergoing maintenance.",
+        "resources_count": GROUP if shared else 1,
+        "leader": f"vm-{of:05}",
+        "resource_name": f"vm-{host:05}",
+        "simulated": False,
+        "first_seen_at": iso(seen),
+        "not_before_first": iso(seen + timedelta(seconds=notice)),
+        "not_before_last": iso(seen + timedelta(seconds=notice)),
+        "started_at": None if withdrawn else iso(started),
+        "ended_at": iso(ended),
+        "outcome": "withdrawn" if withdrawn else "completed",
+        "duration_seconds": 9,
+        "approved_at": None if withdrawn else iso(started - timedelta(seconds=3)),
+        "approved_by": None if withdrawn else "checker",
+        "responses": 2,
+        "failed_responses": ["ended"] if number % 31 == 0 else [],
+        "late": number % 37 == 0,
+        "prepare_seconds": 20 + number % 50,
+    }
+
+
+def part_of(hosts: int, events: int = EVENTS) -> dict[str, Any]:
+    """Return the part of a fleet of so many hosts, as its checkers would tell it."""
+    results = {}
+    for host in range(hosts):
+        said = {
+            "resource_name": f"vm-{host:05}",
+            "history_format": 1,
+            "version": "1.1.0",
+            "warnings": [],
+            "history": [row_of(host, number) for number in reversed(range(events))],
+        }
+        results[f"host-{host:05}"] = {"rc": 0, "stdout": json.dumps(said)}
+    return _history_parts.make_part(results, "all", NOW)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def tasks(hosts: int) -> dict[str, Callable[[], object]]:
+    """Return what is measured, for a fleet of so many hosts."""
+    text = json.dumps(part_of(hosts))
+
+    def history() -> object:
+        _history_formats._merge_texts.cache_clear()
+        forms = ("json", "csv", "md", "html")
+        return [fleet_history.fleet_history([["all", text]], form, now=MOMENT) for form in forms]
+
+    return {"json": lambda: json.loads(text), "history": history}
+
+
+def show(program: str, page: Path) -> float:
+    """Return the CPU seconds in which a browser shows a page and ends."""
+    with tempfile.TemporaryDirectory() as profile:
+        command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+        command += ["--disable-background-networking", f"--user-data-dir={profile}", "--window-size=1280,900"]
+        command += [f"--screenshot={profile}/page.png", page.as_uri()]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, capture_output=True, timeout=600)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measure_page(page: str) -> float | None:
+    """Return the time of a page in units of that of an empty one of its size, None without a browser."""
+    program = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        whole, empty = Path(folder, "history.html"), Path(folder, "empty.html")
+        whole.write_text(page, encoding="utf-8")
+        size = whole.stat().st_size
+        empty.write_text(f"<!DOCTYPE html><title>empty</title><!--{'x' * (size - 45)}-->", encoding="utf-8")
+        times: dict[Path, list[float]] = {whole: [], empty: []}
+        for _round in range(ROUNDS):
+            for path, found in times.items():
+                found.append(show(program, path))
+    return median(times[whole]) / median(times[empty])
+
+
+def main() -> None:
+    work = {hosts: tasks(hosts) for hosts in (SMALL, LARGE)}
+    times: dict[int, dict[str, list[float]]] = {hosts: {name: [] for name in work[hosts]} for hosts in work}
+    # In turn, so that whatever else the machine does hits all of them alike; a short run is repeated for that.
+    for _round in range(ROUNDS):
+        for name in ("json", "history"):
+            for hosts in (SMALL, LARGE):
+                repeat = LARGE // hosts
+                times[hosts][name].append(sum(seconds(work[hosts][name]) for _time in range(repeat)) / repeat)
+    small, large = ({name: median(values) for name, values in times[hosts].items()} for hosts in (SMALL, LARGE))
+    page: Any = fleet_history.fleet_history([part_of(LARGE)], "html", now=MOMENT)
+    print(f"Fleet history, {EVENTS} events a host, CPU, medians of {ROUNDS} rounds:")
+    for hosts, found in ((SMALL, small), (LARGE, large)):
+        told = ", ".join(f"{name} {value * 1000:.0f} ms" for name, value in found.items())
+        print(f"  {hosts:6,} hosts: {told}")
+    shown = measure_page(page)
+    for name, ratio, limit in (
+        ("history, growth", large["history"] / small["history"], MOST_GROWTH),
+        ("history / json.loads", large["history"] / large["json"], MOST_JSON),
+        ("page, of 3 MiB", len(page.encode()) / MOST_BYTES, 1.0),
+        ("page / empty page in a browser", shown, MOST_SHOWN),
+    ):
+        if ratio is None:
+            print(f"  {name:32} not measured: there is no chromium")
+        else:
+            print(f"  {name:32} {ratio:5.2f}  limit {limit:5.2f}  {'met' if ratio <= limit else 'MISSED'}")
+
+
+if __name__ == "__main__":
+    main()

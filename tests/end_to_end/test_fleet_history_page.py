@@ -1,0 +1,146 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The page of a fleet history in a real browser: what is on it, and that the numbers of plots are in their tables."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import ROW
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import (
+    _history_merge,
+    _history_page,
+    _history_parts,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+
+PROGRAM = need_program(*PROGRAMS, package="chromium")
+NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
+HOSTILE = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
+# Type, notice and length in seconds
+KINDS = (("Reboot", 890, 240), ("Freeze", 880, 9), ("Preempt", 12, 30), ("Terminate", 290, 90000), ("Hibernate", 5, 1))
+PLOTS = ("notice", "weeks", "lasted")
+# The numbers that stand in a text, durations as a whole: a function of JavaScript
+NUMBERS = r"(text) => text.match(/\d{4}-W\d\d|\d+(?:,\d{3})*(?: (?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?)?/g) ?? []"
+# For each part of a plot, told by its title, the numbers that its row of the table lacks; and those of all other texts
+LACKING = """
+((name) => {
+  const numbers = {numbers};
+  const section = document.getElementById(name);
+  const rows = [...section.querySelectorAll("tbody tr")];
+  const lacking = [];
+  const compare = (text, cells) => {
+    const known = new Set(cells.flatMap((cell) => numbers(cell.textContent)));
+    lacking.push(...numbers(text).filter((each) => !known.has(each)).map((each) => `${text}: ${each}`));
+  };
+  const titles = [...section.querySelectorAll(".plot title")];
+  for (const title of titles) {
+    const row = rows.find((each) => each.cells[0].textContent === title.textContent.split(":")[0]);
+    compare(title.textContent, row ? [...row.cells] : []);
+  }
+  for (const text of section.querySelectorAll(".plot text:not(.tick)")) {
+    compare(text.textContent, rows.flatMap((row) => [...row.cells]));
+  }
+  return {lacking, titles: titles.length, numbers: titles.flatMap((each) => numbers(each.textContent)).length};
+})
+""".replace("{numbers}", NUMBERS)
+
+
+def row(host, number):
+    kind, notice, length = KINDS[number % len(KINDS)]
+    seen = NOW - timedelta(days=3 * number, hours=host)
+    started = seen + timedelta(seconds=40 + number)
+    return {
+        **dict.fromkeys(ROW),
+        "event_id": f"C7061BAC-AFDC-4513-{host:04X}-{number:012X}",
+        "event_type": kind,
+        "description": HOSTILE,
+        "event_source": HOSTILE,
+        "first_seen_at": format_utc(seen),
+        "not_before_first": format_utc(seen + timedelta(seconds=notice + host)),
+        "started_at": format_utc(started),
+        "ended_at": format_utc(started + timedelta(seconds=length * (host + 1))),
+        "outcome": "completed",
+        "responses": 0,
+        "failed_responses": [],
+        "late": False,
+        "simulated": False,
+    }
+
+
+def said(name, rows):
+    found = {"resource_name": name, "history_format": 1, "version": "1.1.0", "warnings": [], "history": rows}
+    return {"rc": 0, "stdout": json.dumps(found)}
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory):
+    with browser(PROGRAM, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(window, tmp_path):
+    """Open the history of some VMs; nothing may be loaded, and nothing be complained about."""
+    path = tmp_path / "history.html"
+
+    def show(results, **how):
+        report = _history_merge.merge_parts([_history_parts.make_part(results, "whole", NOW)], NOW)
+        path.write_text(_history_page.as_html(report), encoding="utf-8")
+        window.requested.clear()
+        window.complaints.clear()
+        window.show_as(**how)
+        window.open(path)
+        return window
+
+    yield show
+    assert [url for url in window.requested if not url.startswith("data:")] == [path.as_uri()]
+    assert window.complaints == []
+
+
+def fleet(hosts=4, events=40):
+    found = {
+        f"host-{host}": said(f"web-{host}", [row(host, number) for number in range(events)]) for host in range(hosts)
+    }
+    return {**found, HOSTILE: {"unreachable": True, "msg": HOSTILE}}
+
+
+def test_every_number_on_a_plot_is_in_its_table(page):
+    shown = page(fleet())
+    for name in PLOTS:
+        found = shown.look(f"{LACKING}('{name}')")
+        assert found["lacking"] == []
+        # It is a plot with something on it.
+        assert found["titles"] >= 5
+        assert found["numbers"] >= 2 * found["titles"]
+    assert shown.look("document.querySelectorAll('#weeks .plot title').length") == 17
+    assert shown.look("document.querySelectorAll('#weeks tbody tr').length") == 17
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_it_is_as_wide_as_the_window_and_text_from_outside_is_text(page, width, scheme):
+    shown = page(fleet(2, 5), width=width, scheme=scheme)
+    assert shown.look("document.documentElement.scrollWidth") <= width
+    assert shown.look("document.title") == "What Azure really did, 2026-11-21T10:00:00Z"
+    assert shown.look("document.querySelectorAll('script, img').length") == 0
+    assert HOSTILE in shown.look("document.body.textContent")
+    light = shown.look("getComputedStyle(document.body).backgroundColor") == "rgb(246, 247, 249)"
+    assert light == (scheme == "light")
+    # The lanes of a plot are within it, on a phone too.
+    inside = (
+        "[...document.querySelectorAll('.plot text')].every((each) => each.getBoundingClientRect().right <= innerWidth)"
+    )
+    assert shown.look(inside)
+
+
+def test_a_fleet_without_events(page):
+    shown = page({"host-0": said("web-0", [])})
+    assert "No VM that answered remembers an event." in shown.look("document.body.textContent")
+    shown = page({"host-0": None})
+    assert "No VM told its history, so nothing is known." in shown.look("document.body.textContent")
