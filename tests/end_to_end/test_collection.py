@@ -53,7 +53,7 @@ def ansible_doc(ansible, kind, name):
 def test_each_documented_example_is_a_valid_play(ansible, tmp_path):
     names = {
         "module": ("scheduled_events_info", "scheduled_event_approve"),
-        "filter": ("approval_share", "fleet_part", "fleet_report"),
+        "filter": ("approval_share", "fleet_history", "fleet_history_part", "fleet_part", "fleet_report"),
     }
     plays = ansible_doc(ansible, "lookup", "target")["examples"]
     for role in ("event_checker", "event_response", "imds_simulator"):

@@ -347,7 +347,11 @@ def test_a_query_that_is_wrong_is_shown(fleet):
 # In each round a fact of what each filter returns, which later rounds go on with
 THIS = "[inventory_hostname]"
 FILTERS = [
-    {"fleet_part": "{'host-a': said} | %sfleet_part", "response_follow": "none | %sresponse_follow(said)"},
+    {
+        "fleet_part": "{'host-a': said} | %sfleet_part",
+        "fleet_history_part": "{'host-a': said} | %sfleet_history_part(said.events[0].description)",
+        "response_follow": "none | %sresponse_follow(said)",
+    },
     {
         "__event_response_progress": "courses | %sresponse_follow(said)",
         "__event_response_name": "asked.resource_name",
@@ -356,6 +360,8 @@ FILTERS = [
         "fleet_report_lines": "[part] | %sfleet_report('lines')",
         "fleet_report_json": "[part] | %sfleet_report('json') | string",
         "fleet_report_html": "[part] | %sfleet_report('html') | string",
+        "fleet_history": "[history_part] | %sfleet_history",
+        "fleet_history_csv": "[history_part] | %sfleet_history('csv') | string",
         "response_follow_on": "courses | %sresponse_follow(said)",
         "response_mark": "courses | %sresponse_mark(said.events[0].event_id, {'prepared': true})",
         "response_begin": "courses | %sresponse_begin",
@@ -372,7 +378,13 @@ FILTERS = [
     {"response_settle": "courses | %sresponse_settle(plans, hostvars)"},
 ]
 # Through hostvars Ansible does not see that text came from a host.
-GIVEN = {"said": "asked", "part": "fleet_part", "courses": "response_follow", "plans": "response_plan"}
+GIVEN = {
+    "said": "asked",
+    "part": "fleet_part",
+    "history_part": "fleet_history_part",
+    "courses": "response_follow",
+    "plans": "response_plan",
+}
 
 
 @pytest.mark.parametrize("env", [{}, NATIVE], ids=["", "native"])
@@ -399,6 +411,8 @@ def test_what_a_filter_returns_is_text_in_further_tasks(fleet, env):
     assert event["EventId"] == found["response_summary"]["events"][0]["event_id"]
     assert event["Description"] == found["fleet_report"]["events"][0]["description"]
     assert event["Description"] == found["fleet_part"]["hosts"][0]["events"][0]["description"]
+    assert event["Description"] == found["fleet_history_part"]["name"]
+    assert "host-a" in found["fleet_history_csv"]
 
 
 def hostile_part(text):

@@ -14,7 +14,10 @@ import yaml
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 
 NAMESPACE = "fleetops.azure_maintenance."
-REST = [pytest.param(name, marks=pytest.mark.matrix) for name in ("respond", "fleet_report", "install_checker")]
+REST = [
+    pytest.param(name, marks=pytest.mark.matrix)
+    for name in ("respond", "fleet_report", "fleet_history", "install_checker")
+]
 PLAYBOOKS = ["approve", *REST, "rehearse_checker"]
 EMPTY = "target is empty: name the hosts, such as target=web, or target=all"
 INVENTORY = """
@@ -35,7 +38,12 @@ def play(ansible, tmp_path):
     (tmp_path / "hosts.ini").write_text(INVENTORY)
 
     def run(playbook, *argv, **extra_vars):
-        variables = {"fleet_report_dir": str(tmp_path / "report"), "approve_event_types": "Reboot", **extra_vars}
+        variables = {
+            "fleet_report_dir": str(tmp_path / "report"),
+            "fleet_history_dir": str(tmp_path / "history"),
+            "approve_event_types": "Reboot",
+            **extra_vars,
+        }
         argv = ("-i", str(tmp_path / "hosts.ini"), NAMESPACE + playbook, "-e", json.dumps(variables), *argv)
         ended = ansible("ansible-playbook", *argv)
         return ended, re.sub(r"\s+", " ", ended.out + ended.err)
