@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
 
 from ansible_collections.fleetops.azure_maintenance.tests.awx import rules
@@ -16,15 +15,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.awx.rules import Refus
 
 def questions_of(awx, item):
     return awx.surveys.get(item["id"], {}).get("spec", []) if item["survey_enabled"] else []
-
-
-def start(awx, item, given, **more):
-    """Start a job with the variables of the template, the defaults of its survey, and these."""
-    variables = {**rules.as_variables(item["extra_vars"]), **rules.with_defaults(questions_of(awx, item), given)}
-    job = {"id": 100 + len(awx.jobs), "job_template": item["id"], "name": item["name"], **more}
-    job["extra_vars"] = json.dumps(variables)
-    awx.jobs.append(job)
-    return job, {"Location": f"/api/v2/jobs/{job['id']}/"}
 
 
 def launch(awx, item, body):
@@ -40,7 +30,7 @@ def launch(awx, item, body):
     ignored = {"extra_vars": {name: value for name, value in given.items() if name not in kept}}
     if "limit" in body and not item["ask_limit_on_launch"]:
         ignored["limit"] = body["limit"]
-    job, headers = start(awx, item, kept, limit=body.get("limit", "") if item["ask_limit_on_launch"] else "")
+    job, headers = awx.start(item, kept, limit=body.get("limit", "") if item["ask_limit_on_launch"] else "")
     return (
         201,
         {"job": job["id"], "ignored_fields": {name: one for name, one in ignored.items() if one}, **job},
@@ -65,7 +55,7 @@ def call_back(awx, item, body, address):
         raise Refused(400, {"msg": "Cannot start automatically, user input required!"})
     if awx.busy and any((job["job_template"], job["limit"]) == (item["id"], found[0]) for job in awx.jobs):
         raise Refused(400, {"msg": "Host callback job already pending."})
-    _job, headers = start(awx, item, given or {} if item["ask_variables_on_launch"] else {}, limit=found[0])
+    _job, headers = awx.start(item, given or {} if item["ask_variables_on_launch"] else {}, limit=found[0])
     return 201, None, headers
 
 

@@ -141,7 +141,7 @@ def test_each_survey_may_be_left_empty_but_for_the_hosts(applied):
 STARTED_BY = {
     "report": ("schedule", "callback"),
     "respond": ("schedule",),
-    "respond for the checkers": ("schedule", "checker"),
+    "approve for the checkers": ("schedule", "checker"),
     "install the checker": ("schedule", "callback"),
     "approve": ("schedule",),
     "rehearse": ("schedule",),
@@ -157,7 +157,7 @@ def start(awx, template, how):
         template["host_config_key"] = "k3y"
         awx.hosts[template["inventory"]] = {"web-1": "127.0.0.1"}
         return launching.call_back(awx, template, {"host_config_key": "k3y", "extra_vars": {}}, "127.0.0.1")
-    sent = {"maintenance_phase": "waiting", "event_response_event_ids": ["an id"]} if how == "checker" else {}
+    sent = {"maintenance_phase": "waiting", "event_response_event_ids": "an id"} if how == "checker" else {}
     return launching.launch(awx, template, {"extra_vars": sent})
 
 
@@ -180,20 +180,6 @@ def test_the_schedule_and_the_workflow_start_without_an_answer(applied):
     (schedule,) = applied.items["schedules"].values()
     workflow = applied.items["workflow_job_templates"][schedule["unified_job_template"]]
     assert (schedule["enabled"], launching.questions_of(applied, workflow)) == (True, [])
-
-
-def test_a_checker_launches_respond_for_its_event_alone(applied):
-    """As the rule of the guide does on the leader, with the ids as a list, which no survey takes."""
-    template = applied.named("job_templates", f"{NAME}: respond for the checkers")
-    assert start(applied, template, "checker")[1]["ignored_fields"] == {}
-    variables = json.loads(applied.jobs[-1]["extra_vars"])
-    assert variables == {
-        "event_response_prepare": "checker",
-        "event_response_restore": "",
-        "event_response_event_ids": ["an id"],
-        "maintenance_phase": "waiting",
-    }
-    assert template["become_enabled"]
 
 
 def changed_by_hand(awx):

@@ -88,6 +88,33 @@ def test_the_checker_launches_a_template_and_calls_back(machine, azure, awx, res
         assert KEY not in text
 
 
+def test_a_leader_launches_the_template_for_the_checkers_which_takes_the_id_and_nothing_else(
+    simulator, applied, secret, tmp_path
+):
+    azure = simulator("--vms", "web-1,web-2")
+    template = "Azure maintenance: approve for the checkers++Default"
+    step = {"awx_job": applied.url, "template": template, "token_file": secret(controller.TOKEN)}
+    machine = Machine(tmp_path / "vm", azure.endpoint("web-1"))
+    try:
+        machine.configure(machine.rule(on_announced=[], on_waiting=[step]))
+        event = azure.announce("Reboot", "web-1", "web-2")
+        # The first one finds that the approval waits.
+        machine.check()
+        machine.check_until_quiet()
+    finally:
+        machine.close()
+    assert applied.jobs[-1]["name"] in template
+    variables = json.loads(applied.jobs[-1]["extra_vars"])
+    assert variables.pop("maintenance_launch").startswith(f"{event} ")
+    assert variables == {
+        "target": "all",
+        "event_response_prepare": "checker",
+        "event_response_restore": "",
+        "event_response_event_ids": event,
+    }
+    assert azure.posted() == []
+
+
 @pytest.mark.parametrize("kind", ["token", "key"])
 def test_a_secret_that_others_can_read_is_not_used(machine, azure, awx, respond, secret, kind):
     job = {"awx_job": awx.url, "template": respond["id"], "token_file": secret(controller.TOKEN, 0o644)}
@@ -160,5 +187,5 @@ def test_variables_that_awx_would_drop_are_told(awx, respond, secret):
     said = notify.awx_job(
         awx.url, respond["id"], {"maintenance_phase": "x"}, 10, token_file=secret(controller.TOKEN), mark="1"
     )
-    assert said.startswith("AWX started job 100, but ignored variables: let the job template")
+    assert said.startswith("AWX started job 100, but without variables that the job template")
     assert awx.jobs[0]["extra_vars"] == "{}"

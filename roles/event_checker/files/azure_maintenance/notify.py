@@ -141,8 +141,8 @@ def awx_job(
         raise service.refusal(answer, advice)
     if answer.json().get("ignored_fields"):
         return (
-            f"AWX started {_job(answer)}, but ignored variables: "
-            f"let the job template {one_line(template)} prompt for variables on launch."
+            f"AWX started {_job(answer)}, but without variables "
+            f"that the job template {one_line(template)} does not ask for on launch."
         )
     return f"AWX started {_job(answer)}."
 

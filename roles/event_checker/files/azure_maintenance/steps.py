@@ -64,8 +64,8 @@ class StepContext(NamedTuple):
             "maintenance_outcome": self.outcome,
         }
         if self.phase == WAITING:
-            # What is launched is the playbook respond, for this event only.
-            found["event_response_event_ids"] = [self.event.event_id]
+            # What is launched is the playbook respond, for this event only. A survey of AWX takes text, and no list.
+            found["event_response_event_ids"] = self.event.event_id
         return found
 
     def payload(self, now: Moment) -> dict[str, Any]:

@@ -249,7 +249,7 @@ def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secre
 
 
 PENDING = "AWX already has a job for this VM that is pending or running."
-IGNORED = "AWX started job 17, but ignored variables: let the job template 7 prompt for variables on launch."
+IGNORED = "AWX started job 17, but without variables that the job template 7 does not ask for on launch."
 
 
 @pytest.mark.parametrize(

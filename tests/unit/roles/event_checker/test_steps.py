@@ -570,7 +570,7 @@ class TestMessages:
         assert not marker.exists()
 
 
-@pytest.mark.parametrize(("phase", "ids"), [("announced", None), ("waiting", ["A1"]), ("ended", None)])
+@pytest.mark.parametrize(("phase", "ids"), [("announced", None), ("waiting", "A1"), ("ended", None)])
 def test_what_is_launched_while_an_approval_waits_is_for_this_event_only(phase, ids):
     context = StepContext(make_event(), phase, None, "web-1", "mark", False)
     assert context.variables(Moment(0.0, 0.0, "boot-1")).get("event_response_event_ids") == ids
