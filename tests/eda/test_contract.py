@@ -98,7 +98,7 @@ def test_what_is_shipped(tmp_path):
         assert (ROOT / "extensions" / extension["args"]["ext_dir"]).is_dir()
 
 
-def test_the_guide_runs_the_rulebooks_that_test_rulebooks_runs():
+def test_the_guide_runs_each_rulebook():
     shown = {command for command in COMMANDS if command.startswith("ansible-rulebook ")}
     rest = "-i inventory -e variables.yml"
     assert shown == {f"ansible-rulebook -r fleetops.azure_maintenance.{path.stem} {rest}" for path in RULEBOOKS}
