@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs the playbook respond whenever a checker calls AWX or ansible-rulebook.
+
+AWX is the stand-in of tests/awx, and ansible-runner runs its jobs. Arguments: a folder with a certificate and an
+inventory, in which jobs leave what they printed; a network namespace. All ends when that has been removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+from ansible_collections.fleetops.azure_maintenance.tests.awx import controller
+
+PROJECT = Path(controller.__file__).parents[2] / "examples" / "awx_project"
+
+
+class Awx(controller.Awx):
+    """Runs its jobs, number N in the folder job-N."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self._folder = folder
+
+    def start(self, item, **more):
+        job, headers = super().start(item, **more)
+        private = self._folder / f"job-{len(self.jobs)}"
+        (private / "env").mkdir(parents=True)
+        variables = {**json.loads(item["extra_vars"]), **job["extra_vars"]}
+        (private / "env" / "extravars").write_text(json.dumps(variables))
+        (private / "inventory").symlink_to(self._folder / "inventory")
+        (private / "project").symlink_to(PROJECT)
+        run("ansible-runner", "run", private, "--playbook", item["playbook"], "--ident", "run", "--quiet")
+        return job, headers
+
+
+def run(*command):
+    subprocess.Popen(command, stdin=subprocess.DEVNULL)
+
+
+def serve_awx(folder):
+    awx = Awx(folder)
+    organization = awx.add("organizations", name="Default")["id"]
+    inventory = awx.add("inventories", name="vms", organization=organization)["id"]
+    template = awx.add(
+        "job_templates",
+        name="Respond",
+        organization=organization,
+        inventory=inventory,
+        playbook="respond.yml",
+        extra_vars=json.dumps({"target": "vms", "event_response_prepare": "checker", "event_response_restore": ""}),
+        survey_enabled=True,
+    )
+    question = {"variable": "event_response_event_ids", "type": "textarea", "required": False}
+    awx.surveys[template["id"]] = {"spec": [question]}
+    server = ThreadingHTTPServer(("", 8052), controller.Handler)
+    server.awx, server.lock = awx, threading.Lock()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "tls.pem", folder / "tls.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def main():
+    folder, network = map(Path, sys.argv[1:])
+    os.setsid()
+    tls = {"webhook_certfile": str(folder / "tls.pem"), "webhook_keyfile": str(folder / "tls.key")}
+    variables = folder / "variables.json"
+    variables.write_text(json.dumps({"target": "vms", "webhook_token": controller.TOKEN, **tls}))
+    rulebook = "fleetops.azure_maintenance.checker_webhook_respond"
+    run("ansible-rulebook", "--rulebook", rulebook, "--inventory", folder / "inventory", "--vars", variables)
+    serve_awx(folder)
+    while network.exists():
+        time.sleep(1)
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
