@@ -33,12 +33,11 @@ class Awx(controller.Awx):
         super().__init__()
         self._folder = folder
 
-    def start(self, item, **more):
-        job, headers = super().start(item, **more)
+    def start(self, item, given, **more):
+        job, headers = super().start(item, given, **more)
         private = self._folder / f"job-{len(self.jobs)}"
         (private / "env").mkdir(parents=True)
-        variables = {**json.loads(item["extra_vars"]), **job["extra_vars"]}
-        (private / "env" / "extravars").write_text(json.dumps(variables))
+        (private / "env" / "extravars").write_text(job["extra_vars"])
         (private / "inventory").symlink_to(self._folder / "inventory")
         (private / "project").symlink_to(PROJECT)
         run("ansible-runner", "run", private, "--playbook", item["playbook"], "--ident", "run", "--quiet")
