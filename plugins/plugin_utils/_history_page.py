@@ -130,7 +130,7 @@ def _plot_section(name: str, title: str, plot: Plot, note: str) -> str:
     table = ""
     if plot.rows:
         shown = _table(f"{name}-table", plot.heads, plot.rows)
-        table = f'<details><summary>The numbers as a table</summary><div class="wide">{shown}</div></details>'
+        table = f"<details><summary>The numbers as a table</summary>{_wide(shown, title)}</details>"
     return f'<section id="{name}"><h2>{title}</h2><p class="dim">{note}</p>{drawn}{table}</section>'
 
 
@@ -145,12 +145,17 @@ def _section(
 ) -> str:
     if not rows:
         return ""
-    shown = f'<div class="wide">{_table(name or title.lower().replace(" ", "-"), heads, rows)}</div>'
+    shown = _wide(_table(name or title.lower().replace(" ", "-"), heads, rows), title)
     if folded:
         shown = f"<details><summary>The table</summary>{shown}</details>"
     left = not_shown(report, rows, name) if name else ""
     told = "".join(f'<p class="dim">{text}</p>' for text in (note, left) if text)
     return f"<section><h2>{title}</h2>{shown}{told}</section>"
+
+
+def _wide(table: str, title: str) -> str:
+    """Return a table that can be scrolled sideways, with the keyboard too."""
+    return f'<div class="wide" tabindex="0" role="group" aria-label="{title}: table">{table}</div>'
 
 
 def _table(name: str, heads: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
