@@ -12,6 +12,7 @@ The checker writes rows, and the fleet history reads them, maybe with another ve
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from ._document import EVENT_TYPES, fold_case
@@ -47,6 +48,7 @@ _EPOCH = datetime(1970, 1, 1)
 _CLEARLY_BEFORE = 10
 
 
+@lru_cache(maxsize=256)
 def known_type(event_type: str | None) -> str | None:
     """Return a type in Azure's spelling, None for one that is not documented."""
     return _SPELLING.get(fold_case(event_type)) if event_type else None

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from statistics import median_low
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
@@ -159,10 +160,10 @@ def _merge_event(group: list[Seen]) -> dict[str, Any]:
     documented = documented_notice(event["event_type"])
     approvers = [each for each in group if each.row["approved_by"] == CHECKER]
     outcomes = {each.row["outcome"] for each in group}
-    notices, lengths, starts = (
-        [value for each in group if (value := getattr(each.course, name)) is not None]
-        for name in ("notice", "lasted", "approval_to_start")
-    )
+    courses = [each.course for each in group]
+    notices = [course.notice for course in courses if course.notice is not None]
+    lengths = [course.lasted for course in courses if course.lasted is not None]
+    starts = [course.approval_to_start for course in courses if course.approval_to_start is not None]
     notice = max(notices, default=None)
     event.update(
         week=_week(first),
@@ -205,7 +206,13 @@ def _vm(seen: Seen) -> dict[str, Any]:
 def _week(seen: Seen) -> str:
     if not seen.plausible:
         return UNKNOWN_WEEK
-    year, week, _day = datetime.fromtimestamp(seen.seen, timezone.utc).isocalendar()
+    return _week_of_day(int(seen.seen // 86400))
+
+
+@lru_cache(maxsize=4096)
+def _week_of_day(day: int) -> str:
+    """:param day: days since 1970."""
+    year, week, _day = datetime.fromtimestamp(day * 86400, timezone.utc).isocalendar()
     return f"{year}-W{week:02}"
 
 

@@ -265,12 +265,13 @@ _PHASES = _OF_THE_VM.index("failed_phases")
 
 def as_json(report: Report) -> str:
     """Return the history with each event, VM and host on a line of its own."""
+    encode = json.JSONEncoder(ensure_ascii=False).encode
     shown = []
     for key, value in report.items():
         if isinstance(value, list):
-            lines = ",\n    ".join(json.dumps(each, ensure_ascii=False) for each in value)
+            lines = ",\n    ".join(map(encode, value))
             text = f"[\n    {lines}\n  ]" if value else "[]"
         else:
-            text = json.dumps(value, ensure_ascii=False)
+            text = encode(value)
         shown.append(f"  {json.dumps(key)}: {text}")
     return "{\n" + ",\n".join(shown) + "\n}\n"
