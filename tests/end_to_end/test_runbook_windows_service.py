@@ -115,7 +115,7 @@ def test_s1_a_fleet_in_which_each_host_has_another_fault(make_fleet):
     run = respond(fleet)
     assert run.code == 2, run.out + run.err
     may = {host for host, case in HOSTS.items() if case[2]}
-    assert {vm.replace("app", "host") for vm, _ids in fleet.approved} == may
+    assert {vm.replace("app", "host") for vm, _ids in fleet.approved} == may, run.out
     assert {host: left(fleet, host) for host in HOSTS} == {host: case[3] for host, case in HOSTS.items()}
     assert '"not_restored": [ "host-stuck host-ill" ]' in run.words
     for host, case in HOSTS.items():
