@@ -82,6 +82,8 @@ def plain(result):
     text = re.sub(r'"seconds_until_start": [1-9]\d*', '"seconds_until_start": 9', text)
     text = re.sub(r"in (\d+ (d|h|min|s) )+\(", "in SOON (", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "WHEN", text)
+    # Python lists them in another order in each process.
+    text = re.sub(r'(Valid booleans include: )(?:[^"\\]|\\.)*', r"\1ALL", text)
     made_up = r"\b([0-9A-Fa-f]{8})(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b|\b[0-9a-f]{8}\b"
     return json.loads(re.sub(made_up, lambda id: ids.setdefault(id[0][:8].upper(), f"ID-{len(ids)}"), text))
 
