@@ -123,9 +123,11 @@ def install_npm(packages: list[str]) -> None:
         return
     shutil.rmtree(NPM, ignore_errors=True)
     NPM.mkdir(parents=True)
-    install = ["npm", "install", "--prefix", str(NPM), "--ignore-scripts", "--no-audit", "--no-fund", *packages]
+    # Else npm would look for a folder above. With --prefix it would not read the configuration of the machine.
+    (NPM / "package.json").write_text('{"private": true}\n')
+    install = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", *packages]
     # Without them, the tests that need them say so.
-    if subprocess.call(install, stdout=subprocess.DEVNULL) == 0:
+    if subprocess.call(install, stdout=subprocess.DEVNULL, cwd=NPM) == 0:
         stamp.write_text(wanted)
 
 
