@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Iterable
+from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
 
@@ -16,10 +16,14 @@ _PREFIX = "azure_maintenance"
 _LONGEST_WORD = 100
 
 
-def metrics_text(found: dict[str, Any], responses: Iterable[tuple[str, str, int]]) -> str:
+def metrics_text(
+    found: dict[str, Any], responses: Iterable[tuple[str, str, int]], failed: Mapping[str, int], prepared: set[str]
+) -> str:
     """Return the metrics of a report.
 
     :param responses: phase and state of the responses that are remembered, with the number of those.
+    :param failed: of each phase, how many responses failed and can be tried again.
+    :param prepared: the ids of the events before which nothing is left to be done.
     """
     events = [event for event in found["events"] if event["ended_at"] is None]
     kinds = Counter((_word(event["event_type"]), _word(event["event_status"])) for event in events)
@@ -68,6 +72,18 @@ def metrics_text(found: dict[str, Any], responses: Iterable[tuple[str, str, int]
             "gauge",
             "Whether the event is left to a runbook for the fleet.",
             [(_labels(event), int(event["approval"] == "waiting")) for event in events],
+        ),
+        *_metric(
+            "event_prepared",
+            "gauge",
+            "Whether nothing is left to be done before the event.",
+            [(_labels(event), int(event["event_id"] in prepared)) for event in events],
+        ),
+        *_metric(
+            "failed_responses",
+            "gauge",
+            "Responses that failed and can be tried again, by phase.",
+            [({"phase": phase}, count) for phase, count in sorted(failed.items())],
         ),
         *_metric(
             "responses",

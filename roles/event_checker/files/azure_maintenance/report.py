@@ -18,6 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._histor
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
+    RESPONSE_PHASES,
     why_not_now,
 )
 
@@ -199,6 +200,25 @@ def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> boo
     return response["state"] == FAILED and (event["ended_at"] is None or response["phase"] == ENDED)
 
 
+def failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
+    """Return of each phase how many responses failed and can still be tried again."""
+    counts = dict.fromkeys(RESPONSE_PHASES, 0)
+    for event in found["events"]:
+        for response in event["responses"]:
+            counts[response["phase"]] += may_be_retried(response, event)
+    return counts
+
+
+def prepared_events(found: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the open events for which on_announced succeeded, or whose rule has nothing to do then."""
+    prepared = set()
+    for event in found["events"]:
+        states = [response["state"] for response in event["responses"] if response["phase"] == ANNOUNCED]
+        if event["ended_at"] is None and event["rule"] is not None and all(state == SUCCEEDED for state in states):
+            prepared.add(event["event_id"])
+    return prepared
+
+
 class Publisher:
     """Writes the facts for ansible_local and the metrics, when there is something new to write."""
 
@@ -223,8 +243,8 @@ class Publisher:
             os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n"
         )
         if self._metrics_dir is not None:
-            counts = store.count_responses()
-            self._write(os.path.join(self._metrics_dir, _METRICS_FILE), metrics_text(found, counts))
+            text = metrics_text(found, store.count_responses(), failed_by_phase(found), prepared_events(found))
+            self._write(os.path.join(self._metrics_dir, _METRICS_FILE), text)
 
     def _write(self, path: str, text: str) -> None:
         try:

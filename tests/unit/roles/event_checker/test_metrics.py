@@ -23,7 +23,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
     Publisher,
+    failed_by_phase,
     needing_attention,
+    prepared_events,
     public,
     report,
 )
@@ -43,6 +45,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_check
 pytestmark = pytest.mark.filterwarnings("error")
 
 A_START = NOW.timestamp() + 900
+NONE_FAILED = [({"phase": phase}, 0) for phase in ("announced", "ended", "started", "waiting")]
 
 
 def parse(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -79,8 +82,9 @@ def metrics(state, clock):
     """The metrics of the state as it is, parsed."""
 
     def read():
-        records = needing_attention(state)
-        return parse(metrics_text(report(state, clock.now(), records), state.count_responses()))
+        found = report(state, clock.now(), needing_attention(state))
+        text = metrics_text(found, state.count_responses(), failed_by_phase(found), prepared_events(found))
+        return parse(text)
 
     return read
 
@@ -108,6 +112,8 @@ def test_of_an_empty_state(metrics):
         "event_seconds_until_start": [],
         "event_not_before_timestamp_seconds": [],
         "event_waits_for_approval": [],
+        "event_prepared": [],
+        "failed_responses": NONE_FAILED,
         "responses": [],
     }
 
@@ -179,6 +185,41 @@ def test_of_responses(metrics, see, state, clock):
         ({"phase": "announced", "result": "succeeded"}, 2),
         ({"phase": "ended", "result": "planned"}, 1),
     ]
+
+
+def test_of_what_failed_and_can_be_tried_again(metrics, see, state, clock):
+    steps = {"on_announced": [{"command": ["x"]}], "on_ended": [{"command": ["x"]}]}
+    see(make_event("A"), make_event("B"), **steps)
+    with state.transaction():
+        state.finish_response(1, states.FAILED, "No.", clock.now())
+        state.finish_response(2, states.FAILED, "No.", clock.now())
+    failed = {labels["phase"]: count for labels, count in metrics()["failed_responses"]}
+    assert failed == {"announced": 2, "ended": 0, "started": 0, "waiting": 0}
+    # It is too late to prepare for what has ended.
+    see(make_event("B"), **steps)
+    failed = {labels["phase"]: count for labels, count in metrics()["failed_responses"]}
+    assert failed == {"announced": 1, "ended": 0, "started": 0, "waiting": 0}
+
+
+@pytest.mark.parametrize(
+    ("rule", "state_of_response", "prepared"),
+    [
+        ({"on_announced": [{"command": ["x"]}]}, None, 0),
+        ({"on_announced": [{"command": ["x"]}]}, states.FAILED, 0),
+        ({"on_announced": [{"command": ["x"]}]}, states.SUCCEEDED, 1),
+        # The rule has nothing to do before the event.
+        ({"approve": "never"}, None, 1),
+        # No rule matches.
+        ({"match": {"event_types": ["Freeze"]}}, None, 0),
+    ],
+)
+def test_of_what_is_prepared(metrics, see, state, clock, rule, state_of_response, prepared):
+    see(make_event(), **rule)
+    if state_of_response is not None:
+        with state.transaction():
+            state.finish_response(1, state_of_response, "It ended.", clock.now())
+    ((_labels, value),) = metrics()["event_prepared"]
+    assert value == prepared
 
 
 @pytest.mark.parametrize(
