@@ -17,7 +17,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.programs import need_n
 
 PROGRAM = need_program(*PROGRAMS, package="chromium")
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
-AXE = "axe-core/axe.min.js"
 HOSTILE = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
 ROWS = "[...document.querySelectorAll('#events tbody tr')]"
 VISIBLE = f"{ROWS}.filter((row) => row.checkVisibility()).map((row) => row.id)"
@@ -273,8 +272,13 @@ def test_it_is_readable_in_light_and_dark_wide_and_narrow(page, scheme, width):
         assert max(sources) < 30, "a word is broken up"
 
 
-def test_axe_core_finds_nothing_that_hinders_people(page):
-    axe = need_npm_file(AXE).read_text(encoding="utf-8")
+@pytest.fixture
+def axe():
+    """The program of axe-core, as text; asked for before the page, which must be opened once it is there."""
+    return need_npm_file("axe-core/axe.min.js").read_text(encoding="utf-8")
+
+
+def test_axe_core_finds_nothing_that_hinders_people(axe, page):
     found = {}
     for scheme, width, old in (("light", 1280, True), ("dark", 1280, True), ("light", 390, False)):
         window = page(four_events(), scheme=scheme, width=width)
