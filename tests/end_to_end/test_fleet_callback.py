@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The callback plugin fleet and the ad hoc commands of the README: what they print, and what Azure received."""
+"""The callback plugin fleet and the ad hoc commands of the guide: what they print, and what Azure received."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import json
 import re
 import shlex
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
 INFO = "fleetops.azure_maintenance.scheduled_events_info"
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-WITHOUT_A_VM = README.split("\n### Without a VM\n", 1)[1].split("\n## ", 1)[0]
-AD_HOC = README.split("\n### Ad hoc\n", 1)[1].split("\n### ", 1)[0]
+GUIDE = (Path(__file__).resolve().parents[2] / "docs/docsite/rst/guide_asking.rst").read_text(encoding="utf-8")
+WITHOUT_A_VM = GUIDE.split("\nWithout a VM\n", 1)[1].split("\nApprove\n---", 1)[0]
+AD_HOC = GUIDE.split("\nAd hoc\n---", 1)[1].split("\nWithout a VM\n", 1)[0]
 SWITCHED_ON = {
     "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
     "ANSIBLE_STDOUT_CALLBACK": "fleetops.azure_maintenance.fleet",
@@ -26,7 +27,8 @@ SWITCHED_ON = {
 
 
 def blocks(language, text=AD_HOC):
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
+    return [textwrap.dedent(block).strip() + "\n" for block in found]
 
 
 COMMANDS = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
@@ -65,7 +67,7 @@ class Fleet:
         return self._ansible(*argv, cwd=self.folder, env={"ANSIBLE_INVENTORY": inventory, "COLUMNS": "80", **env})
 
     def as_written(self, command):
-        """Run a command of the README in the shell, after the exports that it shows."""
+        """Run a command of the guide in the shell, after the exports that it shows."""
         return self.run("sh", "-c", "\n".join([*EXPORTS, command]))
 
     def ask(self, *argv, **env):
@@ -97,7 +99,7 @@ def announce_both(fleet):
     return reboot, freeze
 
 
-def test_the_readme_shows_the_commands_that_these_tests_run():
+def test_the_guide_shows_the_commands_that_these_tests_run():
     assert len(EXPORTS) == 1
     assert [re.sub(r"\S*fleetops\.azure_maintenance\.", "", command) for command in ONE_LINERS] == [
         "ansible web -o -m scheduled_events_info",
@@ -108,7 +110,7 @@ def test_the_readme_shows_the_commands_that_these_tests_run():
 
 
 @pytest.mark.matrix
-def test_one_line_a_host_as_the_readme_writes_it(fleet):
+def test_one_line_a_host_as_the_guide_writes_it(fleet):
     announce_both(fleet)
     run = fleet.as_written(ONE_LINERS[0])
     assert run.code == 4, run.err
@@ -118,7 +120,7 @@ def test_one_line_a_host_as_the_readme_writes_it(fleet):
     assert '"msg": "web-4: no such events (2 others in the document)"' in told["web-4"]
 
 
-def test_who_is_scheduled_within_the_hour_prints_what_the_readme_shows(fleet):
+def test_who_is_scheduled_within_the_hour_prints_what_the_guide_shows(fleet):
     announce_both(fleet)
     fleet.announce("Redeploy", "web-4", notice=7200)
     run = fleet.as_written(ONE_LINERS[1])
@@ -167,7 +169,7 @@ def test_a_quiet_fleet_is_told_on_one_line(fleet):
     assert run.out == "2 hosts asked: 2 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed\n"
 
 
-def test_ansible_cfg_switches_it_on_as_the_readme_says_and_one_setting_alone_does_not(fleet):
+def test_ansible_cfg_switches_it_on_as_the_guide_says_and_one_setting_alone_does_not(fleet):
     settings = re.findall(r"`((?:bin_ansible_callbacks|stdout_callback) = [\w.]+)`", AD_HOC)
     assert len(settings) == 2
     printed = []
@@ -349,7 +351,7 @@ def test_after_a_response_the_table_says_what_became_of_the_events_and_names_no_
     assert " asked: " not in run.out[: run.out.index("START  ")]
 
 
-def test_the_readme_shows_an_event_at_once_also_without_a_vm(ansible, tmp_path):
+def test_the_guide_shows_an_event_at_once_also_without_a_vm(ansible, tmp_path):
     """But for the two exports that say where make has put ansible and the collection."""
     commands, stop = (re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks("console", WITHOUT_A_VM))
     (sample,) = blocks("text", WITHOUT_A_VM)
