@@ -148,10 +148,16 @@ def find_course(
 
 def course_of(row: Mapping[str, Any]) -> Course:
     """Return what the times of one sound row tell."""
-    seen = read_seconds(row["first_seen_at"])
-    assert seen is not None
     names = ("not_before_first", "approved_at", "started_at", "ended_at")
-    return find_course(seen, *(read_seconds(row[name]) for name in names))
+    return find_course(first_seen(row), *(read_seconds(row[name]) for name in names))
+
+
+def first_seen(row: Mapping[str, Any]) -> float:
+    """Return when the event of a sound row was first seen, in seconds since 1970."""
+    seen = read_seconds(row["first_seen_at"])
+    if seen is None:
+        raise ValueError("complaint() takes no row without first_seen_at")
+    return seen
 
 
 def approved_by(by_checker: bool, started: float | None, not_before: float | None) -> str | None:

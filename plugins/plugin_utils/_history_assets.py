@@ -47,7 +47,8 @@ details .wide { margin: .5rem 0 0; }
 .figures th { white-space: normal; vertical-align: bottom; min-width: 3rem; }
 @media screen and (max-width: 44rem) {
   .figures thead { display: none; }
-  .figures td { white-space: normal; grid-template-columns: 9rem 1fr; }
+  .figures tr { border-bottom: 1px solid var(--edge); padding: .4rem 0; }
+  .figures td { display: grid; grid-template-columns: 9rem 1fr; border: 0; padding: .1rem 0; white-space: normal; }
 }
 @media print {
   .plot { break-inside: avoid; }

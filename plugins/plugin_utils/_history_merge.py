@@ -19,11 +19,11 @@ from ..module_utils._history import (
     DOCUMENTED_NOTICE,
     OTHER,
     Course,
+    course_of,
     documented_notice,
-    find_course,
+    first_seen,
     is_shorter,
     known_type,
-    read_seconds,
 )
 from ..module_utils._lifecycle import COMPLETED, WITHDRAWN
 from ._fleet_parts import newest_results
@@ -112,12 +112,7 @@ def _read_rows(hosts: Sequence[HostHistory], now: datetime, simulated: bool) -> 
             if row["simulated"] and not simulated:
                 left_out += 1
                 continue
-            seen, *times = map(
-                read_seconds,
-                (row["first_seen_at"], row["not_before_first"], row["approved_at"], row["started_at"], row["ended_at"]),
-            )
-            assert seen is not None
-            course = find_course(seen, *times)
+            seen, course = first_seen(row), course_of(row)
             plausible = _FIRST_YEAR <= seen <= last
             if not plausible:
                 course = course._replace(doubtful=True)

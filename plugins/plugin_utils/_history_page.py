@@ -105,8 +105,8 @@ def _of_events(report: Report) -> list[str]:
     source = f'<a href="{NOTICE_SOURCE}" rel="noreferrer">Microsoft&#x27;s page</a>'
     return [
         _section(report, "", "By type", TYPE_HEADS, type_rows(report), note=(
-            "A lead_time must be longer than the preparation takes, and shorter than the notice. “Shorter” counts "
-            "events whose notice lacked more than a tenth of the documented one; “late” those that began before the VM "
+            'A lead_time must be longer than the preparation takes, and shorter than the notice. "Shorter" counts '
+            'events whose notice lacked more than a tenth of the documented one; "late" those that began before the VM '
             "was prepared."
         )),
         _plot_section("notice", "Notice given against documented", plot_notice(report), (
