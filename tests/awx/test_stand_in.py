@@ -119,6 +119,7 @@ def message(**texts):
         (message(body="{{ ''.__class__.mro() }}"), "Unable to render message"),
         (message(other="x"), "must be either 'message' or 'body'"),
         (("POST", f"{TEMPLATE}survey_spec/", survey(min="a")), "The min limit in survey question 0"),
+        (("POST", f"{TEMPLATE}launch/", {"extra_vars": ["a list"]}), "is not a dictionary"),
     ],
 )
 def test_it_refuses_what_awx_refuses(ask, request_, said):
