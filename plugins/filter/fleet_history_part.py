@@ -65,8 +65,8 @@ from ..plugin_utils._unsafe import unsafe_filter
 
 def fleet_history_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
-    from ..plugin_utils._fleet_parts import plain_data, read_now
     from ..plugin_utils._history_parts import make_part
+    from ..plugin_utils._parts import plain_data, read_now
 
     if not isinstance(results, Mapping):
         raise AnsibleFilterError("fleet_history_part needs a dictionary of hosts and their results.")

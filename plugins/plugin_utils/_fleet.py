@@ -12,9 +12,10 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Iterable, NamedTuple, Sequence
 
-from ..module_utils._document import STARTED, fold_case, format_utc
+from ..module_utils._document import STARTED, fold_case
 from ..module_utils._errors import one_line
-from ._fleet_parts import NOT_ASKED, STATES, HostResult, Part, is_too_old, newest_results, read_utc
+from ._fleet_parts import KIND, NOT_ASKED, STATES
+from ._parts import HostResult, Part, frame, newest_results, read_utc
 
 Report = dict[str, Any]
 
@@ -30,23 +31,17 @@ def merge_parts(parts: Sequence[Part], now: datetime, expected: Sequence[str] = 
     :param expected: hosts that must be in the report: one that no part knows is named as not asked.
     :param max_age: seconds after which a part is left out; 0 takes all.
     """
-    old = [is_too_old(part, now, max_age) for part in parts]
-    results = newest_results(part for part, is_old in zip(parts, old) if not is_old)
-    left_out = [part["name"] for part, is_old in zip(parts, old) if is_old]
+    results, left_out = newest_results(KIND, parts, now, max_age)
     for host in expected:
         if host not in results:
             results[host] = _not_asked(host, left_out)
     hosts = list(results.values())
     events = merge_events(hosts, now)
-    asked_at = [result["asked_at"] for result in hosts if result["asked_at"]]
     return {
-        "generated_at": format_utc(now),
-        "asked_from": min(asked_at, default=None),
-        "asked_until": max(asked_at, default=None),
+        **frame(now, hosts, left_out),
         "counts": _count(hosts, events),
         "events": events,
         "hosts": [_without_events(result) for result in hosts],
-        "left_out_parts": left_out,
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..module_utils._document import STARTED
 from ._fleet import Report
-from ._fleet_parts import read_utc
+from ._parts import read_utc
 
 HOUR, DAY = 3600, 86400
 _FURTHEST_BACK = HOUR

@@ -13,8 +13,9 @@ from typing import Any, Callable, Iterable
 
 from ._fleet import Report, merge_parts
 from ._fleet_page import WARN_AFTER, as_html
-from ._fleet_parts import check_part, decode_part, is_too_old, plain_data, read_now
+from ._fleet_parts import KIND
 from ._fleet_text import as_csv, as_lines, as_markdown, due_lines
+from ._parts import check_part, decode_part, is_too_old, plain_data, read_now
 
 DUE = "due"
 HTML = "html"
@@ -51,8 +52,8 @@ def format_report(
         raise ValueError(f"warn_after must be 0 to {_LONGEST} seconds, not {warn_after}.")
     named = [_named_part(number, part) for number, part in enumerate(parts, start=1)]
     for name, part in named:
-        if not is_too_old(part, moment, seconds):
-            check_part(name, part)
+        if not is_too_old(KIND, part, moment, seconds):
+            check_part(KIND, name, part)
     report = merge_parts([part for _name, part in named], moment, [str(host) for host in hosts], seconds)
     if form == DUE:
         return due_lines(report, float(due_within))

@@ -17,7 +17,7 @@ from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
 from ..module_utils._summary import format_duration
 from ._fleet import Report
 from ._fleet_html import counted, html_page, html_table, name_list, spans, starts, time_tag
-from ._fleet_parts import AFFECTED, NOT_ASKED, QUIET, read_utc
+from ._fleet_parts import AFFECTED, NOT_ASKED, QUIET
 from ._fleet_text import (
     STATE_WORDS,
     all_contradictions,
@@ -32,6 +32,7 @@ from ._fleet_text import (
     when,
 )
 from ._fleet_timeline import draw_timeline
+from ._parts import read_utc
 
 # Azure announces a Reboot this long before it: what is older may know nothing of one that has begun.
 WARN_AFTER = 900

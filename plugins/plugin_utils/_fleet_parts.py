@@ -8,17 +8,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from datetime import datetime, timezone
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Callable, Mapping, Sequence
 
-from ..module_utils._document import format_utc
-from ..module_utils._errors import excerpt, one_line
-
-PART = "fleetops.azure_maintenance.fleet_part"
-# Raise it with every change of what a part holds: parts may come from machines with another version of the collection.
-VERSION = 1
+from ..module_utils._errors import one_line
+from ._parts import HostResult, Kind, Part, new_part, read_utc
 
 AFFECTED = "affected"
 QUIET = "quiet"
@@ -55,13 +50,6 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("not_before", lambda value: value is None or read_utc(value) is not None, "a not_before that is not a time"),
 )
 
-HostResult = dict[str, Any]
-Part = dict[str, Any]
-
-
-class PartError(ValueError):
-    """A part cannot be used; the message is one sentence that says which, why, and what to do."""
-
 
 def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
     """Return what a run got from its hosts.
@@ -69,7 +57,7 @@ def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
     :param results: for each host what scheduled_events_info returned, whether it failed or not.
     """
     hosts = [read_result(str(host), result) for host, result in results.items()]
-    return {"format": PART, "version": VERSION, "name": name, "asked_at": format_utc(now), "hosts": hosts}
+    return new_part(KIND, name, now, hosts)
 
 
 def read_result(host: str, result: Any) -> HostResult:
@@ -189,101 +177,24 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"
 
 
-def read_utc(text: str) -> datetime | None:
-    """Read what format_utc writes; None for anything else."""
-    if not text.endswith("Z"):
-        return None
-    try:
-        # With the strptime() of parse_utc() a large report takes a fifth longer.
-        moment = datetime.fromisoformat(text[:-1] + "+00:00")
-    except ValueError:
-        return None
-    return moment.astimezone(timezone.utc)
-
-
-def plain_data(value: Any) -> Any:
-    """Return a value without the types of Ansible's own, and without halves of characters that no file can hold."""
-    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def read_now(text: str | None) -> datetime:
-    if not text:
-        return datetime.now(timezone.utc)
-    moment = read_utc(text)
-    if moment is None:
-        raise ValueError(f"now must be a time such as 2026-11-21T10:00:00Z, not {text!r}.")
-    return moment
-
-
-def decode_part(name: str, text: str) -> Any:
-    """Return what was written as JSON, yet to be checked.
-
-    :raises PartError: it is not JSON.
-    """
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PartError(f"Part {one_line(name)} is not JSON ({error}): delete it, and run that slice again.") from error
-
-
-def is_too_old(part: Any, now: datetime, max_age: float) -> bool:
-    """Whether a part, checked or not, was made more than so many seconds ago. With 0 seconds none is.
-
-    After an upgrade the parts of the version before must not hinder a merge that leaves them out anyway.
-    """
-    if not max_age or not isinstance(part, dict) or part.get("format") != PART or not isinstance(part.get("name"), str):
-        return False
-    asked_at = read_utc(part["asked_at"]) if isinstance(part.get("asked_at"), str) else None
-    return asked_at is not None and (now - asked_at).total_seconds() > max_age
-
-
-def check_part(name: str, part: Any) -> None:
-    """Check that a part is whole and of this version.
-
-    :raises PartError: it is not.
-    """
-    again = "delete it, and run that slice again"
-    if not isinstance(part, dict) or part.get("format") != PART:
-        raise PartError(f"Part {one_line(name)} is not a part of a fleet report: {again}.")
-    version = part.get("version")
-    if version != VERSION:
-        raise PartError(
-            f"Part {one_line(name)} holds results of another version of the collection (format "
-            f"{excerpt(str(version))}, this one reads {VERSION}): "
-            "delete it, and run that slice again with the same version as the merge."
-        )
-    hosts, asked_at = part.get("hosts"), part.get("asked_at")
-    known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and read_utc(asked_at) is not None
-    if not known or not isinstance(hosts, list):
-        raise PartError(f"Part {one_line(name)} is damaged: {again}.")
-    for told in hosts:
-        complaint = _result_complaint(told)
-        if complaint:
-            raise PartError(f"Part {one_line(name)} cannot be merged ({complaint}): {again}.")
-
-
-def _result_complaint(told: Any) -> str | None:
-    if not isinstance(told, dict) or not isinstance(told.get("host"), str) or told.get("state") not in STATES:
-        return "it has an entry that is not a host"
-    for name in ("reason", "message", "resource_name"):
-        if name not in told or not isinstance(told[name], (str, type(None))):
-            return f"host {one_line(told['host'])} has a {name} that is not a text"
+def _result_complaint(told: dict[str, Any]) -> str | None:
     if not isinstance(told.get("events"), list) or not _are_texts(told.get("warnings")):
-        return f"host {one_line(told['host'])} has no lists of events and warnings"
+        return " has no lists of events and warnings"
     complaint = _complaint(told["events"], told["resource_name"])
-    return f"host {one_line(told['host'])}: {complaint}" if complaint else None
+    return f": {complaint}" if complaint else None
+
+
+# Raise the version with every change of what a part holds.
+KIND = Kind(
+    "fleetops.azure_maintenance.fleet_part",
+    1,
+    "fleet report",
+    "results",
+    STATES,
+    ("reason", "message", "resource_name"),
+    _result_complaint,
+)
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def newest_results(parts: Iterable[Part]) -> dict[str, HostResult]:
-    """Return for each host the result of the newest part that has it, with the time of that part."""
-    results: dict[str, HostResult] = {}
-    for part in parts:
-        for told in part["hosts"]:
-            known = results.get(told["host"])
-            if known is None or known["asked_at"] <= part["asked_at"]:
-                results[told["host"]] = {**told, "asked_at": part["asked_at"]}
-    return results

@@ -26,7 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import keys
 
-from ._fleet_parts import read_utc
+from ._parts import read_utc
 
 NEW_PROGRESS: dict[str, Any] = {
     "event": {},

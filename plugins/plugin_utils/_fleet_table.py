@@ -17,8 +17,9 @@ from ..module_utils._document import SCHEDULED, STARTED, fold_case
 from ..module_utils._errors import escape, one_line
 from ..module_utils._summary import format_duration
 from ._fleet import merge_events
-from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE, HostResult, read_utc
+from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE
 from ._fleet_text import natural, vm_labels
+from ._parts import HostResult, read_utc
 
 _STATE_WORDS = {
     QUIET: "quiet",

@@ -19,8 +19,8 @@ from ..module_utils._document import EVENT_TYPES, STARTED, fold_case
 from ._fleet import Report
 from ._fleet_axis import Axis, Tick, day_of, hour_of, make_axis, start_of
 from ._fleet_html import name_list, starts
-from ._fleet_parts import read_utc
 from ._fleet_text import length, number, tidy, vm_labels
+from ._parts import read_utc
 
 _KNOWN_TYPES = {fold_case(word) for word in EVENT_TYPES}
 

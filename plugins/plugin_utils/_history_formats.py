@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Callable, Iterable, Iterator
 
-from ._fleet_parts import decode_part, plain_data, read_now
 from ._history_merge import Report, merge_parts
 from ._history_page import as_html
-from ._history_parts import check_part, is_too_old
+from ._history_parts import KIND
 from ._history_text import as_csv, as_json, as_lines, as_markdown
+from ._parts import check_part, decode_part, is_too_old, plain_data, read_now
 
 FORMATS: dict[str, Callable[[Report], Any]] = {
     "data": lambda report: report,
@@ -69,8 +69,8 @@ def _merge(
     moment, seconds = read_now(now), float(max_age)
     with _no_collection():
         for name, part in named:
-            if not is_too_old(part, moment, seconds):
-                check_part(name, part)
+            if not is_too_old(KIND, part, moment, seconds):
+                check_part(KIND, name, part)
         return merge_parts([part for _name, part in named], moment, list(hosts), seconds, simulated)
 
 

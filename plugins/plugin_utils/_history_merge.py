@@ -13,7 +13,7 @@ from functools import lru_cache
 from statistics import median_low
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
-from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
+from ..module_utils._document import EVENT_TYPES, fold_case
 from ..module_utils._history import (
     CHECKER,
     DOCUMENTED_NOTICE,
@@ -26,8 +26,8 @@ from ..module_utils._history import (
     known_type,
 )
 from ..module_utils._lifecycle import COMPLETED, WITHDRAWN
-from ._fleet_parts import newest_results
-from ._history_parts import NOT_ASKED, STATES, HostHistory, Part, is_too_old, not_asked
+from ._history_parts import KIND, NOT_ASKED, STATES, HostHistory, not_asked
+from ._parts import Part, frame, newest_results
 
 Report = dict[str, Any]
 
@@ -67,27 +67,21 @@ def merge_parts(
     :param max_age: seconds after which a part is left out; 0 takes all.
     :param simulated: take also the events that simulators announced.
     """
-    old = [is_too_old(part, now, max_age) for part in parts]
-    results = newest_results(part for part, is_old in zip(parts, old) if not is_old)
-    left_out = [part["name"] for part, is_old in zip(parts, old) if is_old]
+    results, left_out = newest_results(KIND, parts, now, max_age)
     for host in expected:
         if host not in results:
             results[host] = not_asked(host, left_out)
     hosts = list(results.values())
     of_vms, number_simulated = _read_rows(hosts, now, simulated)
     events = _merge_events(seen for vm in of_vms.values() for seen in vm)
-    asked_at = [result["asked_at"] for result in hosts if result["asked_at"]]
     return {
-        "generated_at": format_utc(now),
-        "asked_from": min(asked_at, default=None),
-        "asked_until": max(asked_at, default=None),
+        **frame(now, hosts, left_out),
         "counts": {**_count(hosts, events), "simulated": number_simulated},
         "types": _of_types(events),
         "weeks": _of_weeks(events),
         "vms": [_of_vm(result, of_vms[result["host"]]) for result in hosts if of_vms.get(result["host"])],
         "events": events,
         "hosts": [{key: value for key, value in result.items() if key != "rows"} for result in hosts],
-        "left_out_parts": left_out,
     }
 
 

@@ -12,14 +12,10 @@ import json
 from datetime import datetime
 from typing import Any, Mapping
 
-from ..module_utils._document import format_utc
 from ..module_utils._errors import excerpt, one_line
 from ..module_utils._history import FORMAT, complaint
-from ._fleet_parts import PartError, read_utc, tell_failure
-
-PART = "fleetops.azure_maintenance.history_part"
-# Raise it with every change of what a part holds: parts may come from machines with another version of the collection.
-VERSION = 1
+from ._fleet_parts import tell_failure
+from ._parts import HostResult, Kind, Part, new_part
 
 TOLD = "told"
 DAMAGED = "damaged"
@@ -34,8 +30,7 @@ STATES = (TOLD, DAMAGED, NO_CHECKER, OTHER_VERSION, UNREACHABLE, FAILED, NOT_ASK
 _INSTALL = "install the checker of this version"
 _MOST_WARNINGS = 10
 
-HostHistory = dict[str, Any]
-Part = dict[str, Any]
+HostHistory = HostResult
 
 
 def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
@@ -44,7 +39,7 @@ def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
     :param results: for each host what the task returned that ran ``azure-maintenance history --json`` there.
     """
     hosts = [read_answer(str(host), result) for host, result in results.items()]
-    return {"format": PART, "version": VERSION, "name": name, "asked_at": format_utc(now), "hosts": hosts}
+    return new_part(KIND, name, now, hosts)
 
 
 def read_answer(host: str, result: Any) -> HostHistory:
@@ -115,46 +110,20 @@ def not_asked(host: str, left_out: list[str]) -> HostHistory:
     return {**_no_history(host, NOT_ASKED, "no_part", message), "asked_at": None}
 
 
-def is_too_old(part: Any, now: datetime, max_age: float) -> bool:
-    """Whether a part, checked or not, was made more than so many seconds ago. With 0 seconds none is."""
-    if not max_age or not isinstance(part, dict) or part.get("format") != PART or not isinstance(part.get("name"), str):
-        return False
-    asked_at = read_utc(part["asked_at"]) if isinstance(part.get("asked_at"), str) else None
-    return asked_at is not None and (now - asked_at).total_seconds() > max_age
-
-
-def check_part(name: str, part: Any) -> None:
-    """Check that a part is whole and of this version.
-
-    :raises PartError: it is not.
-    """
-    again = "delete it, and run that slice again"
-    if not isinstance(part, dict) or part.get("format") != PART:
-        raise PartError(f"Part {one_line(name)} is not a part of a fleet history: {again}.")
-    version = part.get("version")
-    if version != VERSION:
-        raise PartError(
-            f"Part {one_line(name)} holds histories of another version of the collection (format "
-            f"{excerpt(str(version))}, this one reads {VERSION}): {again} with the same version as the merge."
-        )
-    hosts, asked_at = part.get("hosts"), part.get("asked_at")
-    known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and read_utc(asked_at) is not None
-    if not known or not isinstance(hosts, list):
-        raise PartError(f"Part {one_line(name)} is damaged: {again}.")
-    for told in hosts:
-        why = _host_complaint(told)
-        if why:
-            raise PartError(f"Part {one_line(name)} cannot be merged ({why}): {again}.")
-
-
-def _host_complaint(told: Any) -> str | None:
-    if not isinstance(told, dict) or not isinstance(told.get("host"), str) or told.get("state") not in STATES:
-        return "it has an entry that is not a host"
-    host = one_line(told["host"])
-    for name in ("reason", "message", "resource_name", "checker_version"):
-        if name not in told or not isinstance(told[name], (str, type(None))):
-            return f"host {host} has a {name} that is not a text"
+def _host_complaint(told: dict[str, Any]) -> str | None:
     if not isinstance(told.get("rows"), list):
-        return f"host {host} has no list of rows"
+        return " has no list of rows"
     why = next((why for why in map(complaint, told["rows"]) if why is not None), None)
-    return f"host {host} has a row that cannot be read: {why}" if why else None
+    return f" has a row that cannot be read: {why}" if why else None
+
+
+# Raise the version with every change of what a part holds.
+KIND = Kind(
+    "fleetops.azure_maintenance.history_part",
+    1,
+    "fleet history",
+    "histories",
+    STATES,
+    ("reason", "message", "resource_name", "checker_version"),
+    _host_complaint,
+)

@@ -22,7 +22,7 @@ from typing import Any, Callable
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_report
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts, _parts
 
 SMALL, LARGE = 1000, 10000
 ROUNDS = 5
@@ -72,7 +72,7 @@ def tasks(hosts: int) -> dict[str, Callable[[], object]]:
     text = json.dumps(part)
 
     def merge() -> object:
-        _fleet_parts.check_part("all", part)
+        _parts.check_part(_fleet_parts.KIND, "all", part)
         return _fleet.merge_parts([part], NOW)
 
     def report() -> object:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts, _parts
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 
@@ -63,7 +63,7 @@ def report_on() -> Callable[..., dict[str, Any]]:
 
     def merge(results: dict[str, Any], **options: Any) -> dict[str, Any]:
         part = _fleet_parts.make_part(results, "whole", NOW)
-        _fleet_parts.check_part("whole", part)
+        _parts.check_part(_fleet_parts.KIND, "whole", part)
         return _fleet.merge_parts([part], NOW, **options)
 
     return merge

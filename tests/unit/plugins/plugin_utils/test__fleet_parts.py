@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_part, fleet_report
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _parts
 
 MOMENT = "2026-11-21T10:00:00Z"
 FILES = ("json", "csv", "md", "html")
@@ -139,6 +139,6 @@ def test_results_that_are_no_dictionary_are_told() -> None:
 
 
 def test_the_time_is_the_present_unless_given() -> None:
-    found = _fleet_parts.read_utc(fleet_report.fleet_report([])["generated_at"])
+    found = _parts.read_utc(fleet_report.fleet_report([])["generated_at"])
     assert found is not None
     assert found.year >= 2026

@@ -1,0 +1,162 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What all parts of a report over a fleet have in common: a run writes one to a file, a merge reads and checks it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
+
+from ..module_utils._document import format_utc
+from ..module_utils._errors import excerpt, one_line
+
+Part = dict[str, Any]
+HostResult = dict[str, Any]
+
+
+class PartError(ValueError):
+    """A part cannot be used; the message is one sentence that says which, why, and what to do."""
+
+
+class Kind(NamedTuple):
+    """What tells the parts of one report from those of another.
+
+    :ivar format: stands in each part.
+    :ivar version: of what a part holds: parts may come from machines with another version of the collection.
+    :ivar report: what is made of the parts, in words.
+    :ivar content: what they hold, in words.
+    :ivar states: the states of a host.
+    :ivar texts: what of a host is a text or null.
+    :ivar complaint: returns what else is wrong with a host, as the end of a sentence about it; None where nothing is.
+    """
+
+    format: str
+    version: int
+    report: str
+    content: str
+    states: Sequence[str]
+    texts: Sequence[str]
+    complaint: Callable[[dict[str, Any]], str | None]
+
+
+def new_part(kind: Kind, name: str, now: datetime, hosts: list[HostResult]) -> Part:
+    return {"format": kind.format, "version": kind.version, "name": name, "asked_at": format_utc(now), "hosts": hosts}
+
+
+def read_utc(text: str) -> datetime | None:
+    """Read what format_utc writes; None for anything else."""
+    if not text.endswith("Z"):
+        return None
+    try:
+        # With the strptime() of parse_utc() a large report takes a fifth longer.
+        moment = datetime.fromisoformat(text[:-1] + "+00:00")
+    except ValueError:
+        return None
+    return moment.astimezone(timezone.utc)
+
+
+def plain_data(value: Any) -> Any:
+    """Return a value without the types of Ansible's own, and without halves of characters that no file can hold."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def read_now(text: str | None) -> datetime:
+    if not text:
+        return datetime.now(timezone.utc)
+    moment = read_utc(text)
+    if moment is None:
+        raise ValueError(f"now must be a time such as 2026-11-21T10:00:00Z, not {text!r}.")
+    return moment
+
+
+def decode_part(name: str, text: str) -> Any:
+    """Return what was written as JSON, yet to be checked.
+
+    :raises PartError: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PartError(f"Part {one_line(name)} is not JSON ({error}): delete it, and run that slice again.") from error
+
+
+def is_too_old(kind: Kind, part: Any, now: datetime, max_age: float) -> bool:
+    """Whether a part, checked or not, was made more than so many seconds ago. With 0 seconds none is.
+
+    After an upgrade the parts of the version before must not hinder a merge that leaves them out anyway.
+    """
+    if not max_age or not isinstance(part, dict) or part.get("format") != kind.format:
+        return False
+    asked_at = read_utc(part["asked_at"]) if isinstance(part.get("asked_at"), str) else None
+    return isinstance(part.get("name"), str) and asked_at is not None and (now - asked_at).total_seconds() > max_age
+
+
+def check_part(kind: Kind, name: str, part: Any) -> None:
+    """Check that a part is whole and of this version.
+
+    :raises PartError: it is not.
+    """
+    again = "delete it, and run that slice again"
+    if not isinstance(part, dict) or part.get("format") != kind.format:
+        raise PartError(f"Part {one_line(name)} is not a part of a {kind.report}: {again}.")
+    version = part.get("version")
+    if version != kind.version:
+        raise PartError(
+            f"Part {one_line(name)} holds {kind.content} of another version of the collection (format "
+            f"{excerpt(str(version))}, this one reads {kind.version}): {again} with the same version as the merge."
+        )
+    hosts, asked_at = part.get("hosts"), part.get("asked_at")
+    known = isinstance(part.get("name"), str) and isinstance(asked_at, str) and read_utc(asked_at) is not None
+    if not known or not isinstance(hosts, list):
+        raise PartError(f"Part {one_line(name)} is damaged: {again}.")
+    for told in hosts:
+        why = _complaint(kind, told)
+        if why:
+            raise PartError(f"Part {one_line(name)} cannot be merged ({why}): {again}.")
+
+
+def _complaint(kind: Kind, told: Any) -> str | None:
+    if not isinstance(told, dict) or not isinstance(told.get("host"), str) or told.get("state") not in kind.states:
+        return "it has an entry that is not a host"
+    wrong = next(
+        (name for name in kind.texts if name not in told or not isinstance(told[name], (str, type(None)))), None
+    )
+    why = kind.complaint(told) if wrong is None else f" has a {wrong} that is not a text"
+    return None if why is None else f"host {one_line(told['host'])}{why}"
+
+
+def newest_results(
+    kind: Kind, parts: Sequence[Part], now: datetime, max_age: float
+) -> tuple[dict[str, HostResult], list[str]]:
+    """Return for each host the result of the newest part that has it, with the time of that part; and the names of the
+    parts that are too old.
+
+    :param max_age: seconds after which a part is left out; 0 takes all.
+    """
+    results: dict[str, HostResult] = {}
+    left_out = []
+    for part in parts:
+        if is_too_old(kind, part, now, max_age):
+            left_out.append(part["name"])
+            continue
+        for told in part["hosts"]:
+            known = results.get(told["host"])
+            if known is None or known["asked_at"] <= part["asked_at"]:
+                results[told["host"]] = {**told, "asked_at": part["asked_at"]}
+    return results, left_out
+
+
+def frame(now: datetime, results: Iterable[HostResult], left_out: list[str]) -> dict[str, Any]:
+    """Return what every report says of itself."""
+    asked_at = [result["asked_at"] for result in results if result["asked_at"]]
+    return {
+        "generated_at": format_utc(now),
+        "asked_from": min(asked_at, default=None),
+        "asked_until": max(asked_at, default=None),
+        "left_out_parts": left_out,
+    }
