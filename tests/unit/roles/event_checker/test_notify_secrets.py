@@ -204,15 +204,20 @@ def test_signature_and_token_go_together(serve, secret_file):
 
 @pytest.fixture
 def calls(secret_file):
-    """Calls that use each secret, the address of the webhook among them, by a name."""
+    """Calls that use each secret, the address of the webhook among them, by a name.
+
+    What is tried again has to be given few seconds.
+    """
     key, token = secret_file(SECRET), secret_file(TOKEN)
     return {
-        "webhook": lambda endpoint, **options: notify.webhook(
-            f"{endpoint}{PATH}?sig=XXXX", {}, 1, hmac_file=key, token_file=token, **options
+        "webhook": lambda endpoint, seconds=600, **options: notify.webhook(
+            f"{endpoint}{PATH}?sig=XXXX", {}, seconds, hmac_file=key, token_file=token, **options
         ),
-        "awx_callback": lambda endpoint, **options: notify.awx_callback(endpoint, {}, 1, key_file=key, **options),
-        "awx_job": lambda endpoint, **options: notify.awx_job(
-            endpoint, "7", {}, 1, token_file=token, mark="1", **options
+        "awx_callback": lambda endpoint, seconds=600, **options: notify.awx_callback(
+            endpoint, {}, seconds, key_file=key, **options
+        ),
+        "awx_job": lambda endpoint, seconds=600, **options: notify.awx_job(
+            endpoint, "7", {}, seconds, token_file=token, mark="1", **options
         ),
     }
 
@@ -249,7 +254,7 @@ def test_what_a_service_repeats_is_not_told(serve, calls, kind, status):
     # A page, and then what AWX makes of it
     for body in (text, json.dumps({"msg": text})):
         location = text.encode().decode("latin-1")
-        error = failure(calls[kind], serve(then=(status, body.encode(), {"Location": location})).endpoint)
+        error = failure(calls[kind], serve(then=(status, body.encode(), {"Location": location})).endpoint, seconds=1)
         assert '"You sent ***, ***' in str(error)
         assert_no_secret(error, kind)
 
@@ -270,13 +275,13 @@ def test_a_good_answer_that_repeats_secrets_is_told_without(serve, calls, kind, 
 @pytest.mark.parametrize("fault", ["reset", b"", "bad status"])
 def test_errors_of_the_connection_tell_no_secret(serve, calls, kind, fault):
     bad_status = f"HTTP/1.1 999999 {' '.join(SECRETS[kind])}\r\n".encode()
-    error = failure(calls[kind], serve(then=[bad_status if fault == "bad status" else fault]).endpoint)
+    error = failure(calls[kind], serve(then=[bad_status if fault == "bad status" else fault]).endpoint, seconds=1)
     assert_no_secret(error, kind)
 
 
 @pytest.mark.parametrize("kind", SECRETS)
 def test_a_service_that_is_down_tells_no_secret(dead_endpoint, calls, kind):
-    assert_no_secret(failure(calls[kind], dead_endpoint), kind)
+    assert_no_secret(failure(calls[kind], dead_endpoint, seconds=1), kind)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +335,7 @@ def test_a_proxy_of_the_environment_is_used(serve, secret_file, monkeypatch):
 def test_a_proxy_does_not_see_the_token(serve, calls, monkeypatch):
     proxy = serve(then=(407, b"who are you?"))
     monkeypatch.setenv("https_proxy", proxy.endpoint)
-    error = failure(calls["awx_job"], "https://awx.example.com")
+    error = failure(calls["awx_job"], "https://awx.example.com", seconds=1)
     assert error.permanent is False
     assert "https://awx.example.com cannot be reached through the proxy (" in str(error)
     for request in proxy.requests:
