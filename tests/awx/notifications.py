@@ -51,7 +51,7 @@ def check(template):
     if missing:
         errors.append(f"Missing required fields for Notification Configuration: {missing}.")
     for field, kind in (("url", str), ("headers", dict), *((name, type(one)) for name, one in DEFAULTS.items())):
-        if field in configuration and type(configuration[field]) is not kind:
+        if field in configuration and not isinstance(configuration[field], kind):
             errors.append(f"Configuration field '{field}' incorrect type, expected {kind.__name__}.")
     if configuration["http_method"] not in ("POST", "PUT"):
         errors.append("HTTP method must be either 'POST' or 'PUT'.")

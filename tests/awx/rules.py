@@ -116,7 +116,8 @@ def check_answer(question, answers):
             *_too_large(high is not None and len(value) > int(high), name, value, high),
         ]
     if kind in ("integer", "float"):
-        if type(value) is not int and (kind == "integer" or type(value) is not float):
+        # A bool is an int for Python, and none for AWX.
+        if isinstance(value, bool) or not isinstance(value, int if kind == "integer" else (int, float)):
             wanted = "an integer" if kind == "integer" else "a numeric type"
             return [f"Value {value} for '{name}' expected to be {wanted}."]
         return [

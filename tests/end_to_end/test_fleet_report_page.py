@@ -150,9 +150,9 @@ def test_vms_that_share_an_event_share_a_lane_and_what_starts_later_stands_furth
     freeze, terminate, reboot, redeploy = window.look(places)
     now = window.look("document.querySelector('.behind use:last-child').getBoundingClientRect().x")
     assert now < freeze < reboot < terminate < redeploy < 1280
-    bar = window.look("document.querySelector('.reboot .bar').getBoundingClientRect().width")
+    length = window.look("document.querySelector('.reboot .bar').getBoundingClientRect().width")
     # Three minutes, and ten less one and a half from Freeze to Reboot.
-    assert bar == pytest.approx((reboot - freeze) * 180 / 510, rel=0.02)
+    assert length == pytest.approx((reboot - freeze) * 180 / 510, rel=0.02)
     # An event of tomorrow leaves the first hour half of the room.
     axis = window.look("document.querySelector('.axis').getBoundingClientRect().width")
     assert (reboot - freeze) / axis > 0.4 * 510 / 3600

@@ -136,5 +136,5 @@ def test_the_report_and_the_table_have_both_systems(fleet):
     (told,) = said["events"]
     assert sorted(told["resources"]) == sorted(VMS.values())
     (row,) = [line for line in run.out.splitlines() if f"  {event}  " in line]
-    assert row.split(event)[1].strip() == "web-1 (host-a), web-2 (host-b), app-1 (host-c), app-2"
+    assert row.split(event)[1].strip() == "app-1 (host-c), app-2, web-1 (host-a), web-2 (host-b)"
     assert re.search(r"^ +host-d +unreachable: .*The host is down[.]$", run.out, re.MULTILINE), run.out
