@@ -17,7 +17,7 @@ _LONGEST_WORD = 100
 
 
 def metrics_text(
-    found: dict[str, Any], responses: Iterable[tuple[str, str, int]], failed: Mapping[str, int], prepared: set[str]
+    found: Mapping[str, Any], responses: Iterable[tuple[str, str, int]], failed: Mapping[str, int], prepared: set[str]
 ) -> str:
     """Return the metrics of a report.
 

@@ -200,7 +200,12 @@ def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> boo
     return response["state"] == FAILED and (event["ended_at"] is None or response["phase"] == ENDED)
 
 
-def failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
+def metrics(store: Store, found: Mapping[str, Any]) -> str:
+    """Return a report as Prometheus reads it."""
+    return metrics_text(found, store.count_responses(), _failed_by_phase(found), _prepared_events(found))
+
+
+def _failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
     """Return of each phase how many responses failed and can still be tried again."""
     counts = dict.fromkeys(RESPONSE_PHASES, 0)
     for event in found["events"]:
@@ -209,7 +214,7 @@ def failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
     return counts
 
 
-def prepared_events(found: Mapping[str, Any]) -> set[str]:
+def _prepared_events(found: Mapping[str, Any]) -> set[str]:
     """Return the ids of the open events for which on_announced succeeded, or whose rule has nothing to do then."""
     prepared = set()
     for event in found["events"]:
@@ -243,8 +248,7 @@ class Publisher:
             os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n"
         )
         if self._metrics_dir is not None:
-            text = metrics_text(found, store.count_responses(), failed_by_phase(found), prepared_events(found))
-            self._write(os.path.join(self._metrics_dir, _METRICS_FILE), text)
+            self._write(os.path.join(self._metrics_dir, _METRICS_FILE), metrics(store, found))
 
     def _write(self, path: str, text: str) -> None:
         try:

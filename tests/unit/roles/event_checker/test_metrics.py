@@ -18,14 +18,9 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import report as reports
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import system
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.metrics import (
-    metrics_text,
-)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
     Publisher,
-    failed_by_phase,
     needing_attention,
-    prepared_events,
     public,
     report,
 )
@@ -82,9 +77,7 @@ def metrics(state, clock):
     """The metrics of the state as it is, parsed."""
 
     def read():
-        found = report(state, clock.now(), needing_attention(state))
-        text = metrics_text(found, state.count_responses(), failed_by_phase(found), prepared_events(found))
-        return parse(text)
+        return parse(reports.metrics(state, report(state, clock.now(), needing_attention(state))))
 
     return read
 

@@ -20,13 +20,11 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     open_database,
     open_snapshot,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.metrics import (
-    metrics_text,
-)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.repair import repair
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
     exit_status,
     history_report,
+    metrics,
     needing_attention,
     public,
     report,
@@ -112,7 +110,7 @@ def use(store, now, times=2):
         due_responses(store, now, idle)
         assert not store.needs_repair
         told.append(lines)
-    metrics_text(report(store, now, needing_attention(store)), store.count_responses()).encode("utf-8")
+    metrics(store, report(store, now, needing_attention(store))).encode("utf-8")
     history_text(history_report(store, now, []), now.wall)
     assert not store.needs_repair
     return told
