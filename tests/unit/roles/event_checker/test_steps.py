@@ -274,8 +274,9 @@ class TestTimeLimit:
         assert "was stopped" in str(failure(run, step, event=make_event(description="x" * 500_000), timeout=0.5))
 
 
-def test_the_program_is_ended_when_the_response_is_told_to_end(run, tmp_path):
+def test_the_program_is_ended_when_the_response_is_told_to_end(run, tmp_path, monkeypatch):
     """As by SIGTERM, which the command line turns into an exception."""
+    monkeypatch.setattr(steps, "_GRACE", 600)
 
     class ToldToEndError(BaseException):
         pass
