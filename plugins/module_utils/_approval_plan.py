@@ -111,6 +111,12 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
     return ApprovalPlan(_hold_back(approvals), tuple(warnings), tuple(events))
 
 
+def may_approve_alone(document: Document, event_id: str, resource_name: str, now: datetime) -> bool:
+    """Tell whether a VM that speaks for itself alone may approve an event as this document lists it."""
+    request = ApprovalRequest(resource_name, (event_id,))
+    return [each.result for each in plan_approval(document, request, now).approvals] == [APPROVED]
+
+
 def _refuse_ambiguous(name: str, found: list[str]) -> Approval:
     why = f"{len(found)} events have an id that begins with {one_line(name)}, so none is approved: write more of it."
     return Approval(name, REFUSED, why=why)

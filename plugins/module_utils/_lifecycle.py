@@ -201,9 +201,9 @@ class Course(NamedTuple):
 
 def speaks_for_all(event: Event, resource_name: str) -> bool:
     """Tell whether this VM is the one that has something run while the approval of an event waits for other VMs: the
-    leader, the first that the event lists."""
-    leader = event.leader
-    return event.names_its_vms and leader is not None and fold_case(leader) == fold_case(resource_name)
+    leader, the first of several that the event lists."""
+    names = [fold_case(name) for name in event.resources]
+    return event.names_its_vms and len(set(names)) > 1 and names[0] == fold_case(resource_name)
 
 
 def is_overtaken(response: Response, course: Course) -> bool:

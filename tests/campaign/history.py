@@ -148,8 +148,8 @@ class History:
         at(now + 60.0, lambda: self._start(event))
         at(now + 85.0, lambda: self.azure.end(event))
         if self._seed % 2:
-            # At first it lists no VM; it must be noticed when it does.
-            event.spoilt = "no vm"
+            # At first it lists no VM, or one that cannot be read; it must be noticed when it lists this one.
+            event.spoilt = "no vm" if self._seed % 4 == 1 else "null vm"
             at(now + 15.0, lambda: setattr(event, "spoilt", None))
         if self._seed % 4 == 0:
             at(now + 85.0, self._interrupt_restore)

@@ -24,8 +24,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._histor
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import DEFAULT_ENDPOINT
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, WITHDRAWN
 
-from .codec import DamagedRecord, load, read_event, read_response
+from .codec import DamagedRecord, is_time, load, read_event, read_response
 from .records import APPROVED, FAILED, SUCCEEDED, EventRecord, ResponseRecord
+from .rules import APPROVE_STEP
 
 # However often Azure announces events, and however long their texts are, the file stays small.
 MOST_ROWS = 1000
@@ -50,8 +51,8 @@ def keep(db: sqlite3.Connection, number: int) -> None:
     key = record.event.key[:_LONGEST_ID], record.seen.at
     known = db.execute("SELECT content FROM history WHERE key = ? AND seen_at = ?", key).fetchone()
     before = None if known is None else load(known["content"])
-    row = _row(record, responses, before if before is not None and complaint(before) is None else _origin(db))
-    row["prepare_seconds"] = _prepare_seconds(db, responses)
+    prepared = _prepared(db, responses)
+    row = _row(record, responses, before if before is not None and complaint(before) is None else _origin(db), prepared)
     db.execute(
         "REPLACE INTO history (key, seen_at, ended_at, content) VALUES (?, ?, ?, ?)",
         (*key, record.ended_at, json.dumps(row)),
@@ -114,10 +115,16 @@ def _origin(db: sqlite3.Connection) -> dict[str, Any]:
     return {"resource_name": _text(name), "simulated": simulated}
 
 
-def _row(record: EventRecord, responses: list[ResponseRecord], before: dict[str, Any]) -> dict[str, Any]:
+def _row(
+    record: EventRecord,
+    responses: list[ResponseRecord],
+    before: dict[str, Any],
+    prepared: tuple[float, float] | None,
+) -> dict[str, Any]:
     """Return the row of an event.
 
     :param before: the row that it has, or what is known of one that is new.
+    :param prepared: when the steps of on_announced began and had succeeded, None where they have not or are none.
     """
     event = record.event
     told = format_utc(event.not_before)
@@ -145,11 +152,14 @@ def _row(record: EventRecord, responses: list[ResponseRecord], before: dict[str,
         "approved_by": approved_by(by_checker, record.started_at, read_seconds(last)),
         "responses": len(responses),
         "failed_responses": [each.phase for each in responses if each.state == FAILED],
-        "late": _is_late(record, responses, read_seconds(last)),
+        "late": _is_late(record, responses, read_seconds(last), prepared),
+        "prepare_seconds": None if prepared is None else round(prepared[1] - prepared[0]),
     }
 
 
-def _is_late(record: EventRecord, responses: list[ResponseRecord], not_before: float | None) -> bool:
+def _is_late(
+    record: EventRecord, responses: list[ResponseRecord], not_before: float | None, prepared: tuple[float, float] | None
+) -> bool:
     """Tell whether the event began, or fell due, before on_announced had succeeded."""
     if record.started_at is None and (record.ended_at is None or record.outcome == WITHDRAWN):
         return False
@@ -157,21 +167,23 @@ def _is_late(record: EventRecord, responses: list[ResponseRecord], not_before: f
     for response in responses:
         if response.phase == ANNOUNCED:
             # What was approved had been prepared; the rest of the response is the answer of Azure.
-            approved = record.approved_at if record.approval == APPROVED else None
-            done = approved or (response.finished_at if response.state == SUCCEEDED else None)
+            done = record.approved_at if record.approval == APPROVED else None
+            if done is None:
+                ended = response.finished_at if response.state == SUCCEEDED else None
+                done = ended if prepared is None else prepared[1]
             return done is None or done > begun
     return False
 
 
-def _prepare_seconds(db: sqlite3.Connection, responses: list[ResponseRecord]) -> int | None:
-    """Return how long the steps of on_announced took, from the first to the last that succeeded."""
+def _prepared(db: sqlite3.Connection, responses: list[ResponseRecord]) -> tuple[float, float] | None:
+    """Return when the steps of on_announced, without the approval, began and when all had succeeded."""
     for response in responses:
-        if response.phase == ANNOUNCED and response.state == SUCCEEDED:
-            begun, done = db.execute(
-                "SELECT MIN(started_at), MAX(finished_at) FROM step WHERE response = ?", (response.number,)
-            ).fetchone()
-            if isinstance(begun, float) and isinstance(done, float) and 0 <= done - begun <= 10**9:
-                return round(done - begun)
+        if response.phase == ANNOUNCED:
+            sql = "SELECT state, started_at, finished_at FROM step WHERE response = ? AND content != ?"
+            steps = [tuple(row) for row in db.execute(sql, (response.number, json.dumps(APPROVE_STEP)))]
+            if steps and all(state == SUCCEEDED and is_time(first) and is_time(last) for state, first, last in steps):
+                begun, done = min(first for _state, first, _last in steps), max(last for _state, _first, last in steps)
+                return (begun, done) if begun <= done else None
     return None
 
 

@@ -50,6 +50,7 @@ from .records import (
     ResponseRecord,
     StepRecord,
 )
+from .rules import APPROVE_STEP
 
 RETENTION = 30 * 86400.0
 # However often Azure announces and withdraws events, the file stays small.
@@ -310,6 +311,13 @@ class Store:
         self._db.execute(
             "UPDATE step SET state = ?, interruptions = interruptions + 1 WHERE response = ? AND position = ?",
             (PENDING, step.response, step.position),
+        )
+
+    def renew_approval(self, response: int) -> None:
+        """Let a response that has ended approve its event once more."""
+        self._db.execute(
+            "UPDATE step SET state = ?, finished_at = NULL, message = NULL WHERE response = ? AND content = ?",
+            (PENDING, response, json.dumps(APPROVE_STEP)),
         )
 
     def renew_failed_steps(self, response: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, NamedTuple
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import may_approve_alone
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
@@ -30,7 +31,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 )
 
 from .config import Rule
-from .records import APPROVED, DUE, PLANNED, SENDING, SKIPPED, EventRecord, Moment, ResponseRecord
+from .records import APPROVED, DUE, PLANNED, SENDING, SKIPPED, SUCCEEDED, EventRecord, Moment, ResponseRecord
 from .records import WAITING as APPROVAL_WAITS
 from .rules import RuleError, find_rule, steps_for
 from .store import Store
@@ -81,7 +82,15 @@ def record_answer(
     ]
     # A name that may be wrong makes no event that of another VM (P4).
     disowned = foreign if document is not None and document.is_clear else []
-    if not (following.transitions or changed or disowned):
+    waited = [
+        (record, response)
+        for key, record in records.items()
+        if record.approval == APPROVAL_WAITS and document is not None
+        if may_approve_alone(document, record.event.event_id, resource_name, now.wall)
+        for response in store.responses_to(record.number)
+        if response.phase == ANNOUNCED and response.state == SUCCEEDED
+    ]
+    if not (following.transitions or changed or disowned or waited):
         return Recorded(left_out, following.missing)
     with store.transaction():
         lines = [_disown(store, record, now) for record in disowned]
@@ -91,6 +100,7 @@ def record_answer(
             if record.approval == APPROVAL_WAITS and not event.has_started:
                 # Another VM may have led the event before.
                 plan_waiting(store, record.number, record.rule, event, now, resource_name)
+        lines += [_approve_after_all(store, record, response, now) for record, response in waited]
         for transition in following.transitions:
             record_now = records.get(transition.event.key)
             lines.append(_record(store, rules, transition, record_now, now, resource_name))
@@ -180,6 +190,14 @@ def _disown(store: Store, record: EventRecord, now: Moment) -> str:
         if not response.finished:
             store.finish_response(response.number, SKIPPED, "The event belongs to another VM.", now)
     return f"{_title(record.event)}: {_COPIED}."
+
+
+def _approve_after_all(store: Store, record: EventRecord, response: ResponseRecord, now: Moment) -> str:
+    """Try an approval once more that waited for VMs which the event does not list any more, or could not be read."""
+    store.set_approval(record.number, None, (), now)
+    store.renew_approval(response.number)
+    store.begin_response(response.number, DUE, now)
+    return f"{_title(record.event)} waits for no other VM any more, so it is approved after all."
 
 
 def _decide_late(

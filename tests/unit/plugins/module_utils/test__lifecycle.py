@@ -336,9 +336,18 @@ def test_p3_on_waiting_prepares_nothing():
 
 
 @pytest.mark.parametrize(
-    ("resources", "expected"), [(["web-1", "web-2"], True), (["WEB-1"], True), (["web-2", "web-1"], False), ([], False)]
+    ("resources", "expected"),
+    [
+        (["web-1", "web-2"], True),
+        (["WEB-1", "web-2"], True),
+        (["web-2", "web-1"], False),
+        (["web-1"], False),
+        (["web-1", "WEB-1"], False),
+        (["web-1", None], False),
+        ([], False),
+    ],
 )
-def test_the_leader_speaks_for_all(resources, expected):
+def test_the_leader_of_several_vms_speaks_for_all(resources, expected):
     assert speaks_for_all(known(raw("A", Resources=resources))[0].event, "web-1") is expected
 
 

@@ -215,6 +215,17 @@ def test_a_preparation_that_ended_after_the_start_is_late(vm):
     assert vm.row()["late"] is True
 
 
+def test_an_approval_that_is_sent_once_more_makes_no_preparation_late(vm):
+    vm.see(make_event())
+    vm.run(1)
+    with vm.state.transaction():
+        vm.state.renew_approval(1)
+        vm.state.begin_response(1, states.DUE, vm.clock.now())
+    vm.clock.advance(60)
+    vm.see(started(make_event()))
+    assert (vm.row()["late"], vm.row()["prepare_seconds"]) == (False, 20)
+
+
 def test_a_preparation_that_failed_is_not_late_where_the_event_was_withdrawn(vm):
     vm.see(make_event())
     vm.run(1, states.FAILED)

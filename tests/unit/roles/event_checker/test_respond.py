@@ -466,6 +466,18 @@ class TestApproval:
     def azure(self, simulator, stage):
         return Azure(simulator, stage)
 
+    @pytest.fixture
+    def hears_first(self, monkeypatch):
+        """Let the first document that an approval reads list an event, and the next ones what the simulator tells."""
+
+        def hear(event: Any) -> None:
+            read, first = respond.fetch_document, [make_document(event)]
+            monkeypatch.setattr(
+                respond, "fetch_document", lambda client, *rest: (client, first.pop()) if first else read(client, *rest)
+            )
+
+        return hear
+
     def test_when_ready_comes_after_the_steps(self, azure, stage):
         azure.schedule()
         azure.announce("one", approve="when_ready")
@@ -558,6 +570,57 @@ class TestApproval:
         for _time in range(2):
             stage.announce("one", event=event._replace(resources=("web-1", "web-2")), **rule)
         assert [each.phase for each in stage.due()] == ["waiting"]
+
+    @pytest.mark.parametrize("approve", ["when_ready", "at_once"])
+    @pytest.mark.parametrize(
+        "before",
+        [
+            pytest.param({"resources": ("web-1", "web-2")}, id="it listed another VM"),
+            pytest.param({"resources": ("null",), "names_its_vms": False}, id="a name could not be read"),
+            pytest.param({"resources": (), "names_its_vms": False}, id="it listed no VM"),
+            pytest.param({"event_status": None}, id="its status could not be read"),
+        ],
+    )
+    def test_an_approval_that_waited_is_sent_as_soon_as_the_event_lists_this_vm_alone(
+        self, azure, stage, hears_first, approve, before
+    ):
+        azure.schedule()
+        azure.announce("one", approve=approve)
+        event = stage.record.event
+        hears_first(event._replace(**before))
+        assert stage.run()
+        assert (azure.approvals, stage.record.approval) == (0, "waiting")
+        # As long as nothing is known to be better, nothing is sent.
+        stage.see(event._replace(**before), approve=approve)
+        assert stage.due() == []
+        stage.see(event, approve=approve)
+        assert [each.phase for each in stage.due()] == ["announced"]
+        assert stage.run()
+        assert (azure.approvals, stage.record.approval) == (1, "approved")
+        assert stage.recorder.words == ["one"]
+        stage.see(event, approve=approve)
+        assert stage.due() == []
+
+    def test_p2_after_a_boot_an_approval_that_waited_is_sent_after_the_preparation(self, azure, stage, hears_first):
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        event = stage.record.event
+        hears_first(event._replace(resources=("web-1", "web-2")))
+        assert stage.run()
+        stage.clock.reboot()
+        stage.see(event, approve="when_ready")
+        assert stage.run()
+        assert stage.recorder.words == ["one", "one"]
+        assert (azure.approvals, stage.record.approval) == (1, "approved")
+
+    def test_an_approval_that_has_failed_since_it_waited_is_left_to_a_person(self, azure, stage):
+        azure.schedule("web-1", "web-2")
+        azure.announce("one", approve="when_ready")
+        assert stage.run()
+        with stage.state.transaction():
+            stage.state.finish_response(1, states.FAILED, "why", stage.clock.now())
+        stage.see(stage.record.event._replace(resources=("web-1",)), approve="when_ready")
+        assert stage.due() == []
 
     def test_on_waiting_has_no_use_any_more_once_the_event_has_started(self, azure, stage):
         azure.schedule("web-1", "web-2")
