@@ -11,10 +11,11 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 
-from ._document import Document, decode_document, parse_document
+from ._document import Document
 from ._errors import ImdsError, NotImdsError, UnreachableError
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
+from ._parser import decode_document, parse_document
 
 # Microsoft recommends one request a second; five a second is the limit for all programs of a VM together.
 POLL_INTERVAL = 1.0

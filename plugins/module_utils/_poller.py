@@ -18,11 +18,12 @@ import time
 import zlib
 from typing import Callable, Iterable, NamedTuple
 
-from ._document import Document, decode_document, fold_case, parse_document
+from ._document import Document, fold_case
 from ._errors import ImdsError
 from ._fetch import FindAddresses, fetch_body, fetch_name
 from ._imds import ImdsClient
 from ._lifecycle import UNCLEAR_ENDS_AFTER
+from ._parser import decode_document, parse_document
 
 # The metadata service answers within 10 s once the feature is on (the IMDS team in go-autorest, issue 660).
 USUAL_ANSWER = 10.0

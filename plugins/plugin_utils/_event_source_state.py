@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 # Relative, because the event source imports this file where ansible_collections cannot be imported.
-from ..module_utils._document import Event, decode_document, parse_document
+from ..module_utils._document import Event
 from ..module_utils._errors import ImdsError, excerpt
 from ..module_utils._imds import DEFAULT_API_VERSION
+from ..module_utils._parser import decode_document, parse_document
 
 # ansible-rulebook gives the file of a source no name of its own.
 logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")

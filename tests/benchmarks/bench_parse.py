@@ -19,10 +19,10 @@ from statistics import median
 from typing import Callable
 
 try:
-    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _document, _selection
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _parser, _selection
 except ImportError:  # not in a collection tree: the pure files need nothing but the standard library
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plugins"))
-    from module_utils import _document, _selection
+    from module_utils import _selection
 
 EVENTS = 1000
 RESOURCES = 100
@@ -57,9 +57,9 @@ def make_body() -> bytes:
 
 def parse_and_select(body: bytes) -> int:
     """Return the number of wanted events, on the way that the modules go from an answer to them."""
-    content = _document.decode_document(body)
+    content = _parser.decode_document(body)
     assert content is not None
-    document = _document.parse_document(content, "2020-07-01")
+    document = _parser.parse_document(content, "2020-07-01")
     return len(_selection.select_events(document, WANTED, NOW, only_for=THIS_VM))
 
 

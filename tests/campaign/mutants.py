@@ -24,6 +24,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import 
     _fetch,
     _imds,
     _lifecycle,
+    _parser,
     _poller,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
@@ -58,7 +59,7 @@ def _restored_while_pending() -> list[Patch]:
 
 def _empty_body_is_a_document() -> list[Patch]:
     """4: an empty body counts as a document that lists nothing."""
-    real = _document.decode_document
+    real = _parser.decode_document
 
     def decode(body: bytes) -> Any:
         return {"Events": []} if not body.strip() else real(body)

@@ -15,7 +15,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approv
     ApprovalRequest,
     plan_approval,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import (
     Selection,
     keys,

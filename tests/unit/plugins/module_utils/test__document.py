@@ -11,13 +11,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
-    Document,
-    Event,
-    decode_document,
-    parse_document,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import MalformedError, NotImdsError
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import decode_document, parse_document
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 EVENT_ID = "0E1F4D7A-0001-4A6B-9C2D-8B1E5F3A7C90"

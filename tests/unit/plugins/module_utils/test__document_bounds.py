@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
-    decode_document,
-    parse_document,
-)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import MalformedError
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import decode_document, parse_document
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import STOP
 
 # The folder in which ansible_collections lies
@@ -29,13 +26,13 @@ MOST_MIB = 64
 CHILD = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _document, _errors, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds, _parser
 body = sys.stdin.buffer.read()
 warnings = []
 try:
-    content = _document.decode_document(body)
+    content = _parser.decode_document(body)
     if content is not None:
-        warnings = _document.parse_document(content, "2020-07-01").warnings
+        warnings = _parser.parse_document(content, "2020-07-01").warnings
 except _errors.ImdsError as error:
     warnings = [str(error)]
 with open("/proc/self/status") as file:

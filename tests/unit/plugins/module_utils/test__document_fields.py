@@ -11,12 +11,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
-    Document,
-    Event,
-    format_utc,
-    parse_document,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event, format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 VERSIONS = ["2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01", "2030-01-01"]

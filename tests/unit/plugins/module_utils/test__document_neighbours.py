@@ -12,11 +12,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
-    Document,
-    decode_document,
-    parse_document,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import decode_document, parse_document
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 KEYS = {

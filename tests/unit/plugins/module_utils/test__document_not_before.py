@@ -10,12 +10,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
-    Event,
-    format_utc,
-    parse_document,
-    parse_utc,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc, parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import Selection
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _boot, _document, _info
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _boot, _document, _info, _parser
 
 OPTIONS = {
     "scope": "all",
@@ -88,5 +88,5 @@ def test_an_event_survives_json():
         "NotBefore": "Sat, 21 Nov 2026 10:00:00 GMT",
         "DurationInSeconds": 9,
     }
-    (event,) = _document.parse_document({"Events": [raw]}, "2020-07-01").events
+    (event,) = _parser.parse_document({"Events": [raw]}, "2020-07-01").events
     assert _document.Event.from_dict(json.loads(json.dumps(event.fields()))) == event

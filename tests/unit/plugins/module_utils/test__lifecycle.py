@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
@@ -29,6 +29,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     speaks_for_all,
     why_not_now,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
 
 
 def raw(event_id: str, status: Any = "Scheduled", **changes: Any) -> dict[str, Any]:

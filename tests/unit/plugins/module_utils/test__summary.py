@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration, summarize
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)

@@ -10,12 +10,9 @@ import json
 from datetime import datetime, timezone
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
-    Document,
-    decode_document,
-    parse_document,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import MalformedError
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import decode_document, parse_document
 from ansible_collections.fleetops.azure_maintenance.tests.samples import (
     DOCUMENTS,
     EVENTS,

@@ -12,8 +12,8 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import Course, course_of
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import history
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.codec import (
