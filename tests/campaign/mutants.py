@@ -28,6 +28,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import 
     _poller,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    approval,
     check,
     cli,
     respond,
@@ -84,7 +85,7 @@ def _document_before_name() -> list[Patch]:
     def fetch_document(client: Any, deadline: Any, search: Any = None) -> Any:
         return kept.pop() if kept else document(client, deadline, search)
 
-    return [(respond, "fetch_name", fetch_name), (respond, "fetch_document", fetch_document)]
+    return [(approval, "fetch_name", fetch_name), (approval, "fetch_document", fetch_document)]
 
 
 def _post_without_looking() -> list[Patch]:

@@ -12,12 +12,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Callable, NamedTuple, TypeVar
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approval_plan as approvals
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_document, fetch_name
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
@@ -32,6 +27,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 )
 
 from . import records
+from .approval import Approval
 from .config import Config, Rule, describe_step
 from .database import is_unwritable, locate
 from .records import EventRecord, ResponseRecord, StepRecord
@@ -39,7 +35,7 @@ from .rules import APPROVE_STEP
 from .steps import StepContext, StepError, run_step
 from .store import Store
 from .system import ERROR, Clock, Folders, is_running, prolong_start, say
-from .tracker import overtaken, plan_waiting
+from .tracker import overtaken
 
 # A step that takes the VM down with it would otherwise be run at every boot for ever.
 _MOST_INTERRUPTIONS = 3
@@ -300,8 +296,8 @@ class Responder:
         if record is None:
             raise StepError("Its event is not known any more.", permanent=True)
         if step.content == APPROVE_STEP:
-            return self._approve(task, record)
-        name = self._config.resource_name or self._store.fact("resource_name").get("name")
+            return self._make_approval(task, record).send()
+        name = self._config.resource_name or self._known_name()
         if isinstance(name, str) and record.event.affects(name) is False:
             # It was noted while no event listed it, and may be wrong.
             name = None
@@ -311,62 +307,14 @@ class Responder:
         context = StepContext(record.event, task.response.phase, record.outcome, name, mark, again)
         return run_step(step.content, context, self._config, self._folders, now, task.rule.timeout)
 
-    def _approve(self, task: _Task, record: EventRecord) -> str:
-        """Let Azure start the event, unless it lists a VM for which this one cannot speak."""
-        client = self._config.client(retries=True, timeout=min(task.rule.timeout, self._config.timeout))
-        deadline = client.deadline()
-        search = find_endpoint_addresses if self._config.discover_endpoint else None
-        sent: list[str] = []
+    def _make_approval(self, task: _Task, record: EventRecord) -> Approval:
+        def write(change: Callable[[Store], None]) -> None:
+            self._write(task, lambda: change(self._store))
 
-        def note_sending(event_ids: list[str]) -> None:
-            sent.extend(event_ids)
-            self._note_approval(task, records.SENDING)
+        return Approval(write, self._known_name, self._config, self._clock, task.rule, record)
 
-        try:
-            # The name is asked for anew: what is approved in it cannot be taken back.
-            name = self._config.resource_name
-            if name is None:
-                client, name = fetch_name(client, deadline, search)
-            client, document = fetch_document(client, deadline, search)
-            request = approvals.ApprovalRequest(name, (record.event.event_id,))
-            done = approve(client, document, request, deadline, note_sending)
-        except ImdsError as error:
-            if error.refused and sent and record.approval is None:
-                # Azure has taken none, so that it is not evidence that the event took place.
-                self._note_approval(task, None)
-            raise StepError(str(error)) from error
-        approval = done.plan.approvals[0]
-        if approval.result == approvals.APPROVED:
-            self._note_approval(task, records.APPROVED)
-            return "Azure may start the event now."
-        if approval.result == approvals.NOT_FOUND:
-            if done.document is None:
-                raise StepError("The answer was an empty body, which is not a document.")
-            return "The event is gone; there is nothing to approve."
-        if approval.result != approvals.REFUSED:
-            return "The event has started already."
-        known = self._store.fact("resource_name").get("name")
-        if isinstance(known, str) and fold_case(known) in map(fold_case, approval.waiting_for):
-            said = f"The metadata service called this VM {one_line(known)} before, and {one_line(name)} now."
-            raise StepError(f"{said} Nothing is approved.")
-        self._note_waiting(
-            task, approval.waiting_for, done.document and done.document.find(record.event.event_id), name
-        )
-        return f"Left to a runbook for the fleet. {approval.why}"
-
-    def _note_waiting(self, task: _Task, waiting_for: tuple[str, ...], event: Event | None, name: str) -> None:
-        number, now = task.response.event, self._clock.now()
-
-        def write() -> None:
-            self._store.set_approval(number, records.WAITING, waiting_for, now)
-            if event is not None and waiting_for:
-                plan_waiting(self._store, number, task.rule, event, now, name)
-
-        self._write(task, write)
-
-    def _note_approval(self, task: _Task, approval: str | None, waiting_for: tuple[str, ...] = ()) -> None:
-        event, now = task.response.event, self._clock.now()
-        self._write(task, lambda: self._store.set_approval(event, approval, waiting_for, now))
+    def _known_name(self) -> object:
+        return self._store.fact("resource_name").get("name")
 
 
 def _results(steps: list[StepRecord]) -> list[StepResult]:

@@ -20,8 +20,8 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import approval, respond
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import respond
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
@@ -471,10 +471,12 @@ class TestApproval:
         """Let the first document that an approval reads list an event, and the next ones what the simulator tells."""
 
         def hear(event: Any) -> None:
-            read, first = respond.fetch_document, [make_document(event)]
-            monkeypatch.setattr(
-                respond, "fetch_document", lambda client, *rest: (client, first.pop()) if first else read(client, *rest)
-            )
+            read, first = approval.fetch_document, [make_document(event)]
+
+            def fetch_document(client: Any, *rest: Any) -> Any:
+                return (client, first.pop()) if first else read(client, *rest)
+
+            monkeypatch.setattr(approval, "fetch_document", fetch_document)
 
         return hear
 
@@ -638,7 +640,7 @@ class TestApproval:
         azure.announce("one", approve="when_ready", retries=0)
         with stage.state.transaction():
             stage.state.set_fact("resource_name", {"name": "web-1", "boot_id": stage.clock.now().boot_id})
-        monkeypatch.setattr(respond, "fetch_name", lambda client, _deadline, _search: (client, "Unavailable"))
+        monkeypatch.setattr(approval, "fetch_name", lambda client, _deadline, _search: (client, "Unavailable"))
         assert not stage.run()
         assert azure.approvals == 0
         assert stage.record.approval is None

@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Let Azure start one event, unless it lists a VM for which this one cannot speak."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approval_plan as approvals
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_document, fetch_name
+
+from . import records
+from .config import Config, Rule
+from .records import EventRecord
+from .steps import StepError
+from .store import Store
+from .system import Clock
+from .tracker import plan_waiting
+
+# Does something in a transaction, with the store that is in use then.
+Write = Callable[[Callable[[Store], None]], None]
+
+
+class Approval:
+    """The approval of one event.
+
+    :param write: writes something down.
+    :param known_name: tells what Azure called this VM before, None where nothing is remembered.
+    """
+
+    def __init__(
+        self,
+        write: Write,
+        known_name: Callable[[], object],
+        config: Config,
+        clock: Clock,
+        rule: Rule,
+        record: EventRecord,
+    ) -> None:
+        self._write = write
+        self._known_name = known_name
+        self._config = config
+        self._clock = clock
+        self._rule = rule
+        self._record = record
+
+    def send(self) -> str:
+        """Approve the event if it lists this VM alone, and return what became of that.
+
+        :raises StepError: whether it may be approved, or was, is not known.
+        """
+        client = self._config.client(retries=True, timeout=min(self._rule.timeout, self._config.timeout))
+        deadline = client.deadline()
+        search = find_endpoint_addresses if self._config.discover_endpoint else None
+        sent: list[str] = []
+
+        def note_sending(event_ids: list[str]) -> None:
+            sent.extend(event_ids)
+            self._note(records.SENDING)
+
+        try:
+            # The name is asked for anew: what is approved in it cannot be taken back.
+            name = self._config.resource_name
+            if name is None:
+                client, name = fetch_name(client, deadline, search)
+            client, document = fetch_document(client, deadline, search)
+            request = approvals.ApprovalRequest(name, (self._record.event.event_id,))
+            done = approve(client, document, request, deadline, note_sending)
+        except ImdsError as error:
+            if error.refused and sent and self._record.approval is None:
+                # Azure has taken none, so that it is not evidence that the event took place.
+                self._note(None)
+            raise StepError(str(error)) from error
+        approval = done.plan.approvals[0]
+        if approval.result == approvals.APPROVED:
+            self._note(records.APPROVED)
+            return "Azure may start the event now."
+        if approval.result == approvals.NOT_FOUND:
+            if done.document is None:
+                raise StepError("The answer was an empty body, which is not a document.")
+            return "The event is gone; there is nothing to approve."
+        if approval.result != approvals.REFUSED:
+            return "The event has started already."
+        known = self._known_name()
+        if isinstance(known, str) and fold_case(known) in map(fold_case, approval.waiting_for):
+            said = f"The metadata service called this VM {one_line(known)} before, and {one_line(name)} now."
+            raise StepError(f"{said} Nothing is approved.")
+        listed = done.document and done.document.find(self._record.event.event_id)
+        self._note_waiting(approval.waiting_for, listed, name)
+        return f"Left to a runbook for the fleet. {approval.why}"
+
+    def _note_waiting(self, waiting_for: tuple[str, ...], event: Event | None, name: str) -> None:
+        number, now = self._record.number, self._clock.now()
+
+        def write(store: Store) -> None:
+            store.set_approval(number, records.WAITING, waiting_for, now)
+            if event is not None and waiting_for:
+                plan_waiting(store, number, self._rule, event, now, name)
+
+        self._write(write)
+
+    def _note(self, approval: str | None) -> None:
+        number, now = self._record.number, self._clock.now()
+        self._write(lambda store: store.set_approval(number, approval, (), now))
