@@ -147,10 +147,14 @@ class History:
         at, now = self.machine.scheduler.at, self.machine.now
         at(now + 60.0, lambda: self._start(event))
         at(now + 85.0, lambda: self.azure.end(event))
-        if self._seed % 2:
-            # At first it lists no VM, or one that cannot be read; it must be noticed when it lists this one.
-            event.spoilt = "no vm" if self._seed % 4 == 1 else "null vm"
+        if self._seed % 4 == 1:
+            # At first it lists no VM; it must be noticed when it does.
+            event.spoilt = "no vm"
             at(now + 15.0, lambda: setattr(event, "spoilt", None))
+        if self._seed % 4 == 3:
+            # Its approval waits for another VM at first, and must be sent when that one is listed no more.
+            event.resources = [VM, OTHER]
+            at(now + 25.0, lambda: setattr(event, "resources", [VM]))
         if self._seed % 4 == 0:
             at(now + 85.0, self._interrupt_restore)
 

@@ -168,6 +168,11 @@ def _no_vm_forever() -> list[Patch]:
     return [(tracker, "_decide_late", lambda *_all: [])]
 
 
+def _left_waiting() -> list[Patch]:
+    """An approval that waited for another VM is left to the fleet for good."""
+    return [(tracker, "may_approve_alone", lambda *_all: False)]
+
+
 MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "2-unreadable-record": _unreadable_record,
     "3-restored-while-pending": _restored_while_pending,
@@ -184,6 +189,7 @@ MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "9-same-id": _same_id_side_by_side,
     "10-unreadable-entry": _unreadable_entry_ends,
     "10-no-vm": _no_vm_forever,
+    "10-left-waiting": _left_waiting,
 }
 
 
