@@ -15,7 +15,6 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ..module_utils._document import STARTED
 from ..module_utils._summary import format_duration
-from ._fleet_assets import SCRIPT, STYLE
 from ._fleet_text import number, tidy, vm_label, vm_labels
 from ._parts import read_utc
 
@@ -24,35 +23,37 @@ MOST_VMS = 12
 _SECONDS_COUNT = 120
 
 
-def html_page(title: str, content: Iterable[str], data: Mapping[str, str]) -> str:
+def html_page(title: str, content: Iterable[str], style: str, script: str = "", **data: str) -> str:
     """Return a whole page.
 
     :param title: plain text.
     :param content: HTML; empty parts are left out.
+    :param script: none if empty.
     :param data: what the script reads from the attributes of the body, as plain text by the name after ``data-``.
     """
     attributes = "".join(f' data-{name}="{escape(text)}"' for name, text in data.items())
+    run = f"<script>{script}</script>\n" if script else ""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(style, script)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         # An empty picture, or a browser would ask the server for one.
         '<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n"
         f"<body{attributes}>\n<main>\n{''.join(part + chr(10) for part in content if part)}</main>\n"
-        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        f"{run}</body>\n</html>\n"
     )
 
 
-def _policy() -> str:
+def _policy(style: str, script: str) -> str:
     """Allow this style and this script and nothing else, so that a text that got through could still do nothing."""
+    allowed = [f"style-src {_hash(style)}", *([f"script-src {_hash(script)}"] if script else []), "img-src data:"]
+    return f"default-src 'none'; {'; '.join(allowed)}; base-uri 'none'; form-action 'none'"
 
-    def source(text: str) -> str:
-        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
-    allowed = f"style-src {source(STYLE)}; script-src {source(SCRIPT)}; img-src data:"
-    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
 def time_tag(text: str, zone: str = " UTC") -> str:
@@ -92,17 +93,20 @@ def spans(names: Sequence[str]) -> str:
     return " ".join(f'<span class="vm">{name}{comma}</span>' for name, comma in zip(names, commas))
 
 
-def html_table(name: str, heads: Iterable[str], bodies: Iterable[tuple[str, Iterable[str]]]) -> str:
-    """Return a table that sorts its rows, within each of its bodies.
+def html_table(
+    name: str, heads: Iterable[str], bodies: Iterable[tuple[str, Iterable[str]]], kind: str = "sortable"
+) -> str:
+    """Return a table.
 
     :param bodies: for each its id, empty if it needs none, and its rows as HTML.
+    :param kind: its class; a sortable one sorts its rows, within each of its bodies.
     """
     head = "".join(f'<th scope="col">{text}</th>' for text in heads)
     parts = []
     for body, rows in bodies:
         marked = f' id="{body}"' if body else ""
         parts.append(f"<tbody{marked}>\n" + "\n".join(rows) + "\n</tbody>")
-    return f'<table id="{name}" class="sortable"><thead><tr>{head}</tr></thead>{"".join(parts)}</table>'
+    return f'<table id="{name}" class="{kind}"><thead><tr>{head}</tr></thead>{"".join(parts)}</table>'
 
 
 def counted(count: int, what: str, name: str, content: str, is_open: bool = False) -> str:

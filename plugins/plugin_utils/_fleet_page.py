@@ -16,6 +16,7 @@ from typing import Any
 from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
 from ..module_utils._summary import format_duration
 from ._fleet import Report
+from ._fleet_assets import SCRIPT, STYLE
 from ._fleet_html import counted, html_page, html_table, name_list, spans, starts, time_tag
 from ._fleet_parts import AFFECTED, NOT_ASKED, QUIET
 from ._fleet_text import (
@@ -51,9 +52,9 @@ def as_html(report: Report, warn_after: float = WARN_AFTER) -> str:
     events = report["events"]
     written, asked = (read_utc(report[name] or "") for name in ("generated_at", "asked_from"))
     asked = asked or written
-    data = {}
+    data = {"warn-after": f"{warn_after:.0f}"}
     if written and asked:
-        data = {"written": f"{written.timestamp():.0f}", "asked": f"{asked.timestamp():.0f}"}
+        data.update(written=f"{written.timestamp():.0f}", asked=f"{asked.timestamp():.0f}")
     parts = [
         _warning(report, warn_after),
         f'<header><h1>Azure maintenance</h1><p class="dim">{_told_at(report, warn_after)}</p></header>',
@@ -67,7 +68,7 @@ def as_html(report: Report, warn_after: float = WARN_AFTER) -> str:
         _more(report),
     ]
     title = f"Azure maintenance, {report['generated_at']}"
-    return html_page(title, parts, {**data, "warn-after": f"{warn_after:.0f}"})
+    return html_page(title, parts, STYLE, SCRIPT, **data)
 
 
 _FILTER = (

@@ -8,12 +8,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from html import escape
 from typing import Iterable
 
 from ..module_utils._history import NOTICE_SOURCE
+from ._fleet_html import html_page, html_table, time_tag
 from ._fleet_text import tidy
 from ._history_assets import STYLE
 from ._history_merge import Report
@@ -45,37 +44,16 @@ def as_html(report: Report) -> str:
         _section(report, "hosts", "Hosts without a whole history", HOST_HEADS, host_rows(report)),
         _left_out(report),
     ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        # An empty picture, or a browser would ask the server for one.
-        '<link rel="icon" href="data:,">\n'
-        f"<title>What Azure really did, {escape(report['generated_at'])}</title>\n"
-        f"<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{''.join(part + chr(10) for part in parts if part)}"
-        "</main>\n</body>\n</html>\n"
-    )
-
-
-def _policy() -> str:
-    """Allow this style and nothing else; the page has no script."""
-    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    return html_page(f"What Azure really did, {report['generated_at']}", parts, STYLE)
 
 
 def _told_at(report: Report) -> str:
-    written = f"Written at {_time(report['generated_at'])}"
+    written = f"Written at {time_tag(report['generated_at'])}"
     first, last = report["asked_from"], report["asked_until"]
     if first is None:
         return f"{escape(count_hosts(report))}. {written}."
-    asked = f"at {_time(first)}" if first == last else f"between {_time(first)} and {_time(last)}"
+    asked = f"at {time_tag(first)}" if first == last else f"between {time_tag(first)} and {time_tag(last)}"
     return f"{escape(count_hosts(report))}. {written}; asked {asked}."
-
-
-def _time(text: str) -> str:
-    shown = escape(text)
-    return f'<time datetime="{shown}">{shown.replace("T", " ").replace("Z", " UTC")}</time>'
 
 
 def _counts(report: Report) -> str:
@@ -158,15 +136,13 @@ def _wide(table: str, title: str) -> str:
     return f'<div class="wide" tabindex="0" role="group" aria-label="{title}: table">{table}</div>'
 
 
-def _table(name: str, heads: Iterable[str], rows: Iterable[tuple[str, ...]]) -> str:
-    heads = tuple(heads)
-    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
+def _table(name: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     starts = [f'<td data-label="{text}"{" class=text" if text in _LONG_TEXTS else ""}>' for text in heads]
-    body = "\n".join(
+    lines = (
         "<tr>" + "".join(f"{start}{escape(tidy(text))}</td>" for start, text in zip(starts, row)) + "</tr>"
         for row in rows
     )
-    return f'<table id="{name}" class="figures"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>'
+    return html_table(name, heads, [("", lines)], "figures")
 
 
 def _left_out(report: Report) -> str:
