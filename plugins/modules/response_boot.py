@@ -17,29 +17,14 @@ description:
   - Runs C(ansible.windows.setup) on a Windows host, and nothing on any other.
   - Made for the role P(fleetops.azure_maintenance.event_response#role).
 extends_documentation_fragment:
+  - fleetops.azure_maintenance._response
   - fleetops.azure_maintenance._attributes
 attributes:
   action_group:
     support: none
     membership: []
-  check_mode:
-    support: full
-    details:
-      - This action changes nothing.
-  diff_mode:
-    support: N/A
-    details:
-      - This action changes nothing.
-  idempotent:
-    support: full
   platform:
     platforms: posix, windows
-  action:
-    description: Is an action plugin.
-    support: full
-  async:
-    description: Can be used with C(async).
-    support: none
 requirements:
   - The collection C(ansible.windows) on the controller, for Windows hosts.
 author:

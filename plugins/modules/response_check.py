@@ -17,28 +17,13 @@ description:
   - Runs once for all hosts of a play, and is refused under the strategy free.
   - Made for the role P(fleetops.azure_maintenance.event_response#role) and the playbook C(rehearse).
 extends_documentation_fragment:
+  - fleetops.azure_maintenance._response
   - fleetops.azure_maintenance._attributes
 attributes:
   action_group:
     support: none
     membership: []
-  check_mode:
-    support: full
-    details:
-      - This action changes nothing.
-  diff_mode:
-    support: N/A
-    details:
-      - This action changes nothing.
-  idempotent:
-    support: full
   platform: {}
-  action:
-    description: Is an action plugin.
-    support: full
-  async:
-    description: Can be used with C(async).
-    support: none
 options:
   prepare:
     description: The file with the tasks that prepare a host, or the word V(nothing) or V(checker).

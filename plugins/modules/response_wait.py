@@ -15,27 +15,12 @@ description:
   - Asks again and again, and tells once a minute who is awaited. Returns early when another host is done.
   - Made for the role P(fleetops.azure_maintenance.event_response#role).
 extends_documentation_fragment:
+  - fleetops.azure_maintenance._response
   - fleetops.azure_maintenance._imds
   - fleetops.azure_maintenance._attributes
 attributes:
   action_group: {}
-  check_mode:
-    support: full
-    details:
-      - This action changes nothing.
-  diff_mode:
-    support: N/A
-    details:
-      - This action changes nothing.
-  idempotent:
-    support: full
   platform: {}
-  action:
-    description: Is an action plugin.
-    support: full
-  async:
-    description: Can be used with C(async).
-    support: none
 options:
   progress:
     description: The progress of the events of this host.
