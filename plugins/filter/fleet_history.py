@@ -14,6 +14,8 @@ description:
     Microsoft documents, how long the start took after an approval, how long events lasted, and who approved them.
   - Every host without a whole history is in the report with the reason.
   - Text from Azure is data. It is escaped as each format asks, against formulas of spreadsheets too.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._fleet_merge
 options:
   _input:
     description:
@@ -30,22 +32,10 @@ options:
     type: str
     choices: [data, json, csv, md, html, lines]
     default: data
-  hosts:
-    description: Hosts that the history must have. One that no part has is named as not asked.
-    type: list
-    elements: str
-    default: []
-  max_age:
-    description: Leave out parts that are older than so many seconds. 0 takes all.
-    type: float
-    default: 0
   simulated:
     description: Take also the events that checkers saw at another address than Azure's, as in a rehearsal.
     type: bool
     default: false
-  now:
-    description: The time of the history, as C(2026-11-21T10:00:00Z). The present if not set.
-    type: str
 notes:
   - An id that VMs saw more than a day apart counts as that of two events.
   - Where times of a VM contradict each other, as when its clock was wrong, the event is counted and marked, and what

@@ -14,18 +14,13 @@ description:
   - A part can be written to a file as JSON, and read again by
     P(fleetops.azure_maintenance.fleet_report#filter) in another run, as the slices of an AWX job need.
   - A host that failed or was unreachable is kept with the reason.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._fleet_part
 options:
   _input:
     description: For each host, by its name in the inventory, the registered result.
     type: dict
     required: true
-  name:
-    description: The name of the part, for messages.
-    type: str
-    default: part
-  now:
-    description: The time of asking, as C(2026-11-21T10:00:00Z). The present if not set.
-    type: str
 author:
   - fleetops contributors (@fleetops)
 """
@@ -56,7 +51,7 @@ _value:
   type: dict
 """
 
-from typing import Any, Callable, Mapping
+from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
@@ -66,12 +61,10 @@ from ..plugin_utils._unsafe import unsafe_filter
 def fleet_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
     from ..plugin_utils._fleet_parts import make_part
-    from ..plugin_utils._parts import plain_data, read_now
+    from ..plugin_utils._parts import plain_results, read_now
 
-    if not isinstance(results, Mapping):
-        raise AnsibleFilterError("fleet_part needs a dictionary of hosts and their results.")
     try:
-        return make_part({str(host): plain_data(result) for host, result in results.items()}, name, read_now(now))
+        return make_part(plain_results(results), name, read_now(now))
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"fleet_part: {error}") from error
 

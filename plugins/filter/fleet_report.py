@@ -12,6 +12,8 @@ description:
   - Merges parts of a fleet report by the id of the events, and notes where VMs contradict each other.
   - Every host that gave no answer is in the report with the reason.
   - Text from Azure is data. It is escaped as each format asks, against formulas of spreadsheets too.
+extends_documentation_fragment:
+  - fleetops.azure_maintenance._fleet_merge
 options:
   _input:
     description:
@@ -30,15 +32,6 @@ options:
     type: str
     choices: [data, json, csv, md, html, lines, due]
     default: data
-  hosts:
-    description: Hosts that the report must have. One that no part has is named as not asked.
-    type: list
-    elements: str
-    default: []
-  max_age:
-    description: Leave out parts that are older than so many seconds. 0 takes all.
-    type: float
-    default: 0
   due_within:
     description: Seconds from the time of the report, for V(due) as O(format).
     type: float
@@ -52,9 +45,6 @@ options:
     type: float
     default: 900
     version_added: 1.1.0
-  now:
-    description: The time of the report, as C(2026-11-21T10:00:00Z). The present if not set.
-    type: str
 notes:
   - What starts counts as the earliest time that any VM was told; an event has started if any VM says so.
   - A part that another version of the collection wrote is refused, unless it is older than O(max_age).

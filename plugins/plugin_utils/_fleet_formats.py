@@ -15,7 +15,7 @@ from ._fleet import Report, merge_parts
 from ._fleet_page import WARN_AFTER, as_html
 from ._fleet_parts import KIND
 from ._fleet_text import as_csv, as_lines, as_markdown, due_lines
-from ._parts import check_part, decode_part, is_too_old, plain_data, read_now
+from ._parts import checked_parts, named_part, read_now, without_halves
 
 DUE = "due"
 HTML = "html"
@@ -50,20 +50,9 @@ def format_report(
     moment, seconds, limit = read_now(now), float(max_age), float(warn_after)
     if not 0 <= limit <= _LONGEST:
         raise ValueError(f"warn_after must be 0 to {_LONGEST} seconds, not {warn_after}.")
-    named = [_named_part(number, part) for number, part in enumerate(parts, start=1)]
-    for name, part in named:
-        if not is_too_old(KIND, part, moment, seconds):
-            check_part(KIND, name, part)
-    report = merge_parts([part for _name, part in named], moment, [str(host) for host in hosts], seconds)
+    named = [named_part(number, part) for number, part in enumerate(parts, start=1)]
+    report = merge_parts(checked_parts(KIND, named, moment, seconds), moment, [str(host) for host in hosts], seconds)
     if form == DUE:
         return due_lines(report, float(due_within))
     shown = as_html(report, limit) if form == HTML else FORMATS[form](report)
-    # A part from a file may have halves of characters, which the file of a report cannot.
-    return shown.encode("utf-8", "replace").decode() if isinstance(shown, str) else shown
-
-
-def _named_part(number: int, part: Any) -> tuple[str, Any]:
-    if isinstance(part, (list, tuple)) and len(part) == 2:
-        name = str(part[0])
-        return name, decode_part(name, str(part[1]))
-    return str(number), plain_data(part)
+    return without_halves(shown) if isinstance(shown, str) else shown

@@ -17,7 +17,7 @@ from ._history_merge import Report, merge_parts
 from ._history_page import as_html
 from ._history_parts import KIND
 from ._history_text import as_csv, as_json, as_lines, as_markdown
-from ._parts import check_part, decode_part, is_too_old, plain_data, read_now
+from ._parts import checked_parts, decode_part, named_part, read_now, without_halves
 
 FORMATS: dict[str, Callable[[Report], Any]] = {
     "data": lambda report: report,
@@ -46,12 +46,11 @@ def format_history(
         )
     else:
         report = _merge(
-            [_named_part(place, part) for place, part in enumerate(given, 1)], now, names, max_age, simulated
+            [named_part(place, part) for place, part in enumerate(given, 1)], now, names, max_age, simulated
         )
     with _no_collection():
         shown = FORMATS[form](report)
-    # A part from a file may have halves of characters, which the file of a report cannot.
-    return shown.encode("utf-8", "replace").decode() if isinstance(shown, str) else shown
+    return without_halves(shown) if isinstance(shown, str) else shown
 
 
 @lru_cache(maxsize=1)
@@ -68,10 +67,7 @@ def _merge(
 ) -> Report:
     moment, seconds = read_now(now), float(max_age)
     with _no_collection():
-        for name, part in named:
-            if not is_too_old(KIND, part, moment, seconds):
-                check_part(KIND, name, part)
-        return merge_parts([part for _name, part in named], moment, list(hosts), seconds, simulated)
+        return merge_parts(checked_parts(KIND, named, moment, seconds), moment, list(hosts), seconds, simulated)
 
 
 @contextmanager
@@ -84,10 +80,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _named_part(place: int, part: Any) -> tuple[str, Any]:
-    if isinstance(part, (list, tuple)) and len(part) == 2:
-        name = str(part[0])
-        return name, decode_part(name, str(part[1]))
-    return str(place), plain_data(part)

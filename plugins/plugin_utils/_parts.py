@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
-from typing import Any, Callable, Iterable, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from ..module_utils._document import format_utc
 from ..module_utils._errors import excerpt, one_line
@@ -65,6 +65,21 @@ def plain_data(value: Any) -> Any:
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
+def plain_results(results: Any) -> dict[str, Any]:
+    """Return for each host what a task returned there, without the types of Ansible's own.
+
+    :raises TypeError: it is not a dictionary.
+    """
+    if not isinstance(results, Mapping):
+        raise TypeError("a dictionary of hosts and their results is needed.")
+    return {str(host): plain_data(result) for host, result in results.items()}
+
+
+def without_halves(text: str) -> str:
+    """Return a text that a file can hold: one from a part may have halves of characters."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def read_now(text: str | None) -> datetime:
     if not text:
         return datetime.now(timezone.utc)
@@ -83,6 +98,32 @@ def decode_part(name: str, text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise PartError(f"Part {one_line(name)} is not JSON ({error}): delete it, and run that slice again.") from error
+
+
+def named_part(number: int, part: Any) -> tuple[str, Any]:
+    """Return the name of a part for messages, and the part, yet to be checked.
+
+    :param number: is its name where it has none.
+    :param part: data, or two strings, the name of a file and its content.
+    :raises PartError: the content is not JSON.
+    """
+    if isinstance(part, (list, tuple)) and len(part) == 2:
+        name = str(part[0])
+        return name, decode_part(name, str(part[1]))
+    return str(number), plain_data(part)
+
+
+def checked_parts(kind: Kind, named: Iterable[tuple[str, Any]], now: datetime, max_age: float) -> list[Part]:
+    """Return the parts, checked but for those that are too old.
+
+    :raises PartError: one of them cannot be used.
+    """
+    parts = []
+    for name, part in named:
+        if not is_too_old(kind, part, now, max_age):
+            check_part(kind, name, part)
+        parts.append(part)
+    return parts
 
 
 def is_too_old(kind: Kind, part: Any, now: datetime, max_age: float) -> bool:

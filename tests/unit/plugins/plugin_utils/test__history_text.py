@@ -146,5 +146,5 @@ def test_a_part_that_was_changed_is_refused(wrong):
 
 
 def test_only_a_dictionary_of_hosts_makes_a_part():
-    with pytest.raises(AnsibleFilterError, match="needs a dictionary"):
+    with pytest.raises(AnsibleFilterError, match="a dictionary of hosts"):
         fleet_history_part(["host-a"])
