@@ -77,6 +77,12 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
 
+    def violations(self, axe):
+        """Return what axe-core, given as its program, finds that hinders people: its rules, with the elements."""
+        self.look(f"{axe}; 0")
+        seen = "(found) => found.violations.map((one) => [one.id, ...one.nodes.map((node) => node.html.slice(0, 200))])"
+        return self.look(f"axe.run().then({seen})")
+
     def stop_clock(self, moment):
         """Let it be this moment on every page that is opened from now on."""
         self.call("Page.addScriptToEvaluateOnNewDocument", source=CLOCK.format(int(moment.timestamp() * 1000)))
@@ -156,3 +162,23 @@ def browser(program, profile):
             process.wait(20)
         finally:
             process.kill()
+
+
+@contextlib.contextmanager
+def pages(window, path):
+    """Yield show(html, **how), which opens a page in this window, from this path.
+
+    Nothing may be loaded from elsewhere, and nothing be complained about.
+    """
+
+    def show(html, **how):
+        path.write_text(html, encoding="utf-8")
+        window.requested.clear()
+        window.complaints.clear()
+        window.show_as(**how)
+        window.open(path)
+        return window
+
+    yield show
+    assert {url.partition("#")[0] for url in window.requested if not url.startswith("data:")} == {path.as_uri()}
+    assert window.complaints == []

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_npm_file
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import launcher, plain_environment
 
 TREE = Path(__file__).resolve().parents[2]
@@ -62,6 +63,12 @@ def artifact(tmp_path_factory):
     assert run.code == 0, run.out + run.err
     (built,) = folder.glob("fleetops-azure_maintenance-*.tar.gz")
     return built
+
+
+@pytest.fixture
+def axe():
+    """The program of axe-core, as text; asked for before the page, which must be opened once it is there."""
+    return need_npm_file("axe-core/axe.min.js").read_text(encoding="utf-8")
 
 
 def runner(home):

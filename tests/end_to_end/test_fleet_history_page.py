@@ -17,7 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import 
     _history_page,
     _history_parts,
 )
-from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser
+from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, pages
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 PROGRAM = need_program(*PROGRAMS, package="chromium")
@@ -87,21 +87,14 @@ def window(tmp_path_factory):
 
 @pytest.fixture
 def page(window, tmp_path):
-    """Open the history of some VMs; nothing may be loaded, and nothing be complained about."""
-    path = tmp_path / "history.html"
+    """Open the history of some VMs."""
+    with pages(window, tmp_path / "history.html") as show:
 
-    def show(results, **how):
-        report = _history_merge.merge_parts([_history_parts.make_part(results, "whole", NOW)], NOW)
-        path.write_text(_history_page.as_html(report), encoding="utf-8")
-        window.requested.clear()
-        window.complaints.clear()
-        window.show_as(**how)
-        window.open(path)
-        return window
+        def show_fleet(results, **how):
+            report = _history_merge.merge_parts([_history_parts.make_part(results, "whole", NOW)], NOW)
+            return show(_history_page.as_html(report), **how)
 
-    yield show
-    assert [url for url in window.requested if not url.startswith("data:")] == [path.as_uri()]
-    assert window.complaints == []
+        yield show_fleet
 
 
 def fleet(hosts=4, events=40):
@@ -137,6 +130,13 @@ def test_it_is_as_wide_as_the_window_and_text_from_outside_is_text(page, width, 
         "[...document.querySelectorAll('.plot text')].every((each) => each.getBoundingClientRect().right <= innerWidth)"
     )
     assert shown.look(inside)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+def test_axe_core_finds_nothing_that_hinders_people(axe, page, width, scheme):
+    shown = page(fleet(2, 5), width=width, scheme=scheme)
+    shown.look("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert shown.violations(axe) == []
 
 
 def test_a_fleet_without_events(page):

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_page, _fleet_parts
-from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser
-from ansible_collections.fleetops.azure_maintenance.tests.programs import need_npm_file, need_program
+from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, pages
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 PROGRAM = need_program(*PROGRAMS, package="chromium")
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
@@ -77,21 +77,14 @@ def window(tmp_path_factory):
 
 @pytest.fixture
 def page(window, tmp_path):
-    """Open the report on a fleet, as this browser shows it; nothing may be loaded, and nothing be complained about."""
-    path = tmp_path / "report.html"
+    """Open the report on a fleet."""
+    with pages(window, tmp_path / "report.html") as show:
 
-    def show(results, **how):
-        part = _fleet_parts.make_part(results, "whole", NOW)
-        path.write_text(_fleet_page.as_html(_fleet.merge_parts([part], NOW)), encoding="utf-8")
-        window.requested.clear()
-        window.complaints.clear()
-        window.show_as(**how)
-        window.open(path)
-        return window
+        def show_fleet(results, **how):
+            part = _fleet_parts.make_part(results, "whole", NOW)
+            return show(_fleet_page.as_html(_fleet.merge_parts([part], NOW)), **how)
 
-    yield show
-    assert {url.partition("#")[0] for url in window.requested if not url.startswith("data:")} == {path.as_uri()}
-    assert window.complaints == []
+        yield show_fleet
 
 
 def wide_as_its_window(window):
@@ -272,21 +265,13 @@ def test_it_is_readable_in_light_and_dark_wide_and_narrow(page, scheme, width):
         assert max(sources) < 30, "a word is broken up"
 
 
-@pytest.fixture
-def axe():
-    """The program of axe-core, as text; asked for before the page, which must be opened once it is there."""
-    return need_npm_file("axe-core/axe.min.js").read_text(encoding="utf-8")
-
-
 def test_axe_core_finds_nothing_that_hinders_people(axe, page):
     found = {}
     for scheme, width, old in (("light", 1280, True), ("dark", 1280, True), ("light", 390, False)):
         window = page(four_events(), scheme=scheme, width=width)
         if old:
             window.pass_time(3600)
-        window.look(f"{axe}; 0")
-        seen = "(found) => found.violations.map((one) => [one.id, ...one.nodes.map((node) => node.html.slice(0, 200))])"
-        found[scheme, width] = window.look(f"axe.run().then({seen})")
+        found[scheme, width] = window.violations(axe)
     assert set(map(str, found.values())) == {"[]"}, found
 
 
