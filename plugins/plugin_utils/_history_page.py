@@ -13,7 +13,7 @@ from typing import Iterable
 
 from ..module_utils._history import NOTICE_SOURCE
 from ._fleet_html import html_page, html_table, time_tag
-from ._fleet_text import tidy
+from ._fleet_text import number, tidy
 from ._history_assets import STYLE
 from ._history_merge import Report
 from ._history_parts import TOLD
@@ -31,17 +31,23 @@ from ._history_text import (
     type_rows,
     vm_rows,
     week_rows,
+    without_history,
 )
 
-_LONG_TEXTS = ("Description", "VMs", "VM", "Event", "Message")
+# The columns whose texts may be broken, with their classes
+_LONG_TEXTS = {
+    **dict.fromkeys(("VMs", "VM", "Approved by", "Message"), "text"),
+    "Description": "text words",
+    "Event": "text id",
+}
 
 
 def as_html(report: Report) -> str:
     parts = [
         f'<header><h1>What Azure really did</h1><p class="dim">{_told_at(report)}</p></header>',
         _counts(report),
+        _hosts(report),
         *(_of_events(report) if report["events"] else [_nothing(report)]),
-        _section(report, "hosts", "Hosts without a whole history", HOST_HEADS, host_rows(report)),
         _left_out(report),
     ]
     return html_page(f"What Azure really did, {report['generated_at']}", parts, STYLE)
@@ -60,17 +66,46 @@ def _counts(report: Report) -> str:
     counts = report["counts"]
     without = counts["asked"] - counts[TOLD]
     shown = [
-        ("asked", "hosts asked", counts["asked"], ""),
-        ("without", "without a whole history", without, "bad" if without else "good"),
-        ("events", "events", counts["events"], ""),
-        ("withdrawn", "withdrawn", counts["withdrawn"], ""),
-        ("shorter", "shorter notice than documented", counts["shorter"], "bad" if counts["shorter"] else "good"),
-        ("failed", "failed responses", counts["failed_responses"], "bad" if counts["failed_responses"] else "good"),
-        ("late", "prepared for too late", counts["late"], "bad" if counts["late"] else "good"),
+        ("asked", "hosts asked", counts["asked"], "", ""),
+        ("without", "without a whole history", without, "bad" if without else "good", "hosts"),
+        ("events", "events", counts["events"], "", "events"),
+        ("withdrawn", "withdrawn", counts["withdrawn"], "", ""),
+        (
+            "shorter",
+            "shorter notice than documented",
+            counts["shorter"],
+            "bad" if counts["shorter"] else "good",
+            "types",
+        ),
+        (
+            "failed",
+            "failed responses",
+            counts["failed_responses"],
+            "bad" if counts["failed_responses"] else "good",
+            "types",
+        ),
+        ("late", "prepared for too late", counts["late"], "bad" if counts["late"] else "good", "types"),
     ]
-    tiles = [f'<div class="{kind}"><dt>{word}</dt><dd id="count-{name}">{count:,}</dd></div>'
-             for name, word, count, kind in shown]  # fmt: skip
+    tiles = []
+    for name, word, count, kind, target in shown:
+        # Where there is none, there is nothing to go to.
+        label = f'<a href="#{target}">{word}</a>' if count and target else word
+        tiles.append(f'<div class="{kind}"><dt>{label}</dt><dd id="count-{name}">{count:,}</dd></div>')
     return f'<dl class="counts">{"".join(tiles)}</dl>'
+
+
+def _hosts(report: Report) -> str:
+    rows = host_rows(report)
+    if not rows:
+        return ""
+    left = not_shown(report, rows, "hosts")
+    more = f'<p class="dim">{left}</p>' if left else ""
+    return (
+        f'<section class="alert"><h2>{number(len(without_history(report)), "host")} without a whole history</h2>'
+        '<p class="dim">What they do not tell is missing from all that follows.</p>'
+        '<div class="scroll few" tabindex="0" role="region" aria-label="Hosts without a whole history">'
+        f"{_table('hosts', HOST_HEADS, rows)}</div>{more}</section>"
+    )
 
 
 def _nothing(report: Report) -> str:
@@ -82,7 +117,7 @@ def _nothing(report: Report) -> str:
 def _of_events(report: Report) -> list[str]:
     source = f'<a href="{NOTICE_SOURCE}" rel="noreferrer">Microsoft&#x27;s page</a>'
     return [
-        _section(report, "", "By type", TYPE_HEADS, type_rows(report), note=(
+        _section(report, "types", "By type", TYPE_HEADS, type_rows(report), note=(
             'A lead_time must be longer than the preparation takes, and shorter than the notice. "Shorter" counts '
             'events whose notice lacked more than a tenth of the documented one; "late" those that began before the VM '
             "was prepared."
@@ -137,7 +172,8 @@ def _wide(table: str, title: str) -> str:
 
 
 def _table(name: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    starts = [f'<td data-label="{text}"{" class=text" if text in _LONG_TEXTS else ""}>' for text in heads]
+    marks = [f' class="{_LONG_TEXTS[text]}"' if text in _LONG_TEXTS else "" for text in heads]
+    starts = [f'<td data-label="{text}"{mark}>' for text, mark in zip(heads, marks)]
     lines = (
         "<tr>" + "".join(f"{start}{escape(tidy(text))}</td>" for start, text in zip(starts, row)) + "</tr>"
         for row in rows

@@ -24,6 +24,7 @@ from ._history_text import MOST_WEEKS, documented
 TYPES = (*EVENT_TYPES, OTHER_TYPES)
 _TICKS = (1, 10, 60, 300, 900, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
 _MOST_TICKS = 6
+_MOST_WEEK_NAMES = 5
 _LANE = 56
 _BAR = 40
 _HEIGHT = 180
@@ -110,7 +111,7 @@ def _axis(axis: _LogAxis) -> str:
 
 def _tick_class(place: float) -> str:
     # On a phone what is written at an edge would be cut.
-    return "tick left" if place < 7 else "tick right" if place > 93 else "tick"
+    return "tick left" if place < 8 else "tick right" if place > 92 else "tick"
 
 
 def _grid(axis: _LogAxis) -> str:
@@ -171,18 +172,28 @@ def plot_weeks(report: Report) -> Plot:
     drawn = [_week(week, counts.get(week, {}), kinds, most, place * width, width) for place, week in enumerate(weeks)]
     legend = "".join(f'<span class="key {class_of(kind)}">{kind}</span>' for kind in kinds)
     said = f"Events per week: {number(len(weeks), 'week')}. The table below has the same numbers."
-    first, last = weeks[0], weeks[-1]
     return Plot(
         f'<p class="legend">{legend}</p><div class="plot"><svg class="weeks" width="100%" height="{_HEIGHT + 44}" '
         f'role="img" aria-label="{said}"><text class="most" x="6" y="14">{most:,}</text>'
         f'<line class="grid" x1="0" x2="100%" y1="20" y2="20"/>{"".join(drawn)}'
-        f'<line class="edge" x1="0" x2="100%" y1="{_HEIGHT + 20.5}" y2="{_HEIGHT + 20.5}"/>'
-        f'<text class="first" x="6" y="{_HEIGHT + 38}">{first}</text>'
-        + (f'<text class="last" x="99%" y="{_HEIGHT + 38}">{last}</text>' if last != first else "")
-        + "</svg></div>",
+        f'<line class="edge" x1="0" x2="100%" y1="{_HEIGHT + 20.5}" y2="{_HEIGHT + 20.5}"/>{_week_names(weeks)}'
+        "</svg></div>",
         heads,
         rows,
     )
+
+
+def _week_names(weeks: Sequence[str]) -> str:
+    """Return the names below a few of the weeks, the latest among them."""
+    step = -(-len(weeks) // _MOST_WEEK_NAMES)
+    named = [(place, week) for place, week in enumerate(weeks) if (len(weeks) - 1 - place) % step == 0]
+    texts = []
+    for place, week in named:
+        middle = round(100 * (place + 0.5) / len(weeks), 2)
+        kind = _tick_class(middle)
+        at = {"tick left": "6", "tick right": "99%"}.get(kind, f"{middle}%")
+        texts.append(f'<text class="{kind} week" x="{at}" y="{_HEIGHT + 38}">{week}</text>')
+    return "".join(texts)
 
 
 def _week(week: str, of_week: dict[str, int], kinds: Sequence[str], most: int, left: float, width: float) -> str:

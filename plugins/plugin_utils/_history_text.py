@@ -185,7 +185,8 @@ def not_shown(report: Report, shown: Sequence[Any], name: str) -> str:
     """Return a sentence on what a table leaves out, nothing where it has all."""
     every = len(without_history(report)) if name == "hosts" else len(report[name])
     left = every - len(shown)
-    return f"{left:,} more {name} are in history.csv and history.json." if left > 0 else ""
+    what = {"vms": "VMs"}.get(name, name)
+    return f"{left:,} more {what} are in history.csv and history.json." if left > 0 else ""
 
 
 def as_lines(report: Report) -> list[str]:

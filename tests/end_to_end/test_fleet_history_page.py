@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -130,6 +131,39 @@ def test_it_is_as_wide_as_the_window_and_text_from_outside_is_text(page, width, 
         "[...document.querySelectorAll('.plot text')].every((each) => each.getBoundingClientRect().right <= innerWidth)"
     )
     assert shown.look(inside)
+
+
+def test_hosts_without_a_history_come_first_and_a_number_leads_to_what_it_counts(page):
+    shown = page(fleet())
+    heads = shown.look("[...document.querySelectorAll('h2')].map((head) => head.textContent)")
+    assert heads[:3] == ["1 host without a whole history", "By type", "Notice given against documented"]
+    links = shown.look("[...document.querySelectorAll('.counts a')].map((link) => [link.textContent, link.hash])")
+    assert links[:2] == [["without a whole history", "#hosts"], ["events", "#events"]]
+    assert (
+        shown.look("[...document.querySelectorAll('.counts a')].filter((a) => !document.querySelector(a.hash))") == []
+    )
+    assert HOSTILE in shown.look("document.querySelector('#hosts').innerText")
+
+
+def test_on_a_phone_a_cell_without_a_text_takes_no_room(page):
+    shown = page(fleet(2, 5), width=390)
+    cells = "[...document.querySelectorAll('#events td')]"
+    assert shown.look(f"{cells}.filter((cell) => !cell.textContent).length") > 0
+    assert shown.look(f"{cells}.filter((cell) => !cell.textContent && cell.checkVisibility()).length") == 0
+
+
+def test_in_print_each_plot_stands_below_its_head_with_its_table_and_no_word_of_a_head_is_broken(page, tmp_path):
+    program = need_program("pdftotext", package="poppler-utils")
+    (tmp_path / "history.pdf").write_bytes(page(fleet(2, 60), scheme="dark").print_page())
+    printed = subprocess.check_output([program, "-layout", str(tmp_path / "history.pdf"), "-"], text=True)
+    pages = printed.split("\f")[:-1]
+    for number, text in enumerate(pages):
+        assert text.strip(), f"page {number + 1} is empty"
+        # The lowest lane of the plot
+        for head in ("Notice given against", "How long events lasted"):
+            assert head not in text or "Terminate" in text.split(head)[1]
+    for words in ("Withdrawn", "Shorter", "Upper quarter", "2026-W47"):
+        assert words in printed
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
