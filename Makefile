@@ -10,7 +10,7 @@ TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
 CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo docs test test-matrix lint gate costs lab lab-all programs bench clean
+.PHONY: help demo docs test test-matrix lint gate costs lab lab-all programs bench artifact clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
@@ -24,6 +24,7 @@ help:
 	@echo 'make lab-all          the same for VMs with Debian 11, 12 and 13'
 	@echo 'make programs         install the programs that some tests start, such as chromium; needs Debian and root'
 	@echo 'make bench            measure what DESIGN promises'
+	@echo 'make artifact         build the file for Galaxy, in build/artifacts/'
 	@echo 'make clean            remove .venv/ and build/'
 
 demo: tree
@@ -55,6 +56,9 @@ bench: tree
 	@"$(PYTHON)" .ci/venvs.py eda
 	@cd $(TREE) && status=0 && for benchmark in tests/benchmarks/[!_]*.py; do \
 		$(CORE) ZIP_CODE_CACHE=off python "$$benchmark" || status=1; done; exit $$status
+
+artifact: tree
+	@mkdir -p build/artifacts && $(CORE) python .ci/artifact.py build/artifacts
 
 # The image stays, because the other checkouts on this machine use it too.
 clean:
