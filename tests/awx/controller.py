@@ -17,86 +17,12 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ansible_collections.fleetops.azure_maintenance.tests.awx import launching, notifications, rules
+from ansible_collections.fleetops.azure_maintenance.tests.awx import access, launching, notifications, rules
+from ansible_collections.fleetops.azure_maintenance.tests.awx.kinds import ASSOCIATIONS, EDGES, KINDS, TYPE_OF, UNIFIED
 from ansible_collections.fleetops.azure_maintenance.tests.awx.rules import Refused
 
 TOKEN = "t0ken-of-awx"
 SIGN_IN = "Authentication credentials were not provided. To establish a login session, visit /api/login/."
-PROMPTS = ("variables", "limit", "job_type", "inventory", "scm_branch", "tags", "skip_tags", "diff_mode", "verbosity")
-TEMPLATE = {
-    "name": "",
-    "description": "",
-    "organization": None,
-    "inventory": None,
-    "extra_vars": "",
-    "survey_enabled": False,
-    "allow_simultaneous": False,
-    **{f"ask_{prompt}_on_launch": False for prompt in PROMPTS},
-}
-# The fields of each kind, with what AWX gives to one that is not sent
-KINDS = {
-    "organizations": {"name": ""},
-    "inventories": {"name": "", "organization": None},
-    "credentials": {"name": "", "organization": None, "kind": "ssh"},
-    "execution_environments": {"name": "", "organization": None, "image": ""},
-    "projects": {
-        "name": "",
-        "description": "",
-        "organization": None,
-        "scm_type": "",
-        "scm_url": "",
-        "scm_branch": "",
-        "scm_update_on_launch": False,
-        "default_environment": None,
-        "scm_revision": "",
-    },
-    "job_templates": {
-        **TEMPLATE,
-        "project": None,
-        "playbook": "",
-        "job_type": "run",
-        "job_slice_count": 1,
-        "become_enabled": False,
-        "execution_environment": None,
-        "host_config_key": "",
-    },
-    "workflow_job_templates": TEMPLATE,
-    "workflow_job_template_nodes": {
-        "identifier": "",
-        "workflow_job_template": None,
-        "unified_job_template": None,
-        "extra_data": {},
-        "all_parents_must_converge": False,
-    },
-    "schedules": {
-        "name": "",
-        "description": "",
-        "unified_job_template": None,
-        "rrule": "",
-        "enabled": True,
-        "extra_data": {},
-    },
-    "notification_templates": {
-        "name": "",
-        "description": "",
-        "organization": None,
-        "notification_type": "",
-        "notification_configuration": {},
-        "messages": None,
-    },
-}
-UNIFIED = ("projects", "job_templates", "workflow_job_templates")
-ASSOCIATIONS = {
-    "credentials": "credentials",
-    "notification_templates_success": "notification_templates",
-    "notification_templates_error": "notification_templates",
-    "success_nodes": "workflow_job_template_nodes",
-    "always_nodes": "workflow_job_template_nodes",
-    "failure_nodes": "workflow_job_template_nodes",
-}
-
-
-EDGES = ("success_nodes", "failure_nodes", "always_nodes")
 
 
 class Awx:
@@ -104,10 +30,11 @@ class Awx:
 
     def __init__(self, playbooks=()):
         self.playbooks = playbooks
+        self.tokens = {TOKEN: access.Token()}
         self.items = {kind: {} for kind in KINDS}
         self.surveys = {}
         self.links = {}
-        self.hosts = {}  # of an inventory's id: {host: address}
+        self.hosts = {}  # of an inventory's id: {host: address}, whether they are enabled or not
         self.jobs = []
         self.busy = False  # jobs stay pending
         self.requests = []
@@ -117,7 +44,7 @@ class Awx:
     def add(self, kind, **fields):
         """Put something there as if a person had made it, and return it."""
         self._number += 1
-        item = {**copy.deepcopy(KINDS[kind]), **fields, "id": self._number, "type": rules.TYPE_OF[kind]}
+        item = {**copy.deepcopy(KINDS[kind]), **fields, "id": self._number, "type": TYPE_OF[kind]}
         item["url"] = f"/api/v2/{kind}/{self._number}/"
         item["related"] = {"survey_spec": item["url"] + "survey_spec/"} if "survey_enabled" in item else {}
         item["summary_fields"] = {"current_update": {"id": self._number}} if kind == "projects" else {}
@@ -133,8 +60,8 @@ class Awx:
     def linked(self, item, association):
         return self.links.get((item["id"], association), [])
 
-    def answer(self, method, path, query, body, address):
-        """Return the status, the body and the headers for a request that may be made."""
+    def answer(self, method, path, query, body, address, token):
+        """Return the status, the body and the headers for a request with this token; a callback needs none."""
         parts = [part for part in path.split("/") if part][2:]
         if parts[0] == "project_updates" and method == "GET":
             return 200, {"id": int(parts[1]), "status": "successful"}, {}
@@ -142,16 +69,33 @@ class Awx:
             return 200, {"version": "24.6.1"}, {}
         if len(parts) == 1 and (parts[0] in KINDS or parts[0] == "unified_job_templates"):
             if method == "GET":
-                return 200, rules.page([_shown(item) for item in self._list(parts[0], query)]), {}
+                found = self._list(parts[0], query)
+                seen = [item for item in found if token.may(access.READ, item["id"], self._organization_of(item))]
+                return 200, rules.page([_shown(item) for item in seen]), {}
             if method == "POST":
+                self._need(token, access.CHANGE, body)
                 item = self.add(parts[0], **self._accept(parts[0], body, None))
                 return 201, _shown(item), {}
         if len(parts) >= 2 and parts[0] in KINDS:
             item = self._find(parts[0], parts[1])
+            if token:
+                self._need(token, access.action(method, parts[2:]), item)
             if len(parts) == 2:
                 return self._one(method, parts[0], item, body)
             return self._part(method, item, parts[2], body, address)
         raise NotImplementedError(f"{method} {path}")
+
+    def _need(self, token, action, item):
+        if not token.may(action, item.get("id"), self._organization_of(item)):
+            raise Refused(403, access.FORBIDDEN)
+
+    def _organization_of(self, item):
+        """Return the id of the organization of an item; some have it by their template or project."""
+        if item.get("organization") is not None:
+            return item["organization"]
+        parents = [item.get(field) for field in ("unified_job_template", "workflow_job_template", "project")]
+        found = [self.items[kind][one] for one in parents for kind in UNIFIED if one in self.items[kind]]
+        return found[0]["organization"] if found else None
 
     def _find(self, kind, part):
         """Return what a part of a path stands for: an id, NAME++ORGANIZATION, or the name of a job template alone.
@@ -225,9 +169,7 @@ class Awx:
         )
         for item in self.items[kind].values():
             if item is not old and all(item.get(field) == whole.get(field) for field in unique):
-                raise Refused(
-                    400, {"__all__": [f"{rules.TYPE_OF[kind]} with this {' and '.join(unique)} already exists."]}
-                )
+                raise Refused(400, {"__all__": [f"{TYPE_OF[kind]} with this {' and '.join(unique)} already exists."]})
         return fields
 
     def _check_job_template(self, whole):
@@ -254,6 +196,8 @@ class Awx:
                 self.surveys[item["id"]] = body
                 return 200, None, {}
             return 200, self.surveys.get(item["id"], {}), {}
+        if part == "object_roles" and method == "GET":
+            return 200, rules.page(access.roles_of(item)), {}
         if part in ASSOCIATIONS:
             kind, links = ASSOCIATIONS[part], self.links.setdefault((item["id"], part), [])
             if method == "GET":
@@ -326,12 +270,13 @@ class Handler(BaseHTTPRequestHandler):
         except ValueError:
             body = {}  # As AWX takes it for a launch
         try:
-            if not parts.path.endswith("/callback/") and self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            token = awx.tokens.get((self.headers.get("Authorization") or "").removeprefix("Bearer "))
+            if not token and not parts.path.endswith("/callback/"):
                 raise Refused(401, {"detail": SIGN_IN})
             with self.server.lock:
                 query = dict(parse_qsl(parts.query, keep_blank_values=True))
                 path = unquote(parts.path)
-                status, answer, headers = awx.answer(self.command, path, query, body, self.client_address[0])
+                status, answer, headers = awx.answer(self.command, path, query, body, self.client_address[0], token)
         except Refused as refused:
             status, answer, headers = refused.status, refused.body, {}
         except NotImplementedError as call:

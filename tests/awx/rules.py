@@ -13,18 +13,6 @@ from pathlib import Path
 import yaml
 import zoneinfo
 
-TYPE_OF = {
-    "organizations": "organization",
-    "inventories": "inventory",
-    "credentials": "credential",
-    "execution_environments": "execution_environment",
-    "projects": "project",
-    "job_templates": "job_template",
-    "workflow_job_templates": "workflow_job_template",
-    "workflow_job_template_nodes": "workflow_job_template_node",
-    "schedules": "schedule",
-    "notification_templates": "notification_template",
-}
 # A line that makes a YAML file a playbook for AWX, at any depth
 PLAYS = re.compile(r"\s*-?\s*(hosts|(ansible\.builtin\.)?(include|import_playbook)):")
 # What the parts of a survey must be

@@ -10,7 +10,7 @@ import json
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify
-from ansible_collections.fleetops.azure_maintenance.tests.awx import controller
+from ansible_collections.fleetops.azure_maintenance.tests.awx import access, controller
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
 KEY = "k3y-of-the-template"
@@ -169,17 +169,28 @@ def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
     [
         ({}, "wrong", None, 'HTTP 401: "Authentication credentials were not provided.'),
         ({}, controller.TOKEN, "Nobody++Default", 'HTTP 404: "Not found."'),
+        ({}, "only-reads", None, 'HTTP 403: "You do not have permission to perform this action."'),
+        ({}, "of-nobody", None, 'HTTP 403: "You do not have permission to perform this action."'),
         ({"survey_enabled": True}, controller.TOKEN, None, "'target' value missing"),
     ],
 )
 def test_what_keeps_awx_from_launching_a_template(awx, respond, secret, changes, token, template, said):
     awx.surveys[respond["id"]] = {"spec": [{"variable": "target", "type": "text", "required": True}]}
     respond.update(changes)
+    awx.tokens["only-reads"] = access.Token(access.READ)
+    awx.tokens["of-nobody"] = access.Token(roles=[])
     with pytest.raises(notify.NotifyError) as caught:
         notify.awx_job(awx.url, template or respond["id"], {}, 10, token_file=secret(token), mark="1")
     assert caught.value.permanent
     assert said in str(caught.value)
     assert awx.jobs == []
+
+
+def test_a_token_needs_no_other_role_than_to_execute_the_template(awx, respond, secret):
+    awx.tokens["executes"] = access.Token(roles=[("execute_role", respond["id"])])
+    for mark in "12":
+        said = notify.awx_job(awx.url, respond["id"], {}, 10, token_file=secret("executes"), mark=mark)
+        assert said.startswith("AWX started job 10")
 
 
 def test_variables_that_awx_would_drop_are_told(awx, respond, secret):

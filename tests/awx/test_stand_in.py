@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.awx import controller, notifications
+from ansible_collections.fleetops.azure_maintenance.tests.awx import access, controller, notifications
 
 KEY = "k3y"
 TEMPLATE = "/job_templates/5/"
@@ -30,9 +30,10 @@ class Ask:
     def __init__(self, state):
         self.state = state
 
-    def __call__(self, method, path, body=None, token=controller.TOKEN):
+    def __call__(self, method, path, body=None, token=controller.TOKEN, **headers):
         content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         request = urllib.request.Request(f"{self.state.url}/api/v2{path}", content, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=600) as answer:
@@ -99,6 +100,7 @@ def message(**texts):
         (job_template(playbook="other.yml"), "Playbook not found for project."),
         (job_template(job_type="try"), '\\"try\\" is not a valid choice.'),
         (job_template(extra_vars='["a list"]'), "is not a dictionary"),
+        (job_template(extra_vars=["a list"]), "is not a dictionary"),
         (("POST", f"{TEMPLATE}credentials/", {"id": 99}), "does not exist"),
         (rrule("DTSTART;TZID=Mars/Base:20260101T053000 RRULE:FREQ=DAILY;INTERVAL=1"), "Mars/Base"),
         (rrule("DTSTART:20260101T053000 RRULE:FREQ=DAILY;INTERVAL=1"), "DTSTART cannot be a naive datetime."),
@@ -139,6 +141,7 @@ def test_it_refuses_what_awx_refuses(ask, request_, said):
         (("POST", f"{TEMPLATE}survey_spec/", survey(min=True)), 200),
         (("POST", "/job_templates/Drain/launch/", {}), 201),
         (("POST", "/job_templates/Drain++Default/launch/", {}), 201),
+        (("GET", f"{TEMPLATE}object_roles/", None), 200),
         (("POST", f"{TEMPLATE}launch/", b"not JSON"), 201),
         (("GET", "/ping/", None), 200),
         (("GET", "/config/", None), 200),
@@ -197,7 +200,39 @@ def test_a_job_gets_the_variables_of_the_template_and_the_defaults_of_the_survey
 
 def test_without_an_inventory_nothing_is_launched(ask):
     ask.state.named("job_templates", "Drain").update(inventory=None)
-    assert ask("POST", f"{TEMPLATE}launch/")[0] == 400
+    assert ask("POST", f"{TEMPLATE}launch/") == (400, {"inventory": ["This field may not be null."]})
+
+
+def test_a_schedule_is_taken_though_a_required_question_would_keep_its_jobs_from_starting(ask):
+    ask("POST", f"{TEMPLATE}survey_spec/", survey(required=True, default="d"))
+    assert ask(*rrule(DAILY))[0] == 201
+    needed = {"variables_needed_to_start": ["'q' value missing"]}
+    assert ask("POST", f"{TEMPLATE}launch/") == (400, needed)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "status"),
+    [
+        ("a+b", "a+b++Default", 404),
+        ("a+b", "a[+]b++Default", 201),
+        ("a/b", "a/b++Default", 404),
+        ("a/b", "a%252Fb++Default", 201),
+        ("100%25", "100%2525++Default", 404),
+        ("100%25", "100%252525++Default", 201),
+        ("Drain", "Drain++Nobody", 404),
+        ("Drain", "Nobody++Default", 404),
+    ],
+)
+def test_a_template_is_found_by_names_that_are_encoded_twice(ask, name, address, status):
+    ask.state.named("job_templates", "Drain").update(name=name)
+    assert ask("POST", f"/job_templates/{address}/launch/", {})[0] == status
+
+
+def test_a_name_alone_is_the_template_of_the_older_organization(ask):
+    newer = ask.state.add("organizations", name="Newer")["id"]
+    ask.state.add("job_templates", name="Drain", organization=newer, inventory=2)
+    assert ask("POST", "/job_templates/Drain/launch/")[1]["job_template"] == 5
+    assert ask("POST", "/job_templates/Drain++Newer/launch/")[1]["job_template"] != 5
 
 
 REQUIRED = survey(required=True, default="d")
@@ -223,19 +258,51 @@ def test_a_callback_answers_no_question(ask, template, spec, body, answer):
     assert ask("POST", f"{TEMPLATE}callback/", {"host_config_key": KEY, **body}, token=None) == answer
 
 
+NO_HOST = (400, {"msg": "No matching host could be found!"})
+SEVERAL = (400, {"msg": "Multiple hosts matched the request!"})
+
+
+# AWX does not ask whether a host is enabled, and the stand-in does not keep it.
 @pytest.mark.parametrize(
-    ("hosts", "status"),
+    ("hosts", "answer"),
     [
-        ({"web-1": "127.0.0.1"}, 201),
-        ({"127.0.0.1": ""}, 201),
-        ({"web-1": "localhost"}, 201),
-        ({"web-1": "10.0.0.1"}, 400),
-        ({"web-1": "127.0.0.1", "web-2": "127.0.0.1"}, 400),
+        ({"web-1": "127.0.0.1"}, (201, None)),
+        ({"127.0.0.1": ""}, (201, None)),
+        ({"web-1": "localhost"}, (201, None)),
+        ({"web-1": "10.0.0.1"}, NO_HOST),
+        ({"web-1": "127.0.0.1", "web-2": "127.0.0.1"}, SEVERAL),
     ],
 )
-def test_a_callback_is_from_the_host_that_has_or_resolves_to_the_address(ask, hosts, status):
+def test_a_callback_is_from_the_host_that_has_or_resolves_to_the_address(ask, hosts, answer):
     ask.state.hosts[2] = hosts
-    assert ask("POST", f"{TEMPLATE}callback/", {"host_config_key": KEY}, token=None)[0] == status
+    assert ask("POST", f"{TEMPLATE}callback/", {"host_config_key": KEY}, token=None) == answer
+
+
+def test_what_a_proxy_says_of_the_address_does_not_count(ask):
+    ask.state.hosts[2] = {"web-1": "10.0.0.1"}
+    call = {"host_config_key": KEY}
+    forwarded = {"X-Forwarded-For": "10.0.0.1"}
+    assert ask("POST", f"{TEMPLATE}callback/", call, token=None, **forwarded) == NO_HOST
+
+
+@pytest.mark.parametrize(
+    ("template", "path", "key", "answer"),
+    [
+        ({}, TEMPLATE, "wrong", (403, access.FORBIDDEN)),
+        ({}, TEMPLATE, "", (403, access.FORBIDDEN)),
+        ({"host_config_key": ""}, TEMPLATE, "", (403, access.FORBIDDEN)),
+        ({}, "/job_templates/99/", KEY, (404, {"detail": "Not found."})),
+        (
+            {"inventory": None},
+            TEMPLATE,
+            KEY,
+            (400, {"msg": "Cannot start automatically, an inventory is required."}),
+        ),
+    ],
+)
+def test_a_callback_that_is_refused_is_told_why(ask, template, path, key, answer):
+    ask.state.named("job_templates", "Drain").update(template)
+    assert ask("POST", f"{path}callback/", {"host_config_key": key}, token=None) == answer
 
 
 def test_a_pending_callback_holds_up_only_its_own_template(ask):
@@ -243,8 +310,9 @@ def test_a_pending_callback_holds_up_only_its_own_template(ask):
     ask.state.add("job_templates", name="Other", organization=1, inventory=2, host_config_key=KEY)
     (other,) = (one["id"] for one in ask.state.items["job_templates"].values() if one["name"] == "Other")
     call = {"host_config_key": KEY}
-    for template, status in ((5, 201), (5, 400), (other, 201)):
-        assert ask("POST", f"/job_templates/{template}/callback/", call, token=None)[0] == status
+    pending = (400, {"msg": "Host callback job already pending."})
+    for template, answer in ((5, (201, None)), (5, pending), (other, (201, None))):
+        assert ask("POST", f"/job_templates/{template}/callback/", call, token=None) == answer
 
 
 def test_a_message_that_is_null_keeps_the_old_one(ask):
@@ -258,6 +326,10 @@ def test_a_message_that_is_null_keeps_the_old_one(ask):
         "error": None,
         "workflow_approval": None,
     }
+
+
+def test_errors_of_a_notification_stand_under_all(ask):
+    assert ask(*hook_of(http_method="GET")) == (400, {"__all__": ["HTTP method must be either 'POST' or 'PUT'."]})
 
 
 def test_a_password_comes_back_hidden_and_messages_as_four_nulls(ask):
@@ -283,3 +355,33 @@ def test_who_does_not_sign_in_is_told_where(ask):
     status, body = ask("GET", "/job_templates/", token=None)
     assert (status, body["detail"]) == (401, controller.SIGN_IN)
     assert "/api/login/" in controller.SIGN_IN
+
+
+@pytest.mark.parametrize(
+    ("scope", "roles", "read", "launched", "changed"),
+    [
+        ("write", None, 200, 201, 200),
+        ("read", None, 200, 403, 403),
+        ("write", [("admin_role", 5)], 200, 201, 200),
+        ("write", [("execute_role", 5)], 200, 201, 403),
+        ("write", [("read_role", 5)], 200, 403, 403),
+        ("read", [("execute_role", 5)], 200, 403, 403),
+        # The same role of its organization, or of another template
+        ("write", [("admin_role", 1)], 200, 201, 200),
+        ("write", [("execute_role", 1)], 200, 201, 403),
+        ("write", [("auditor_role", 1)], 200, 403, 403),
+        ("write", [("admin_role", 6)], 403, 403, 403),
+        ("write", [], 403, 403, 403),
+    ],
+)
+def test_a_token_does_what_its_scope_and_the_roles_of_its_user_allow(ask, scope, roles, read, launched, changed):
+    ask.state.tokens["theirs"] = access.Token(scope, roles)
+    found = [
+        ask("GET", TEMPLATE, token="theirs"),
+        ask("POST", f"{TEMPLATE}launch/", token="theirs"),
+        ask("PATCH", TEMPLATE, {"description": "d"}, token="theirs"),
+    ]
+    assert [status for status, _body in found] == [read, launched, changed]
+    assert [body for status, body in found if status == 403 and body != access.FORBIDDEN] == []
+    _status, listed = ask("GET", "/job_templates/?name=Drain", token="theirs")
+    assert listed["count"] == (read == 200)
