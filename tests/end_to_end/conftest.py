@@ -23,6 +23,11 @@ NOWHERE = "http://127.0.0.1:9"
 LONGEST_RUN = 600
 
 
+def on_one_line(text):
+    """Return what a program printed without its breaks of lines."""
+    return re.sub(r"\s+", " ", text)
+
+
 class Run(NamedTuple):
     """How a program ended: its exit status, what it printed, and what it printed on stderr."""
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import sqlite3
 import sys
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE, on_one_line
 
 HISTORY = "fleetops.azure_maintenance.fleet_history"
 PROGRAM = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
@@ -83,10 +82,6 @@ class Fleet:
 @pytest.fixture
 def fleet(ansible, simulator, tmp_path):
     return Fleet(ansible, simulator("--vms", ",".join(PAIR), "--clock", "manual"), tmp_path)
-
-
-def on_one_line(text):
-    return re.sub(r"\s+", " ", text)
 
 
 @pytest.mark.hostile_text

@@ -13,6 +13,7 @@ import re
 import sys
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import on_one_line
 
 REPORT = "fleetops.azure_maintenance.fleet_report"
 VMS = ("web-1", "web-2")
@@ -61,10 +62,6 @@ class Fleet:
 @pytest.fixture
 def fleet(ansible, simulator, tmp_path):
     return Fleet(ansible, simulator("--vms", ",".join(VMS), "--clock", "manual"), tmp_path)
-
-
-def on_one_line(text):
-    return re.sub(r"\s+", " ", text)
 
 
 @pytest.mark.hostile_text
