@@ -16,9 +16,10 @@ from typing import Any
 from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
 from ..module_utils._summary import format_duration
 from ._fleet import Report
-from ._fleet_assets import SCRIPT, STYLE
+from ._fleet_assets import STYLE
 from ._fleet_html import counted, html_page, html_table, name_list, spans, starts, time_tag
 from ._fleet_parts import AFFECTED, NOT_ASKED, QUIET
+from ._fleet_script import SCRIPT
 from ._fleet_text import (
     STATE_WORDS,
     all_contradictions,
