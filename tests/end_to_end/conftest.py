@@ -28,6 +28,20 @@ def on_one_line(text):
     return re.sub(r"\s+", " ", text)
 
 
+def set_traps(folder, name):
+    """Make a folder as another user may leave it: what opens its files waits for ever, or writes where a link leads.
+
+    :param name: of the files, before their endings.
+    :return: the file that a link leads to, which must stay as it is.
+    """
+    folder.mkdir()
+    precious = folder.with_name("precious")
+    precious.write_text("precious")
+    os.mkfifo(folder / f"{name}.html")
+    (folder / f"{name}.csv").symlink_to(precious)
+    return precious
+
+
 class Run(NamedTuple):
     """How a program ended: its exit status, what it printed, and what it printed on stderr."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sqlite3
 import sys
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE, on_one_line
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE, on_one_line, set_traps
 
 HISTORY = "fleetops.azure_maintenance.fleet_history"
 PROGRAM = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
@@ -101,8 +102,10 @@ def test_what_checkers_saw_is_merged_and_hosts_without_a_history_are_named_with_
     with fleet.inventory.open("a") as inventory:
         inventory.write(windows.host("win-1", ansible_shell_type="powershell"))
     env = {**windows.settings(), "ANSIBLE_SHOW_CUSTOM_STATS": "true"}
+    precious = set_traps(fleet.dir, "history")
     run = fleet.history(env=env)
     assert run.code == 0, run.out + run.err
+    assert precious.read_text() == "precious"
     assert {path.name for path in fleet.dir.iterdir()} == {*FILES, "history-parts"}
     assert fleet.hosts() == {
         "web-1": ("told", None),
@@ -135,6 +138,8 @@ def test_what_checkers_saw_is_merged_and_hosts_without_a_history_are_named_with_
     run = fleet.history("--limit", "web-1,web-2", fleet_history_simulated="")
     assert run.code == 0, run.out
     assert (fleet.written()["events"], fleet.written()["counts"]["simulated"]) == ([], 2)
+    # Nothing is left of what the same folder had of other hosts.
+    assert set(fleet.hosts()) == set(PAIR)
 
 
 @pytest.mark.matrix
@@ -165,6 +170,7 @@ def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fle
         assert run.code == 0, run.out
         assert f"Written: {fleet.dir}/history-parts/job-{40 + number}.json" in on_one_line(run.out)
     fleet.add("late")
+    os.mkfifo(fleet.dir / "history-parts" / "other.json")
     run = fleet.history(fleet_history_mode="merge")
     assert run.code == 0, run.out
     assert fleet.hosts() == {"web-1": ("told", None), "web-2": ("told", None), "late": ("not_asked", "no_part")}

@@ -13,7 +13,7 @@ import re
 import sys
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import on_one_line
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import on_one_line, set_traps
 
 REPORT = "fleetops.azure_maintenance.fleet_report"
 VMS = ("web-1", "web-2")
@@ -67,8 +67,10 @@ def fleet(ansible, simulator, tmp_path):
 @pytest.mark.hostile_text
 def test_hosts_that_cannot_be_asked_are_named_and_text_of_azure_arrives_as_it_is_and_is_never_a_template(fleet):
     event = fleet.announce("Reboot", "web-1", description=HOSTILE)
+    precious = set_traps(fleet.dir, "report")
     run = fleet.report(env={"ANSIBLE_SHOW_CUSTOM_STATS": "true"})
     assert run.code == 0, run.out
+    assert precious.read_text() == "precious"
     assert {path.name for path in fleet.dir.iterdir()} == {*FILES, "parts"}
     assert fleet.states() == {"web-1": "affected", "web-2": "quiet", "db-9": "unreachable", "laptop": "not_on_azure"}
     hosts = {host["host"]: host for host in fleet.written()["hosts"]}
