@@ -36,8 +36,8 @@ from ._history_text import (
 
 # The columns whose texts may be broken, with their classes
 _LONG_TEXTS = {
-    **dict.fromkeys(("VMs", "VM", "Approved by", "Message"), "text"),
-    "Description": "text words",
+    **dict.fromkeys(("VM", "Approved by", "Message"), "text"),
+    **dict.fromkeys(("VMs", "Description"), "text words"),
     "Event": "text id",
 }
 

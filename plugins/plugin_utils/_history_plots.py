@@ -24,7 +24,9 @@ from ._history_text import MOST_WEEKS, documented
 TYPES = (*EVENT_TYPES, OTHER_TYPES)
 _TICKS = (1, 10, 60, 300, 900, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
 _MOST_TICKS = 6
-_MOST_WEEK_NAMES = 5
+_MOST_WEEK_NAMES = 6
+# Percent of a phone's width: half of a time or of the name of a week, and what two times need beside each other
+_HALF_TIME, _HALF_WEEK, _NEAR = 6, 9, 12
 _LANE = 56
 _BAR = 40
 _HEIGHT = 180
@@ -102,16 +104,21 @@ class _LogAxis(NamedTuple):
 
 
 def _axis(axis: _LogAxis) -> str:
-    texts = "".join(
-        f'<text class="{_tick_class(axis.place(each))}" x="{axis.place(each)}%" y="18">{format_duration(each)}</text>'
-        for each in axis.ticks()
-    )
-    return f'<svg class="axis" width="100%" height="26" aria-hidden="true">{texts}</svg>'
+    texts, last = [], -100.0
+    for each in axis.ticks():
+        place = axis.place(each)
+        # Where the window is narrow, there is no room for it.
+        kind = " fine" if place - last < _NEAR else ""
+        last = last if kind else place
+        texts.append(
+            f'<text class="{_tick_class(place, _HALF_TIME)}{kind}" x="{place}%" y="18">{format_duration(each)}</text>'
+        )
+    return f'<svg class="axis" width="100%" height="26" aria-hidden="true">{"".join(texts)}</svg>'
 
 
-def _tick_class(place: float) -> str:
+def _tick_class(place: float, half: float) -> str:
     # On a phone what is written at an edge would be cut.
-    return "tick left" if place < 8 else "tick right" if place > 92 else "tick"
+    return "tick left" if place < half else "tick right" if place > 100 - half else "tick"
 
 
 def _grid(axis: _LogAxis) -> str:
@@ -184,16 +191,17 @@ def plot_weeks(report: Report) -> Plot:
 
 
 def _week_names(weeks: Sequence[str]) -> str:
-    """Return the names below a few of the weeks, the latest among them."""
+    """Return the names below a few of the weeks, the latest among them; a narrow window shows every other one."""
     step = -(-len(weeks) // _MOST_WEEK_NAMES)
-    named = [(place, week) for place, week in enumerate(weeks) if (len(weeks) - 1 - place) % step == 0]
     texts = []
-    for place, week in named:
+    for order, place in enumerate(range(len(weeks) - 1, -1, -step)):
         middle = round(100 * (place + 0.5) / len(weeks), 2)
-        kind = _tick_class(middle)
+        kind = _tick_class(middle, _HALF_WEEK)
         at = {"tick left": "6", "tick right": "99%"}.get(kind, f"{middle}%")
-        texts.append(f'<text class="{kind} week" x="{at}" y="{_HEIGHT + 38}">{week}</text>')
-    return "".join(texts)
+        texts.append(
+            f'<text class="{kind} week{" fine" * (order % 2)}" x="{at}" y="{_HEIGHT + 38}">{weeks[place]}</text>'
+        )
+    return "".join(reversed(texts))
 
 
 def _week(week: str, of_week: dict[str, int], kinds: Sequence[str], most: int, left: float, width: float) -> str:

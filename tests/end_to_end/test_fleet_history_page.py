@@ -45,7 +45,7 @@ LACKING = """
     const row = rows.find((each) => each.cells[0].textContent === title.textContent.split(":")[0]);
     compare(title.textContent, row ? [...row.cells] : []);
   }
-  for (const text of section.querySelectorAll(".plot text:not(.tick)")) {
+  for (const text of section.querySelectorAll(".plot text:not(.tick), .plot .week")) {
     compare(text.textContent, rows.flatMap((row) => [...row.cells]));
   }
   return {lacking, titles: titles.length, numbers: titles.flatMap((each) => numbers(each.textContent)).length};
@@ -131,6 +131,17 @@ def test_it_is_as_wide_as_the_window_and_text_from_outside_is_text(page, width, 
         "[...document.querySelectorAll('.plot text')].every((each) => each.getBoundingClientRect().right <= innerWidth)"
     )
     assert shown.look(inside)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_time_and_no_week_covers_another_one(page, width):
+    # Weeks of two years, and notices from seconds to many minutes
+    shown = page(fleet(2, 240), width=width)
+    for plot in ("#notice .axis", "#lasted .axis", ".weeks"):
+        ticks = f"[...document.querySelectorAll('{plot} .tick')].filter((text) => text.checkVisibility())"
+        places = shown.look(f"{ticks}.map((text) => text.getBoundingClientRect()).map((box) => [box.left, box.right])")
+        assert len(places) >= 3
+        assert all(right < left for (_left, right), (left, _right) in zip(places, places[1:])), (plot, places)
 
 
 def test_hosts_without_a_history_come_first_and_a_number_leads_to_what_it_counts(page):
