@@ -236,3 +236,7 @@ def test_an_inventory_and_a_credential_of_the_same_name_elsewhere_do_not_count(a
     assert run.code == 0, run.out + run.err
     for template in awx.items["job_templates"].values():
         assert (template["inventory"], awx.linked(template, "credentials")) == (ours[0]["id"], [ours[1]["id"]])
+    # By their numbers they are the same.
+    numbers = {"apply_inventory": str(ours[0]["id"]), "apply_credential": str(ours[1]["id"])}
+    run, changed = apply_to(awx, ansible, **numbers)
+    assert (run.code, changed) == (0, 0), run.out + run.err
