@@ -62,6 +62,7 @@ def fleet(ansible, simulator, tmp_path):
     return Fleet(ansible, simulator("--vms", ",".join(VMS), "--clock", "manual"), tmp_path)
 
 
+@pytest.mark.releases
 def test_an_event_is_approved_by_its_id_in_any_letter_case_with_vms_that_the_caller_says_are_ready(
     fleet,
 ):
@@ -97,6 +98,7 @@ def test_by_source_on_the_command_line_as_the_head_of_the_playbook_shows_it(flee
     assert fleet.posted() == [("web-1", [ours])]
 
 
+@pytest.mark.releases
 def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_another_from_approving(fleet):
     fleet.announce("Reboot", "web-1", "web-2")
     alone = fleet.announce("Reboot", "db-1")
@@ -108,6 +110,7 @@ def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_anoth
     assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 1, "db-1": 0}
 
 
+@pytest.mark.releases
 def test_a_survey_left_empty_fails_clearly_before_any_vm_is_asked(fleet):
     fleet.announce("Reboot", "web-1")
     run = fleet.approve(**EMPTY_SURVEY)
@@ -117,6 +120,7 @@ def test_a_survey_left_empty_fails_clearly_before_any_vm_is_asked(fleet):
     assert fleet.asked() == set()
 
 
+@pytest.mark.releases
 def test_check_mode_says_what_it_would_do_and_fails_where_the_guard_would_refuse_and_sends_nothing(fleet):
     fleet.announce("Reboot", "web-1", "web-2")
     event = fleet.announce("Reboot", "db-1")

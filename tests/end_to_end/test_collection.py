@@ -10,6 +10,8 @@ import json
 import re
 import subprocess
 
+import pytest
+
 NAMESPACE = "fleetops.azure_maintenance."
 INFO = NAMESPACE + "scheduled_events_info"
 
@@ -24,6 +26,7 @@ def test_the_artifact_holds_what_users_need_and_nothing_of_the_workshop(artifact
     assert "__pycache__" not in listing
 
 
+@pytest.mark.releases
 def test_asked_ad_hoc_a_host_answers_on_one_line_that_says_in_words_what_is_coming(ansible, simulator):
     imds = simulator("--vms", "web-1,web-2")
     imds.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": [0, 1]})
@@ -50,6 +53,7 @@ def ansible_doc(ansible, kind, name):
     return documented.get("doc", {}) | documented
 
 
+@pytest.mark.releases
 def test_each_documented_example_is_a_valid_play(ansible, tmp_path):
     names = {
         "module": ("scheduled_events_info", "scheduled_event_approve"),

@@ -63,7 +63,7 @@ def three(make_fleet):
     return make_fleet(*HOSTS)
 
 
-@pytest.mark.hostile_text
+@pytest.mark.releases
 def test_an_event_of_three_vms_is_approved_once_when_all_are_ready_by_its_leader_which_comes_last(three, tmp_path):
     marker = tmp_path / "run"
     event = three.announce("web-3", "web-1", "web-2", description=HOSTILE % (marker, marker))
@@ -177,6 +177,7 @@ def test_the_approver_itself_reboots(fleet):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
 
+@pytest.mark.releases
 def test_a_host_lost_in_the_middle_of_its_preparation_is_restored_by_the_playbook(fleet):
     fleet.announce("web-1", "web-2", notice=DUE, started_for=LONG)
     still = """
@@ -256,6 +257,7 @@ def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(three, varia
     assert three.story("host-c") == []
 
 
+@pytest.mark.releases
 def test_check_mode_prepares_nothing_and_approves_nothing(three):
     event = three.announce("web-1", "web-2")
     three.announce("web-3", event_type="Redeploy")
@@ -314,6 +316,7 @@ def test_any_errors_fatal_still_restores_what_was_prepared(fleet):
     assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
 
 
+@pytest.mark.releases
 def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
     fleet.announce("web-1", "web-2")
     run = fleet.respond(play={"strategy": "free"})
@@ -375,6 +378,7 @@ def refuse_each(one, folder, cases):
     return said
 
 
+@pytest.mark.releases
 def test_bad_input_stops_before_any_host_is_asked(one, tmp_path):
     one.announce("web-1")
     said = refuse_each(one, tmp_path, [variables for variables, _words in BAD_INPUT])
@@ -382,6 +386,7 @@ def test_bad_input_stops_before_any_host_is_asked(one, tmp_path):
         assert words in part.replace("\n", " ")
 
 
+@pytest.mark.releases
 def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, tmp_path):
     one.announce("web-1")
     (tmp_path / "sub").mkdir()
@@ -481,6 +486,7 @@ def test_who_need_not_prepare_says_so(one):
     assert one.story("host-a") == ["restore host-a Reboot completed"]
 
 
+@pytest.mark.releases
 def test_nothing_is_coming(one):
     run = one.respond()
     assert run.code == 0, run.out + run.err

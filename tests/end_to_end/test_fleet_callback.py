@@ -120,6 +120,7 @@ def test_one_line_a_host_as_the_guide_writes_it(fleet):
     assert '"msg": "web-4: no such events (2 others in the document)"' in told["web-4"]
 
 
+@pytest.mark.releases
 def test_who_is_scheduled_within_the_hour_prints_what_the_guide_shows(fleet):
     announce_both(fleet)
     fleet.announce("Redeploy", "web-4", notice=7200)
@@ -169,6 +170,7 @@ def test_a_quiet_fleet_is_told_on_one_line(fleet):
     assert run.out == "2 hosts asked: 2 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed\n"
 
 
+@pytest.mark.releases
 def test_ansible_cfg_switches_it_on_as_the_guide_says_and_one_setting_alone_does_not(fleet):
     settings = re.findall(r"`((?:bin_ansible_callbacks|stdout_callback) = [\w.]+)`", AD_HOC)
     assert len(settings) == 2
@@ -190,6 +192,7 @@ def test_an_empty_answer_is_not_quiet_and_its_warning_is_shown(fleet):
     assert "Azure answered with an empty body" in re.sub(r"\s+", " ", run.err)
 
 
+@pytest.mark.releases
 def test_text_from_azure_steers_no_terminal(fleet):
     event = {
         "EventId": "A-1",
@@ -257,6 +260,7 @@ def test_of_the_other_tasks_of_a_play_failures_are_told_and_successes_are_not(fl
     assert SIX in run.out
 
 
+@pytest.mark.releases
 def test_a_host_without_python_is_told_with_what_its_shell_said_ad_hoc_and_in_a_play(fleet):
     with (fleet.folder / "hosts.ini").open("a") as inventory:
         inventory.write("[web]\nbare ansible_python_interpreter=/no/python3\n")
@@ -285,6 +289,7 @@ def test_a_host_that_a_query_leaves_out_is_not_named_for_a_failure_that_is_ignor
 
 
 @pytest.mark.parametrize("verbosity", [pytest.param((), marks=pytest.mark.matrix), ("-v",)])
+@pytest.mark.releases
 def test_what_debug_shows_is_shown_once_also_in_a_loop(fleet, verbosity):
     loop = {"ansible.builtin.debug": {"msg": "item {{ item }}"}, "loop": [1, 2]}
     run = fleet.play([{"ansible.builtin.debug": {"msg": "once"}}, loop], "--limit", "web-1", *verbosity)
@@ -302,6 +307,7 @@ def test_all_batches_of_a_play_make_one_table(fleet):
     assert run.out.count("  Reboot  ") == 1
 
 
+@pytest.mark.releases
 def test_each_query_of_a_play_has_its_table_and_a_host_lost_between_is_named(fleet):
     announce_both(fleet)
     again = {"name": "Ask again", INFO: {"event_types": ["Freeze"]}}

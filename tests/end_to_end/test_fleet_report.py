@@ -64,7 +64,7 @@ def fleet(ansible, simulator, tmp_path):
     return Fleet(ansible, simulator("--vms", ",".join(VMS), "--clock", "manual"), tmp_path)
 
 
-@pytest.mark.hostile_text
+@pytest.mark.releases
 def test_hosts_that_cannot_be_asked_are_named_and_text_of_azure_arrives_as_it_is_and_is_never_a_template(fleet):
     event = fleet.announce("Reboot", "web-1", description=HOSTILE)
     precious = set_traps(fleet.dir, "report")
@@ -162,6 +162,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_any_host_is_asked(fleet,
         ),
     ],
 )
+@pytest.mark.releases
 def test_a_wrong_setting_is_told_before_any_host_is_asked(fleet, wrong, said):
     run = fleet.report(**wrong)
     assert run.code != 0
@@ -241,10 +242,9 @@ def test_a_merge_without_parts_is_told(fleet):
 
 
 @pytest.mark.matrix
-@pytest.mark.hostile_text
 def test_a_run_that_is_to_fail_when_something_is_due_writes_its_report_first(fleet):
     reboot = fleet.announce("Reboot", "web-1", notice=900)
-    frozen = fleet.announce("Freeze", "web-2", notice=3600, description=HOSTILE)
+    frozen = fleet.announce("Freeze", "web-2", notice=3600)
     run = fleet.report(target="web-1,web-2", fleet_report_fail_within=600)
     assert run.code == 0, run.out
     run = fleet.report("--check", target="web-1,web-2", fleet_report_fail_within="1000")
@@ -257,6 +257,15 @@ def test_a_run_that_is_to_fail_when_something_is_due_writes_its_report_first(fle
     assert len(fleet.written()["events"]) == 2
     run = fleet.report(target="web-1", fleet_report_fail_within="soon")
     assert "fleet_report_fail_within must be a number of seconds, not soon." in on_one_line(run.out)
+
+
+@pytest.mark.matrix
+@pytest.mark.hostile_text
+def test_a_run_that_fails_because_something_is_due_takes_text_of_azure_as_text(fleet):
+    event = fleet.announce("Freeze", "web-2", notice=3600, description=HOSTILE)
+    run = fleet.report(target="web-2", fleet_report_fail_within="3600")
+    assert run.code == 2, run.out
+    assert re.search(rf"Due within 3600 s: Freeze {event} in [^:]*: web-2\.", on_one_line(run.out))
 
 
 @pytest.mark.matrix

@@ -70,6 +70,7 @@ def trace(tmp_path):
     return folder
 
 
+@pytest.mark.releases
 def test_a_rehearsal_of_the_built_artifact_goes_from_announced_to_restored_and_leaves_nothing_behind(
     ansible, artifact, tmp_path
 ):
@@ -160,6 +161,7 @@ def test_the_words_of_the_role_are_names_of_files_here(ansible):
     ],
     ids=["yaml", "module"],
 )
+@pytest.mark.releases
 def test_a_task_file_that_ansible_cannot_load_stops_the_rehearsal_before_it_begins(ansible, tmp_path, content, reason):
     (tmp_path / "refill.yml").write_text(content)
     run = ansible("ansible-playbook", REHEARSE, "-e", "rehearse_restore=refill.yml", cwd=tmp_path)

@@ -100,6 +100,7 @@ def summary_of(run):
         pytest.param("restore", list(FAULTS), id="all while restoring", marks=pytest.mark.matrix),
     ],
 )
+@pytest.mark.releases
 def test_a_file_fails_in_each_way_that_ansible_knows(each_alone, phase, faults):
     fleet, hosts, events = each_alone(faults)
     for fault, host in hosts.items():

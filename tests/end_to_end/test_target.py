@@ -70,6 +70,7 @@ def test_a_target_that_no_host_matches_is_refused(play, playbook):
     assert "target: no host of the inventory matches 'wbe'. No host was asked." in said
 
 
+@pytest.mark.releases
 def test_a_limit_that_leaves_none_of_the_target_is_refused_and_no_tag_or_step_goes_around_that(play):
     for argv in ((), ("--tags", "none"), ("--start-at-task", "Show what was approved")):
         ended, said = play("approve", "--limit", "db-1", *argv, target="web")

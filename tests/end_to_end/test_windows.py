@@ -128,6 +128,7 @@ def without_differences(result):
         pytest.param([name for name, *_rest in TASKS if name not in SHORT], id="rest", marks=pytest.mark.matrix),
     ],
 )
+@pytest.mark.releases
 def test_tasks_say_the_same_on_linux_and_windows(run, azures, tmp_path, names):
     linux, other = azures
     inventory = linux.inventory(["web-1"], tmp_path).replace("web-1 ", "linux ", 1)
@@ -260,6 +261,7 @@ def test_text_of_azure_never_runs_as_a_template(run, simulator, tmp_path):
     assert results["windows"]["use"]["msg"] == hostile
 
 
+@pytest.mark.releases
 def test_without_ansible_windows_one_sentence_says_how_to_install_it(run, simulator):
     azure = simulator("--vms", "web-1")
     inventory = windows.host("windows", stand_in_imds=azure.endpoint("web-1"))
@@ -271,6 +273,7 @@ def test_without_ansible_windows_one_sentence_says_how_to_install_it(run, simula
     assert "reason" not in results["windows"]["ask"]
 
 
+@pytest.mark.releases
 def test_a_task_is_delegated_from_either_system_to_the_other(run, azures, tmp_path):
     linux, other = azures
     linux.announce("Terminate", "web-1")
@@ -309,6 +312,7 @@ WINDOWS_HOSTS = {
         ("imds_simulator", "Start it on a Linux host"),
     ],
 )
+@pytest.mark.releases
 def test_the_roles_for_linux_refuse_windows_before_they_touch_it(ansible, tmp_path, role, words):
     hosts = [f"{name} {variables} ansible_host=127.0.0.1 ansible_port=9\n" for name, variables in WINDOWS_HOSTS.items()]
     (tmp_path / "hosts").write_text("".join(hosts))
