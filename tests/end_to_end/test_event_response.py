@@ -77,6 +77,7 @@ def test_an_event_of_three_vms_is_approved_once_when_all_are_ready_by_its_leader
     assert not marker.exists()
 
 
+@pytest.mark.releases
 def test_a_preparation_that_fails_on_one_of_two_holds_the_event_back(fleet):
     """It is due, so the other stays prepared until it is over. That is said at once, and on one line while it waits."""
     fleet.announce("web-1", "web-2", notice=DUE)
