@@ -64,7 +64,7 @@ def fleet(ansible, simulator, tmp_path):
     return Fleet(ansible, simulator("--vms", ",".join(VMS), "--clock", "manual"), tmp_path)
 
 
-@pytest.mark.releases
+@pytest.mark.hostile_text
 def test_hosts_that_cannot_be_asked_are_named_and_text_of_azure_arrives_as_it_is_and_is_never_a_template(fleet):
     event = fleet.announce("Reboot", "web-1", description=HOSTILE)
     precious = set_traps(fleet.dir, "report")
