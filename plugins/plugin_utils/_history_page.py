@@ -175,10 +175,16 @@ def _table(name: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -
     marks = [f' class="{_LONG_TEXTS[text]}"' if text in _LONG_TEXTS else "" for text in heads]
     starts = [f'<td data-label="{text}"{mark}>' for text, mark in zip(heads, marks)]
     lines = (
-        "<tr>" + "".join(f"{start}{escape(tidy(text))}</td>" for start, text in zip(starts, row)) + "</tr>"
+        "<tr>" + "".join(f"{start}{_cell(head, text)}</td>" for head, start, text in zip(heads, starts, row)) + "</tr>"
         for row in rows
     )
     return html_table(name, heads, [("", lines)], "figures")
+
+
+def _cell(head: str, text: str) -> str:
+    shown = escape(tidy(text))
+    # A browser would break a line at each hyphen of a name.
+    return " ".join(f'<span class="vm">{word}</span>' for word in shown.split(" ")) if head == "VMs" else shown
 
 
 def _left_out(report: Report) -> str:

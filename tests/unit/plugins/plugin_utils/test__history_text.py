@@ -74,6 +74,10 @@ def test_markdown(fleet):
     assert "| host-b | unreachable | unreachable | No route to host |" in text
 
 
+def test_the_page_breaks_no_name_at_its_hyphens(fleet):
+    assert '<td data-label="VMs" class="text words"><span class="vm">web-1</span></td>' in shown(fleet, "html")
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize(
     "hosts",
