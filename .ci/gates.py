@@ -29,6 +29,8 @@ from venvs import LOGS, ROOT
 LAB_REQUIRED = "LAB_REQUIRED"
 # At once: two keep the cores busy, and the third uses them while one of the two waits.
 AT_ONCE = 3
+# Beside these: the VMs of two labs leave the others some CPU.
+LABS_AT_ONCE = 2
 
 LEFT_OUT = re.compile(r"SKIPPED |WARNING: Skipping |WARNING .*Missing playbook")
 SHOWN = re.compile(
@@ -138,10 +140,10 @@ def main() -> int:
     # What runs in the lab waits for its VMs most of the time, so it is no reason for another gate to wait.
     labs = [gate for gate in ready if gate.lab]
     others = [gate for gate in ready if not gate.lab]
-    with ThreadPoolExecutor(AT_ONCE + len(labs) + 1) as pool:
+    with ThreadPoolExecutor(AT_ONCE + LABS_AT_ONCE) as pool:
         workers = [
             pool.submit(work, schedule)
-            for schedule, places in ((Schedule(labs), len(labs)), (Schedule(others), AT_ONCE))
+            for schedule, places in ((Schedule(labs), LABS_AT_ONCE), (Schedule(others), AT_ONCE))
             for _place in range(places)
         ]
         for worker in workers:
