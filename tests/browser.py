@@ -164,21 +164,17 @@ def browser(program, profile):
             process.kill()
 
 
-@contextlib.contextmanager
-def pages(window, path):
-    """Yield show(html, **how), which opens a page in this window, from this path.
+def show_page(window, path, html, **how):
+    """Open a page in this window, from this path, and return the window."""
+    path.write_text(html, encoding="utf-8")
+    window.requested.clear()
+    window.complaints.clear()
+    window.show_as(**how)
+    window.open(path)
+    return window
 
-    Nothing may be loaded from elsewhere, and nothing be complained about.
-    """
 
-    def show(html, **how):
-        path.write_text(html, encoding="utf-8")
-        window.requested.clear()
-        window.complaints.clear()
-        window.show_as(**how)
-        window.open(path)
-        return window
-
-    yield show
+def check_alone(window, path):
+    """Check that the page at this path has loaded nothing from elsewhere, and that nothing was complained about."""
     assert {url.partition("#")[0] for url in window.requested if not url.startswith("data:")} == {path.as_uri()}
     assert window.complaints == []

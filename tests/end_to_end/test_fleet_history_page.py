@@ -18,7 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import 
     _history_page,
     _history_parts,
 )
-from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, pages
+from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, check_alone, show_page
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 PROGRAM = need_program(*PROGRAMS, package="chromium")
@@ -89,13 +89,14 @@ def window(tmp_path_factory):
 @pytest.fixture
 def page(window, tmp_path):
     """Open the history of some VMs."""
-    with pages(window, tmp_path / "history.html") as show:
+    path = tmp_path / "history.html"
 
-        def show_fleet(results, **how):
-            report = _history_merge.merge_parts([_history_parts.make_part(results, "whole", NOW)], NOW)
-            return show(_history_page.as_html(report), **how)
+    def show_fleet(results, **how):
+        report = _history_merge.merge_parts([_history_parts.make_part(results, "whole", NOW)], NOW)
+        return show_page(window, path, _history_page.as_html(report), **how)
 
-        yield show_fleet
+    yield show_fleet
+    check_alone(window, path)
 
 
 def fleet(hosts=4, events=40):

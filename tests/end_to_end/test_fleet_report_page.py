@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_page, _fleet_parts
-from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, pages
+from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, check_alone, show_page
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 PROGRAM = need_program(*PROGRAMS, package="chromium")
@@ -78,13 +78,14 @@ def window(tmp_path_factory):
 @pytest.fixture
 def page(window, tmp_path):
     """Open the report on a fleet."""
-    with pages(window, tmp_path / "report.html") as show:
+    path = tmp_path / "report.html"
 
-        def show_fleet(results, **how):
-            part = _fleet_parts.make_part(results, "whole", NOW)
-            return show(_fleet_page.as_html(_fleet.merge_parts([part], NOW)), **how)
+    def show_fleet(results, **how):
+        part = _fleet_parts.make_part(results, "whole", NOW)
+        return show_page(window, path, _fleet_page.as_html(_fleet.merge_parts([part], NOW)), **how)
 
-        yield show_fleet
+    yield show_fleet
+    check_alone(window, path)
 
 
 def wide_as_its_window(window):
