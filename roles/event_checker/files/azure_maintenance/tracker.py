@@ -82,14 +82,7 @@ def record_answer(
     ]
     # A name that may be wrong makes no event that of another VM (P4).
     disowned = foreign if document is not None and document.is_clear else []
-    waited = [
-        (record, response)
-        for key, record in records.items()
-        if record.approval == APPROVAL_WAITS and document is not None
-        if may_approve_alone(document, record.event.event_id, resource_name, now.wall)
-        for response in store.responses_to(record.number)
-        if response.phase == ANNOUNCED and response.state == SUCCEEDED
-    ]
+    waited = _waited_enough(store, records.values(), document, now, resource_name)
     if not (following.transitions or changed or disowned or waited):
         return Recorded(left_out, following.missing)
     with store.transaction():
@@ -192,12 +185,27 @@ def _disown(store: Store, record: EventRecord, now: Moment) -> str:
     return f"{_title(record.event)}: {_COPIED}."
 
 
+def _waited_enough(
+    store: Store, records: Iterable[EventRecord], document: Document | None, now: Moment, resource_name: str
+) -> list[tuple[EventRecord, ResponseRecord]]:
+    """Return the events whose approval waited for other VMs and need not any more, with the response that sends it."""
+    found = []
+    for record in records:
+        # One that was seen started stays so, whatever an older document says.
+        if document is None or record.phase != ANNOUNCED or record.approval != APPROVAL_WAITS:
+            continue
+        if may_approve_alone(document, record.event.event_id, resource_name, now.wall):
+            responses = store.responses_to(record.number)
+            found += [(record, each) for each in responses if each.phase == ANNOUNCED and each.state == SUCCEEDED]
+    return found
+
+
 def _approve_after_all(store: Store, record: EventRecord, response: ResponseRecord, now: Moment) -> str:
     """Try an approval once more that waited for VMs which the event does not list any more, or could not be read."""
     store.set_approval(record.number, None, (), now)
     store.renew_approval(response.number)
     store.begin_response(response.number, DUE, now)
-    return f"{_title(record.event)} waits for no other VM any more, so it is approved after all."
+    return f"{_title(record.event)} waits for no other VM any more. Its approval is tried again."
 
 
 def _decide_late(

@@ -615,6 +615,18 @@ class TestApproval:
         assert stage.recorder.words == ["one", "one"]
         assert (azure.approvals, stage.record.approval) == (1, "approved")
 
+    def test_p6_an_approval_that_waited_is_not_sent_once_the_event_was_seen_started(self, azure, stage):
+        azure.schedule("web-1", "web-2")
+        azure.announce("one", approve="when_ready")
+        assert stage.run()
+        event = stage.record.event
+        stage.see(event._replace(event_status="Started"), approve="when_ready")
+        stage.clock.reboot()
+        # An older document
+        stage.see(event._replace(resources=("web-1",)), approve="when_ready")
+        assert stage.due() == []
+        assert stage.record.approval == "waiting"
+
     def test_an_approval_that_has_failed_since_it_waited_is_left_to_a_person(self, azure, stage):
         azure.schedule("web-1", "web-2")
         azure.announce("one", approve="when_ready")
