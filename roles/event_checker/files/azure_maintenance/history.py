@@ -167,10 +167,9 @@ def _is_late(
     for response in responses:
         if response.phase == ANNOUNCED:
             # What was approved had been prepared; the rest of the response is the answer of Azure.
-            done = record.approved_at if record.approval == APPROVED else None
-            if done is None:
-                ended = response.finished_at if response.state == SUCCEEDED else None
-                done = ended if prepared is None else prepared[1]
+            approved = record.approved_at if record.approval == APPROVED else None
+            ended = response.finished_at if response.state == SUCCEEDED else None
+            done = approved or (ended if prepared is None else prepared[1])
             return done is None or done > begun
     return False
 
@@ -183,7 +182,7 @@ def _prepared(db: sqlite3.Connection, responses: list[ResponseRecord]) -> tuple[
             steps = [tuple(row) for row in db.execute(sql, (response.number, json.dumps(APPROVE_STEP)))]
             if steps and all(state == SUCCEEDED and is_time(first) and is_time(last) for state, first, last in steps):
                 begun, done = min(first for _state, first, _last in steps), max(last for _state, _first, last in steps)
-                return (begun, done) if begun <= done else None
+                return (begun, done) if 0 <= done - begun <= 10**9 else None
     return None
 
 
