@@ -11,15 +11,15 @@ of the version. In the checkout they stay relative, and work in every clone and 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-ELSEWHERE = shutil.ignore_patterns(".git", ".venv", "build", "__pycache__")
-# The text of a link or a picture in Markdown, its address without an anchor, and that
+from tree import make_tree
+from venvs import ROOT
+
+# In Markdown: the mark of a picture, the text of the link, its address, and the anchor in it
 LINK = re.compile(r"(!?)(\[[^\]\n]*\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -44,8 +44,7 @@ def absolute_links(text: str, place: Path, address: str, version: str) -> str:
 def main() -> None:
     settings = dict(re.findall(r"^(repository|version): (\S+)$", (ROOT / "galaxy.yml").read_text(), re.MULTILINE))
     with tempfile.TemporaryDirectory() as name:
-        copy = Path(name, "collection")
-        shutil.copytree(ROOT, copy, ignore=ELSEWHERE, symlinks=True)
+        copy = make_tree(Path(name))
         for readme in (ROOT / "README.md", *ROOT.glob("roles/*/README.md")):
             text = absolute_links(readme.read_text(), readme.parent, settings["repository"], settings["version"])
             (copy / readme.relative_to(ROOT)).write_text(text)
