@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The integration targets of the modules twice, on Linux and on a stand-in for a Windows VM: no PowerShell runs.
+"""The integration targets of the modules at once on Linux and on a stand-in for a Windows VM: no PowerShell runs.
 
 Each task of the modules must return the same, but for what the guide "Windows VMs" lists.
 """
@@ -44,32 +44,35 @@ TASKS = {
 
 @pytest.fixture
 def play(ansible, tmp_path):
-    """A runner: play(target, system) plays a target there; returns the run, and the names and results of its tasks."""
+    """A runner: play(target) plays it on both systems; returns the run, and names and results of tasks by system."""
     collections = windows.make_ansible_windows(tmp_path / "installed")
 
-    def play(target, system):
-        folder = tmp_path / system
-        folder.mkdir()
-        connection = "windows_stand_in" if system == "windows" else "local"
-        vm = {
-            "ansible_connection": connection,
-            "ansible_python_interpreter": sys.executable,
-            "output_dir": str(folder),
-            "target_is_windows": system == "windows",
-        }
-        (folder / "hosts.json").write_text(json.dumps({"all": {"hosts": {"vm": vm}}}))
-        (folder / "play.json").write_text(json.dumps([{"hosts": "vm", "gather_facts": False, "roles": [target]}]))
+    def play(target):
+        hosts = {}
+        for system, connection in (("linux", "local"), ("windows", "windows_stand_in")):
+            hosts[system] = {
+                "ansible_connection": connection,
+                "ansible_python_interpreter": sys.executable,
+                "output_dir": str(tmp_path / system),
+                "target_is_windows": system == "windows",
+            }
+            (tmp_path / system).mkdir()
+        (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+        (tmp_path / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "roles": [target]}]))
         env = {
             **windows.settings(collections),
             "ANSIBLE_ROLES_PATH": str(TARGETS),
             "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).with_name("callback")),
             "ANSIBLE_CALLBACKS_ENABLED": "keep_results",
-            "KEEP_RESULTS": str(folder / "results"),
+            "KEEP_RESULTS": str(tmp_path / "results"),
         }
-        run = ansible("ansible-playbook", "-i", "hosts.json", "play.json", cwd=folder, env=env)
+        run = ansible("ansible-playbook", "-i", "hosts.json", "play.json", cwd=tmp_path, env=env)
         assert run.code == 0, run.out + run.err
-        lines = (folder / "results").read_text().replace(str(folder), "FOLDER").splitlines()
-        return run, [(name, plain(without_differences(result))) for name, result in map(json.loads, lines)]
+        results = {system: [] for system in hosts}
+        for line in (tmp_path / "results").read_text().splitlines():
+            system, name, result = json.loads(re.sub(f"{re.escape(str(tmp_path))}/(linux|windows)", "FOLDER", line))
+            results[system].append((name, plain(without_differences(result))))
+        return run, results
 
     return play
 
@@ -89,6 +92,7 @@ def plain(result):
 
 
 def without_differences(result):
+    """Return a result without the keys that differ."""
     if isinstance(result.get("results"), list):
         return {**result, "results": [without_differences(each) for each in result["results"]]}
     left_out = OF_ANSIBLE | set(KEYS) | {key for key, reason in KEYS_BY_REASON if reason == result.get("reason")}
@@ -97,11 +101,10 @@ def without_differences(result):
 
 @pytest.mark.parametrize("target", ["scenarios", "faults", "scheduled_events_info", "scheduled_event_approve"])
 def test_a_target_returns_the_same_on_linux_and_windows(play, target):
-    (run, linux), (other_run, other) = play(target, "linux"), play(target, "windows")
+    run, results = play(target)
     if target == "scenarios":
-        for each in (run, other_run):
-            assert set(re.findall(r"^TASK \[\w+ : (S\d+) Check", each.out, re.MULTILINE)) == SCENARIOS
-    linux, other = ([each for each in results if each[0] not in TASKS] for results in (linux, other))
+        assert set(re.findall(r"^TASK \[\w+ : (S\d+) Check", run.out, re.MULTILINE)) == SCENARIOS
+    linux, other = ([each for each in results[system] if each[0] not in TASKS] for system in ("linux", "windows"))
     assert len(linux) > 10
     assert [name for name, _result in other] == [name for name, _result in linux]
     for (name, result), (_name, expected) in zip(other, linux):

@@ -10,7 +10,8 @@ author: fleetops contributors
 type: aggregate
 short_description: Write down what the modules of this collection return
 description:
-  - Appends a line of JSON with the name of the task and its result to a file, in the order in which the tasks end.
+  - Appends a line of JSON with the host, the name of the task and its result to a file, in the order in which the tasks
+    end.
 options:
   path:
     description: The file.
@@ -35,7 +36,8 @@ class CallbackModule(CallbackBase):
 
     def _keep(self, result, **_options):
         if str(result._task.resolved_action).rpartition(".")[2] in MODULES:
-            line = json.dumps([result.task_name, json.loads(self._dump_results(result._result, keep_invocation=True))])
+            said = json.loads(self._dump_results(result._result, keep_invocation=True))
+            line = json.dumps([result._host.get_name(), result.task_name, said])
             with open(self.get_option("path"), "a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
