@@ -125,14 +125,14 @@ class Azure:
 
 
 class Fleet:
-    """Two VMs whose event says nothing but templates, as the hosts of an inventory."""
+    """VMs whose event says nothing but templates, as the hosts of an inventory."""
 
-    def __init__(self, ansible, folder):
+    def __init__(self, ansible, folder, names):
         self.text = Texts(folder / "ran")
         self.folder = folder
         self._ansible = ansible
         # A template is not a VM name, so the metadata service's word for it would be refused.
-        self.names = {host: f"name-of-{host}" for host in HOSTS}
+        self.names = {host: f"name-of-{host}" for host in names}
         self.azure = Azure(self.names)
         self.story = folder / "story"
         self.story.mkdir()
@@ -142,7 +142,7 @@ class Fleet:
                 "ansible_python_interpreter": self._python_of(host),
                 "story": str(self.story),
             }
-            for host in HOSTS
+            for host in names
         }
         self._inventory = folder / "inventory.json"
         self._inventory.write_text(json.dumps({"all": {"hosts": hosts}}))
@@ -192,10 +192,27 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(ansible, tmp_path):
-    fleet = Fleet(ansible, tmp_path)
-    yield fleet
-    fleet.azure.close()
+def make_fleet(ansible, tmp_path):
+    made = []
+
+    def make(*hosts):
+        made.append(Fleet(ansible, tmp_path, hosts))
+        return made[-1]
+
+    yield make
+    for fleet in made:
+        fleet.azure.close()
+
+
+@pytest.fixture
+def fleet(make_fleet):
+    """One host, because each does these by itself."""
+    return make_fleet(HOSTS[0])
+
+
+@pytest.fixture
+def pair(make_fleet):
+    return make_fleet(*HOSTS)
 
 
 def check_event(told, event):
@@ -205,15 +222,15 @@ def check_event(told, event):
 
 
 @pytest.mark.parametrize("env", [{}, NATIVE], ids=["", "native"])
-def test_respond_prepares_approves_and_restores(fleet, env):
-    event = fleet.announce()
-    run = fleet.respond(env=env)
-    assert fleet.text.ran() == []
+def test_respond_prepares_approves_and_restores(pair, env):
+    event = pair.announce()
+    run = pair.respond(env=env)
+    assert pair.text.ran() == []
     assert run.code == 0, run.out + run.err
-    assert fleet.azure.approved == [event["EventId"]]
+    assert pair.azure.approved == [event["EventId"]]
     for host in HOSTS:
-        check_event(fleet.told(host, "announced"), event)
-        check_event(fleet.told(host, "ended"), event)
+        check_event(pair.told(host, "announced"), event)
+        check_event(pair.told(host, "ended"), event)
     assert f"{event['EventType']} {event['EventId']} completed, approved by host-a: host-a, host-b" in run.words
     assert '"approved": 1' in run.out.split("CUSTOM STATS", 1)[1]
 
@@ -249,12 +266,11 @@ def test_respond_says_why_a_preparation_failed(fleet):
 - name: Fail
   ansible.builtin.fail:
     msg: "{{{{ maintenance_event.description }}}} {{{{ drain.stdout }}}}"
-  when: inventory_hostname == 'host-b'
 """
     run = fleet.respond(tasks=tasks)
     assert fleet.text.ran() == []
     assert run.code == 2, run.out + run.err
-    assert f"host-b could not be prepared: Fail: {fleet.text('description')} {fleet.text('page')}" in run.out
+    assert f"host-a could not be prepared: Fail: {fleet.text('description')} {fleet.text('page')}" in run.out
     assert fleet.azure.approved == []
 
 
@@ -269,7 +285,7 @@ def test_respond_names_the_files_of_a_user_that_do_not_exist(fleet):
 
 @pytest.mark.parametrize("name", ["event_response_due_within", "event_response_outside_vms"])
 def test_respond_refuses_a_setting(fleet, name):
-    run = fleet.respond("--limit", "host-a", **{name: Unsafe(fleet.text("setting"))})
+    run = fleet.respond(**{name: Unsafe(fleet.text("setting"))})
     assert fleet.text.ran() == []
     assert run.code == 2, run.out + run.err
     assert fleet.text("setting") in run.out
@@ -277,7 +293,7 @@ def test_respond_refuses_a_setting(fleet, name):
 
 @pytest.mark.parametrize("name", ["event_response_event_types", "event_response_event_sources"])
 def test_respond_refuses_a_word_that_azure_does_not_use(fleet, name):
-    run = fleet.respond("--limit", "host-a", **{name: [Unsafe(fleet.text("word"))]})
+    run = fleet.respond(**{name: [Unsafe(fleet.text("word"))]})
     assert fleet.text.ran() == []
     assert run.code == 2, run.out + run.err
     assert fleet.text("word") in run.out
@@ -292,19 +308,19 @@ def test_respond_takes_an_id_as_it_is(fleet):
 
 
 @pytest.mark.parametrize("refused", [False, True], ids=["approved", "refused"])
-def test_approve(fleet, refused):
-    event = fleet.announce()
-    fleet.azure.refusal = fleet.text("refusal") if refused else None
-    run = fleet.run(
+def test_approve(pair, refused):
+    event = pair.announce()
+    pair.azure.refusal = pair.text("refusal") if refused else None
+    run = pair.run(
         NAMESPACE + "approve",
         target="host-a",
         approve_event_ids=[Unsafe(event["EventId"])],
-        approve_resources_ready=[Unsafe(name) for name in fleet.names.values()],
+        approve_resources_ready=[Unsafe(name) for name in pair.names.values()],
     )
-    assert fleet.text.ran() == []
+    assert pair.text.ran() == []
     assert run.code == (2 if refused else 0), run.out + run.err
-    assert fleet.azure.approved == [event["EventId"]]
-    assert (fleet.azure.refusal or event["EventId"]) in run.out
+    assert pair.azure.approved == [event["EventId"]]
+    assert (pair.azure.refusal or event["EventId"]) in run.out
 
 
 def test_a_query_returns_text(fleet):
@@ -328,18 +344,18 @@ def test_a_query_returns_text(fleet):
             }
         },
     ]
-    run = fleet.run(tasks, "--limit", "host-b")
+    run = fleet.run(tasks)
     assert fleet.text.ran() == []
     assert run.code == 0, run.out + run.err
-    told = fleet.told("host-b", "queried")
+    told = fleet.told("host-a", "queried")
     check_event(told["event"], event)
-    assert (told["first"], told["name"]) == (event["Description"], fleet.names["host-b"])
+    assert (told["first"], told["name"]) == (event["Description"], fleet.names["host-a"])
 
 
 def test_a_query_that_is_wrong_is_shown(fleet):
     task = {"fleetops.azure_maintenance.scheduled_events_info": {"query": "{{ wrong }}"}, "register": "asked"}
     show = {"ansible.builtin.debug": {"msg": "{{ asked.msg }}"}}
-    run = fleet.run([{**task, "ignore_errors": True}, show], "--limit", "host-a", wrong=Unsafe(fleet.text("query")))
+    run = fleet.run([{**task, "ignore_errors": True}, show], wrong=Unsafe(fleet.text("query")))
     assert fleet.text.ran() == []
     assert f'query \\"{fleet.text("query")}\\" is no JMESPath expression' in run.out
 
@@ -400,7 +416,7 @@ def test_what_a_filter_returns_is_text_in_further_tasks(fleet, env):
     keep = {"content": "{{ found | to_json }}", "dest": "{{ story }}/{{ inventory_hostname }}-found", "mode": "0644"}
     found = {name: f"{{{{ {name}_again }}}}" for name in names}
     tasks.append({"ansible.builtin.copy": keep, "vars": {"found": found}})
-    run = fleet.run(tasks, "--limit", "host-a", env=env)
+    run = fleet.run(tasks, env=env)
     assert fleet.text.ran() == []
     assert run.code == 0, run.out + run.err
     found = fleet.told("host-a", "found")
@@ -486,9 +502,7 @@ def test_the_callback_prints_text(fleet):
     event = fleet.announce()
     ask = {"fleetops.azure_maintenance.scheduled_events_info": {}, "register": "asked"}
     fail = {"name": "Show {{ asked.events[0].description }}", "ansible.builtin.fail": {"msg": "{{ asked.msg }}"}}
-    run = fleet.run(
-        [ask, fail], "--limit", "host-a", env={"ANSIBLE_STDOUT_CALLBACK": NAMESPACE + "fleet", "COLUMNS": "1000"}
-    )
+    run = fleet.run([ask, fail], env={"ANSIBLE_STDOUT_CALLBACK": NAMESPACE + "fleet", "COLUMNS": "1000"})
     assert fleet.text.ran() == []
     assert run.code == 2, run.out + run.err
     assert event["EventType"] in run.out
