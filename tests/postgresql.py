@@ -18,6 +18,8 @@ from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
+_CODE_CACHE = Path(__file__).resolve().parents[1] / ".ci" / "zip_code_cache.py"
+
 # Seconds. Ends what hangs; no test judges by it.
 PATIENCE = 600
 # PostgreSQL does not run as root.
@@ -98,6 +100,7 @@ class Pair:
         self.both = (self.first, self.second)
         self._kept = folder / "kept"
         self._make()
+        self.python = self._make_python()
 
     def _make(self):
         first, second = self.both
@@ -119,6 +122,16 @@ class Pair:
         first.stop()
         for server in self.both:
             run_as_user(["cp", "-a", str(server.data), str(self._kept / server.folder.name)])
+
+    def _make_python(self):
+        """Return a Python that the user of the servers may run, which keeps the bytecode of Ansible's modules."""
+        place = self.folder / "python"
+        run_as_user(["/usr/bin/python3", "-m", "venv", "--without-pip", str(place)])
+        (packages,) = place.glob("lib/python3*/site-packages")
+        shutil.copy(_CODE_CACHE, packages)
+        (packages / "zip_code_cache.pth").write_text("import zip_code_cache\n")
+        run_as_user(["mkdir", "--mode=777", str(place / "zip_code_cache")])
+        return place / "bin" / "python"
 
     def renew(self):
         """Start the pair as it was made."""

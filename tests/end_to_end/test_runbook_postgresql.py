@@ -49,7 +49,7 @@ class Maintenance:
             self.hosts[host] = {
                 "ansible_connection": "mortal",
                 "ansible_become_method": "su",
-                "ansible_python_interpreter": "/usr/bin/python3",
+                "ansible_python_interpreter": str(pair.python),
                 "up_file": str(folder / f"{host}.up"),
                 "event_response_endpoint": self.azure.endpoint(VMS[host]),
                 "postgresql_peer": peer,
