@@ -46,7 +46,8 @@ def role(ansible, tmp_path, home):
         return int(re.search(r"^localhost\s.*changed=(\d+)", ended.out, re.MULTILINE).group(1))
 
     yield run
-    run("stopped")
+    if home.exists():
+        run("stopped")
 
 
 def pid(home):
@@ -61,13 +62,18 @@ def content(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_second_run_changes_nothing_and_another_configuration_restarts_it(role, home):
+def test_a_second_run_changes_nothing_and_another_configuration_restarts_it_and_check_mode_tells_that_and_does_not(
+    role, home
+):
     assert role("started") > 0
-    first = pid(home)
+    process, files = pid(home), content(home)
     assert role("started") == 0
-    assert pid(home) == first
+    assert role("started", "--check") == 0
+    assert role("started", "--check", clock="manual") > 0
+    assert role("stopped", "--check") > 0
+    assert (pid(home), content(home)) == (process, files)
     assert role("started", clock="manual") > 0
-    assert pid(home) != first
+    assert pid(home) != process
     assert role("stopped") > 0
     assert not home.exists()
     assert role("stopped") == 0
@@ -81,15 +87,6 @@ def test_check_mode_on_an_empty_host_writes_nothing_and_says_that_it_would(role,
     assert role("started", "--check", scenario=scenario) > 0
     assert not home.exists()
     assert role("stopped", "--check") == 0
-
-
-def test_check_mode_leaves_a_running_one_as_it_is_and_tells_what_would_change_or_restart_it(role, home):
-    role("started")
-    process, files = pid(home), content(home)
-    assert role("started", "--check") == 0
-    assert role("started", "--check", clock="manual") > 0
-    assert role("stopped", "--check") > 0
-    assert (pid(home), content(home)) == (process, files)
 
 
 def test_check_mode_of_the_task_alone_lays_nothing_on_the_host_either(ansible, tmp_path):
