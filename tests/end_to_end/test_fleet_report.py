@@ -67,23 +67,34 @@ def fleet(ansible, simulator, tmp_path):
 @pytest.mark.hostile_text
 def test_hosts_that_cannot_be_asked_are_named_and_text_of_azure_arrives_as_it_is_and_is_never_a_template(fleet):
     event = fleet.announce("Reboot", "web-1", description=HOSTILE)
+    with fleet.inventory.open("a") as inventory:
+        inventory.write("bare ansible_connection=local ansible_python_interpreter=/no/python3\n")
     precious = set_traps(fleet.dir, "report")
     run = fleet.report(env={"ANSIBLE_SHOW_CUSTOM_STATS": "true"})
     assert run.code == 0, run.out
     assert precious.read_text() == "precious"
     assert {path.name for path in fleet.dir.iterdir()} == {*FILES, "parts"}
-    assert fleet.states() == {"web-1": "affected", "web-2": "quiet", "db-9": "unreachable", "laptop": "not_on_azure"}
+    assert fleet.states() == {
+        "web-1": "affected",
+        "web-2": "quiet",
+        "db-9": "unreachable",
+        "laptop": "not_on_azure",
+        "bare": "failed",
+    }
     hosts = {host["host"]: host for host in fleet.written()["hosts"]}
     assert "Connection refused" in hosts["db-9"]["message"]
     assert hosts["laptop"]["reason"] == "unreachable"
     assert "Nothing answers at http://127.0.0.1:9" in hosts["laptop"]["message"]
+    # Its shell said that.
+    assert hosts["bare"]["reason"] == "module_failed"
+    assert "/no/python3" in hosts["bare"]["message"]
     (told,) = fleet.written()["events"]
     assert (told["event_id"], told["vms"]) == (event, [{"resource": "web-1", "host": "web-1"}])
-    said = "4 hosts asked: 1 affected, 1 quiet, 1 unreachable, 1 not on Azure."
-    assert said in run.out
+    said = "5 hosts asked: 1 affected, 1 quiet, 1 unreachable, 1 not on Azure, 1 without a usable answer."
+    assert said in on_one_line(run.out)
     assert f"Written: {fleet.dir}/report.html" in run.out
     stats = on_one_line(run.out.split("CUSTOM STATS", 1)[1])
-    assert '"asked": 4' in stats
+    assert '"asked": 5' in stats
     assert '"affected": 1' in stats
     assert told["description"] == HOSTILE
     with open(fleet.dir / "report.csv", encoding="utf-8", newline="") as file:
@@ -91,24 +102,11 @@ def test_hosts_that_cannot_be_asked_are_named_and_text_of_azure_arrives_as_it_is
     assert description == f"'{HOSTILE}"
     html = (fleet.dir / "report.html").read_text(encoding="utf-8")
     assert html.count("<script>") == 1
+    assert "bare" in html
     shown = "=1+1 {{ 7*7 }} {% raw %} {# gone #} &lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt; | \ufffd"
     assert f">{shown}<" in html
     markdown = (fleet.dir / "report.md").read_text(encoding="utf-8")
     assert r"| \=1+1 {{ 7\*7 }} {% raw %} {# gone #} &lt;/script&gt;" in markdown
-
-
-@pytest.mark.matrix
-def test_a_host_without_python_is_named_with_what_its_shell_said(fleet):
-    with fleet.inventory.open("a") as inventory:
-        inventory.write("bare ansible_connection=local ansible_python_interpreter=/no/python3\n")
-    run = fleet.report(target="bare,web-1")
-    assert run.code == 0, run.out
-    assert fleet.states() == {"web-1": "quiet", "bare": "failed"}
-    (bare,) = [host for host in fleet.written()["hosts"] if host["host"] == "bare"]
-    assert bare["reason"] == "module_failed"
-    assert "/no/python3" in bare["message"]
-    assert "2 hosts asked: 0 affected, 1 quiet, 0 unreachable, 0 not on Azure, 1 without a usable answer." in run.out
-    assert "bare" in (fleet.dir / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.matrix
@@ -198,11 +196,15 @@ def test_where_no_host_answers_the_report_says_that_nothing_is_known(fleet):
 
 @pytest.mark.matrix
 def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fleet):
-    """A part of another version is told; one that is too old anyway hinders no merge, and is deleted after a week."""
-    event = fleet.announce("Reboot", "web-1", "web-2")
+    """A part of another version is told; one that is too old anyway hinders no merge, and is deleted after a week.
+
+    The merge fails where something is due, and no part does.
+    """
+    event = fleet.announce("Reboot", "web-1", "web-2", notice=900)
     for number, limit in enumerate(("web-1,db-9", "web-2"), start=1):
         # AWX hands the number of the job to each slice.
-        run = fleet.report("--limit", limit, fleet_report_mode="part", awx_job_id=40 + number)
+        slice_of_job = {"fleet_report_mode": "part", "awx_job_id": 40 + number, "fleet_report_fail_within": 1000}
+        run = fleet.report("--limit", limit, **slice_of_job)
         assert run.code == 0, run.out
         assert f"Written: {fleet.dir}/parts/job-{40 + number}.json" in run.out
     asked = len(fleet.simulator.control("GET", "/simulator/journal")["requests"])
@@ -231,7 +233,9 @@ def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fle
     assert fleet.written()["left_out_parts"] == ["hours", "weeks"]
     assert {path.name for path in parts.iterdir()} == {"job-41.json", "job-42.json", "hours.json"}
     assert "fleet_report_warn_after" in (fleet.dir / "report.html").read_text()
-    assert fleet.report(fleet_report_mode="merge", fleet_report_warn_after=0).code == 0
+    run = fleet.report(fleet_report_mode="merge", fleet_report_warn_after=0, fleet_report_fail_within=1000)
+    assert run.code == 2
+    assert f"Due within 1000 s: Reboot {event}" in on_one_line(run.out)
     assert "fleet_report_warn_after" not in (fleet.dir / "report.html").read_text()
 
 
@@ -266,16 +270,6 @@ def test_a_run_that_fails_because_something_is_due_takes_text_of_azure_as_text(f
     run = fleet.report(target="web-2", fleet_report_fail_within="3600")
     assert run.code == 2, run.out
     assert re.search(rf"Due within 3600 s: Freeze {event} in [^:]*: web-2\.", on_one_line(run.out))
-
-
-@pytest.mark.matrix
-def test_in_slices_the_merge_fails_where_something_is_due_and_no_part_does(fleet):
-    event = fleet.announce("Reboot", "web-1", notice=900)
-    slices = {"fleet_report_fail_within": 1000, "fleet_report_part": "one"}
-    assert fleet.report(target="web-1", fleet_report_mode="part", **slices).code == 0
-    run = fleet.report(target="web-1", fleet_report_mode="merge", **slices)
-    assert run.code == 2
-    assert f"Due within 1000 s: Reboot {event}" in on_one_line(run.out)
 
 
 @pytest.mark.matrix
