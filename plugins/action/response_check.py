@@ -17,10 +17,15 @@ from ansible.playbook.role import Role
 from ansible.playbook.role.include import RoleInclude
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import filter_loader
 
 from ..plugin_utils._response_input import NOTHING, WORDS, tell_doubtful_input, tell_wrong_input
 from ..plugin_utils._task_files import find_file_faults
 from ..plugin_utils._unsafe import mark_unsafe
+
+# Ansible imports an action plugin before it makes the process for each host. Such a process would otherwise load all
+# filters of the collection anew, in every later task that uses one, which costs more than the task itself.
+filter_loader.get("fleetops.azure_maintenance.response_follow")
 
 
 class ActionModule(ActionBase):
