@@ -20,7 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
 
 from . import history
 from .config import Config
-from .database import is_unwritable
+from .database import is_current, is_unwritable
 from .poll_memory import PollMemory
 from .polls import Polls
 from .repair import repair
@@ -89,6 +89,7 @@ class Checker:
             if self._locked:
                 self._locked = False
                 self._store.wait_for_lock(LOCK_WAIT)
+            self._guarded(self._follow)
             if tick >= next_request:
                 self._poll()
                 next_request = tick + self._poller.pause
@@ -196,6 +197,11 @@ class Checker:
         except Exception as error:
             self._complain(error)
             return False
+
+    def _follow(self) -> None:
+        """Go on in the stand-in in memory if a response has found the disk unwritable, and moved the state there."""
+        if not is_current(self._store.connection, self._folders.state, self._folders.run):
+            self._replace_store()
 
     def _replace_store(self, **why: bool) -> None:
         self._store.close()
