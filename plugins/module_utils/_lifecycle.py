@@ -184,6 +184,7 @@ class Course(NamedTuple):
     :ivar key: the id by which Azure calls it, as ids are compared. After its end Azure may use the id anew.
     :ivar listed: a document of this boot has listed it.
     :ivar end_order: grows with each event that ends; None while it is open.
+    :ivar approved: Azure took an approval of it from this VM.
     """
 
     number: int
@@ -192,6 +193,7 @@ class Course(NamedTuple):
     listed: bool
     responses: tuple[Response, ...]
     end_order: int | None = None
+    approved: bool = False
 
     @property
     def prepared(self) -> bool:
@@ -208,9 +210,9 @@ def speaks_for_all(event: Event, resource_name: str) -> bool:
 
 def is_overtaken(response: Response, course: Course) -> bool:
     """Tell whether the event has gone on, so that what is left of a response has no use any more: of a preparation
-    when it has ended, of on_waiting when it has started."""
+    when it has ended, of on_waiting when it is approved or has started."""
     if response.phase == WAITING:
-        return not response.finished and course.phase != ANNOUNCED
+        return not response.finished and (course.phase != ANNOUNCED or course.approved)
     return response.phase == ANNOUNCED and not response.finished and course.phase == ENDED
 
 

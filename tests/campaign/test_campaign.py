@@ -42,8 +42,13 @@ def test_a_mend_that_is_taken_back_is_found_and_the_history_shortened() -> None:
 def play(tmp_path: Path) -> Callable[..., Machine]:
     """Let a VM live for so many seconds, with what happens to it at which moment."""
 
-    def play(seconds: float, happens: dict[float, Callable[[Machine], object]], poll_interval: float = 1.0) -> Machine:
-        machine = disk.world = Machine(1, str(tmp_path), poll_interval, knows_name=True)
+    def play(
+        seconds: float,
+        happens: dict[float, Callable[[Machine], object]],
+        poll_interval: float = 1.0,
+        knows_name: bool = True,
+    ) -> Machine:
+        machine = disk.world = Machine(1, str(tmp_path), poll_interval, knows_name)
         # Neither do steps fail, nor units.
         machine.sound = True
         machine.scheduler.at(0.0, machine.start)
@@ -61,8 +66,16 @@ def play(tmp_path: Path) -> Callable[..., Machine]:
     return play
 
 
-def _announce(machine: Machine) -> None:
-    machine.azure.announce("A", "Reboot", [VM], machine.now, 900.0)
+def _announce(machine: Machine, kind: str = "Reboot") -> None:
+    machine.azure.announce("A", kind, [VM], machine.now, 900.0)
+
+
+def _start(machine: Machine) -> None:
+    machine.azure.start(machine.azure.open[0])
+
+
+def _end(machine: Machine) -> None:
+    machine.azure.end(machine.azure.open[0])
 
 
 def _hold(machine: Machine) -> None:
@@ -102,12 +115,45 @@ def test_p8_while_another_program_holds_the_lock_of_the_state(
 
 
 def test_p6_an_id_that_ends_and_is_listed_again_is_not_prepared_twice_at_a_time(play: Callable[..., Machine]) -> None:
-    def withdraw(machine: Machine) -> None:
-        machine.azure.end(machine.azure.open[0])
-
     def slow_down(machine: Machine) -> None:
         machine.seconds_of_steps = 30.0
 
-    judge = play(200.0, {1.0: slow_down, 5.0: _announce, 10.0: withdraw, 12.0: _announce}).judge
+    judge = play(200.0, {1.0: slow_down, 5.0: _announce, 10.0: _end, 12.0: _announce}).judge
     assert judge.broken is None
     assert judge.views["a"].approved
+
+
+def test_p4_what_is_seen_after_a_response_has_moved_the_state_is_kept(play: Callable[..., Machine]) -> None:
+    def slow_down(machine: Machine) -> None:
+        machine.seconds_of_steps = 3.0
+
+    def announce(machine: Machine) -> None:
+        _announce(machine, "Freeze")
+
+    # The disk is full only while the step of the response ends, and the check has nothing to write then.
+    happens = {1.0: slow_down, 5.0: announce, 12.0: _fill, 18.0: _empty, 19.0: _start, 25.0: _end}
+    judge = play(100.0, happens, poll_interval=10.0).judge
+    assert judge.broken is None
+    started = judge.views["a"].last("started", "1")
+    assert started is not None
+    assert started.done
+    assert judge.views["a"].restored("1")
+
+
+def test_p7_an_event_that_lists_no_vm_while_a_word_stands_in_the_place_of_the_name(
+    play: Callable[..., Machine],
+) -> None:
+    def announce(machine: Machine) -> None:
+        _announce(machine, "Freeze")
+
+    def confuse(machine: Machine) -> None:
+        machine.azure.break_until("names", "word", 60.0)
+        machine.azure.open[0].spoilt = "no vm"
+
+    def clear(machine: Machine) -> None:
+        machine.azure.open[0].spoilt = None
+
+    happens = {5.0: announce, 20.0: lambda machine: machine.reboot(5.0), 21.0: confuse, 60.0: clear, 80.0: _end}
+    judge = play(120.0, happens, knows_name=False).judge
+    assert judge.broken is None
+    assert judge.views["a"].restored("1")

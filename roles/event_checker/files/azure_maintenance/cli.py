@@ -29,7 +29,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from . import __version__
 from .config import Config, ConfigError, read_config
 from .database import open_database, open_snapshot, return_home
-from .records import DUE, Moment, ResponseRecord
+from .records import APPROVED, DUE, Moment, ResponseRecord
 from .records import FAILED as FAILED_RESPONSE
 from .store import Store
 from .system import (
@@ -248,10 +248,9 @@ def _make_due_again(store: Store, number: int, now: Moment) -> None:
             f"The event of response {number} has ended, so on_{response.phase} has no use any more; "
             "only on_ended can be tried again."
         )
-    if event is not None and event.phase != ANNOUNCED and response.phase == WAITING:
-        raise ConfigError(
-            f"The event of response {number} has {event.phase}, so its approval waits for nobody any more."
-        )
+    if event is not None and response.phase == WAITING and (event.phase != ANNOUNCED or event.approval == APPROVED):
+        what = "is approved" if event.phase == ANNOUNCED else f"has {event.phase}"
+        raise ConfigError(f"The event of response {number} {what}, so its approval waits for nobody any more.")
     store.renew_failed_steps(number)
     store.begin_response(number, DUE, now)
 

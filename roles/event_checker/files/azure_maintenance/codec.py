@@ -158,11 +158,23 @@ def encode_steps(rule: Rule | None) -> str | None:
 
 
 @functools.lru_cache(maxsize=64)
-def decode_rule(text: Any) -> tuple[Rule | None, bool]:
+def decode_rule(text: Any, on_waiting: Any = None) -> tuple[Rule | None, bool]:
     """Return a rule, None for none, and whether all of it could be read. Its steps count only in their own records,
-    but for those of a phase that is still to come."""
+    but for those of a phase that is still to come.
+
+    :param on_waiting: the steps of that phase, which have a column of their own.
+    """
     if text is None:
         return None, True
+    rule, sound = _decode_rule(text)
+    if on_waiting is None:
+        return rule, sound
+    steps = load(on_waiting)
+    fits = _fits("on_waiting", steps)
+    return rule._replace(on_waiting=tuple(steps) if fits else ()), sound and fits
+
+
+def _decode_rule(text: Any) -> tuple[Rule, bool]:
     content = load(text)
     if not isinstance(content, dict):
         # What was to be done once the event has ended is unknown, and a person must be told so then.
@@ -201,12 +213,7 @@ def read_event(row: Mapping[str, Any]) -> EventRecord:
     :raises DamagedRecord: it does not tell which event it is.
     """
     event, sound_event = decode_event(row["content"], row["key"])
-    rule, sound_rule = decode_rule(row["rule"])
-    if rule is not None and row["on_waiting"] is not None:
-        steps = load(row["on_waiting"])
-        fits = _fits("on_waiting", steps)
-        rule = rule._replace(on_waiting=tuple(steps) if fits else ())
-        sound_rule = sound_rule and fits
+    rule, sound_rule = decode_rule(row["rule"], row["on_waiting"])
     times = {name: _number(row[name]) for name in ("announced_at", "started_at", "ended_at", "approved_at")}
     phase = _read_phase(row)
     if phase == ENDED and times["ended_at"] is None:

@@ -55,6 +55,8 @@ from .rules import APPROVE_STEP
 RETENTION = 30 * 86400.0
 # However often Azure announces and withdraws events, the file stays small.
 _MOST_ENDED = 1000
+_FINISHED = (SUCCEEDED, FAILED, SKIPPED)
+_IS_PENDING = "ended_at IS NULL OR number IN (SELECT event FROM response WHERE state NOT IN (?, ?, ?))"
 RESPONSE_COLUMNS = "number, event, phase, state, boot_id, created_at, finished_at, message"
 ALL_STEPS = (
     "SELECT step.response, step.position, step.content, step.state, step.failures, step.interruptions,"
@@ -100,12 +102,7 @@ class Store:
 
     def pending_events(self) -> list[EventRecord]:
         """Return the events that have not ended, and those with a response that is not finished."""
-        return self._events(
-            "ended_at IS NULL OR number IN (SELECT event FROM response WHERE state NOT IN (?, ?, ?))",
-            SUCCEEDED,
-            FAILED,
-            SKIPPED,
-        )
+        return self._events(_IS_PENDING, *_FINISHED)
 
     def all_events(self) -> list[EventRecord]:
         return self._events("1")
@@ -212,7 +209,7 @@ class Store:
 
     def unfinished_responses(self) -> list[ResponseRecord]:
         """Return the responses that are planned, due or running, in the order in which they were made."""
-        return self._responses("state NOT IN (?, ?, ?)", SUCCEEDED, FAILED, SKIPPED)
+        return self._responses("state NOT IN (?, ?, ?)", *_FINISHED)
 
     def responses_to(self, event: int) -> list[ResponseRecord]:
         return self._responses("event = ?", event)
@@ -240,9 +237,12 @@ class Store:
         :param is_running: tells whether a process runs the response of this number now.
         """
         begun = {row[0] for row in self._db.execute("SELECT response FROM step WHERE started_at IS NOT NULL")}
+        of_event: dict[int, list[ResponseRecord]] = {}
+        for response in self._responses(f"event IN (SELECT number FROM event WHERE {_IS_PENDING})", *_FINISHED):
+            of_event.setdefault(response.event, []).append(response)
         found = []
         for record in self.pending_events():
-            responses = self.responses_to(record.number)
+            responses = of_event.get(record.number, [])
             course = Course(
                 record.number,
                 record.event.key,
@@ -260,6 +260,7 @@ class Store:
                     for each in responses
                 ),
                 record.end_order,
+                record.approval == APPROVED,
             )
             found.append((record, course, responses))
         return found

@@ -46,8 +46,6 @@ _ADDED_COLUMNS = (
     ("event", "listed_boot", "TEXT"),
     ("event", "end_order", "INTEGER"),
     ("event", "on_waiting", "TEXT"),
-    # The table is added as a whole, below; where another program has the lock, this tells that it is not there yet.
-    ("history", "content", "TEXT"),
 )
 _ADDED_TABLES = (
     """
@@ -70,15 +68,17 @@ _PARENTS = (("response", "event", "event"), ("step", "response", "response"), ("
 
 # What this program reads; a later version may have added to it.
 _NEEDED = (
-    "SELECT number, key, content, rule, phase, outcome, boot_id, seen_at, seen_uptime, announced_at, started_at,"
-    " ended_at, approval, approved_at, waiting_for, note, listed_boot, end_order,"
-    " on_waiting FROM event LIMIT 0",
-    "SELECT number, event, phase, state, boot_id, created_at, finished_at, message FROM response LIMIT 0",
-    "SELECT response, position, content, state, failures, interruptions, started_at, finished_at, message"
-    " FROM step LIMIT 0",
-    "SELECT name, value FROM fact LIMIT 0",
-    "SELECT key, seen_at, ended_at, content FROM history LIMIT 0",
+    "number, key, content, rule, phase, outcome, boot_id, seen_at, seen_uptime, announced_at, started_at, ended_at,"
+    " approval, approved_at, waiting_for, note, listed_boot, end_order, on_waiting FROM event",
+    "number, event, phase, state, boot_id, created_at, finished_at, message FROM response",
+    "response, position, content, state, failures, interruptions, started_at, finished_at, message FROM step",
+    "name, value FROM fact",
+    "key, seen_at, ended_at, content FROM history",
+    "response, position, boot_id FROM step_success",
+    "name, content, at FROM put_aside",
 )
+# One statement, because it is asked at each opening
+_ASK_NEEDED = f"SELECT {', '.join(f'EXISTS (SELECT {columns})' for columns in _NEEDED)} LIMIT 0"
 
 
 def is_locked(error: sqlite3.Error) -> bool:
@@ -102,25 +102,18 @@ def migrate(connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
         # Another program holds the lock for now. What is there can be read; what is written later, waits then.
-        if is_locked(error) and not _missing(connection):
+        if is_locked(error) and _complaint(connection) is None:
             return
         raise
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        for script in _MIGRATIONS[version:]:
-            for statement in script.split(";"):
-                connection.execute(statement)
-        for statement in _ADDED_TABLES:
-            connection.execute(statement)
-        for table, column, kind in _missing(connection):
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+        if version < len(_MIGRATIONS) or _complaint(connection) is not None:
+            _add_missing(connection, version)
+            problem = _complaint(connection)
+            if problem is not None:
+                raise UnknownTablesError(f"it has version {version}: {problem}") from problem
         # Writes even when nothing has changed, or a full disk would show only in the middle of an event.
         connection.execute(f"PRAGMA user_version = {max(version, len(_MIGRATIONS))}")
-        for statement in _NEEDED:
-            try:
-                connection.execute(statement)
-            except sqlite3.OperationalError as error:
-                raise UnknownTablesError(f"it has version {version}: {error}") from error
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -128,8 +121,27 @@ def migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
+def _complaint(connection: sqlite3.Connection) -> sqlite3.OperationalError | None:
+    """Return why this program cannot use the tables as they are, None where it can."""
+    try:
+        connection.execute(_ASK_NEEDED)
+    except sqlite3.OperationalError as error:
+        return error
+    return None
+
+
+def _add_missing(connection: sqlite3.Connection, version: int) -> None:
+    for script in _MIGRATIONS[version:]:
+        for statement in script.split(";"):
+            connection.execute(statement)
+    for statement in _ADDED_TABLES:
+        connection.execute(statement)
+    for table, column, kind in _missing(connection):
+        connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
+
+
 def _missing(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
-    """Return the added columns that are not there; those of a table that is not there among them."""
+    """Return the added columns that are not there."""
     known = {
         (table, row["name"])
         for table in {table for table, _column, _kind in _ADDED_COLUMNS}

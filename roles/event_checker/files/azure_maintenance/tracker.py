@@ -42,7 +42,7 @@ _MOST_LINES = 10
 _NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is done"
 _OVERTAKEN = {
     ANNOUNCED: "The event ended before its preparation did.",
-    WAITING: "The event has started or ended, so its approval waits for nobody any more.",
+    WAITING: "The event is approved, or has started or ended, so its approval waits for nobody any more.",
 }
 _COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing is done"
 
@@ -80,8 +80,11 @@ def record_answer(
         for key, event in following.listed.items()
         if key in records and (event != records[key].event or records[key].listed_boot != now.boot_id)
     ]
-    # A name that may be wrong makes no event that of another VM (P4).
+    # A name that may be wrong makes no event that of another VM (P4). What became of it is seen when the name is sure.
     disowned = foreign if document is not None and document.is_clear else []
+    held = {each.event.key for each in foreign if each not in disowned}
+    transitions = tuple(each for each in following.transitions if each.event.key not in held)
+    following = following._replace(transitions=transitions)
     waited = _waited_enough(store, records.values(), document, now, resource_name)
     if not (following.transitions or changed or disowned or waited):
         return Recorded(left_out, following.missing)

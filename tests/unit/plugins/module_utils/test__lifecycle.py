@@ -241,6 +241,8 @@ def test_a_preparation_that_is_overtaken(phase, state, expected):
     assert not is_overtaken(restore, course(1, phase, restore))
     waiting = response(3, WAITING, state)
     assert is_overtaken(waiting, course(1, phase, waiting)) is (state != "finished" and phase != ANNOUNCED)
+    approved = course(1, phase, waiting)._replace(approved=True)
+    assert is_overtaken(waiting, approved) is (state != "finished")
 
 
 # The states of the preparation, of on_started and of on_ended of one event, and which of them may begin now.

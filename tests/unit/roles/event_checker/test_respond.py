@@ -43,6 +43,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_check
 pytestmark = pytest.mark.filterwarnings("error")
 
 NO_PROGRAM = {"command": ["/nosuch/program"]}
+WAITS_FOR_NOBODY = "The event is approved, or has started or ended, so its approval waits for nobody any more."
 
 
 class StageClock:
@@ -645,7 +646,22 @@ class TestApproval:
         assert stage.due() == []
         waiting = stage.state.responses_to(1)[1]
         assert (waiting.phase, waiting.state) == ("waiting", "skipped")
-        assert waiting.message == "The event has started or ended, so its approval waits for nobody any more."
+        assert waiting.message == WAITS_FOR_NOBODY
+
+    def test_on_waiting_has_no_use_any_more_once_the_event_is_approved(self, azure, stage, hears_first):
+        azure.schedule()
+        rule = {"approve": "when_ready", "on_waiting": [stage.recorder.step("launch")]}
+        azure.announce("one", **rule)
+        event = stage.record.event
+        hears_first(event._replace(resources=("web-1", "web-2")))
+        assert stage.run()
+        # Its unit could not be started meanwhile.
+        stage.see(event, **rule)
+        assert stage.run()
+        assert stage.record.approval == "approved"
+        assert stage.due() == []
+        waiting = stage.state.responses_to(1)[1]
+        assert (waiting.phase, waiting.state, waiting.message) == ("waiting", "skipped", WAITS_FOR_NOBODY)
 
     def test_p4_a_word_in_the_place_of_the_name_does_not_leave_the_event_to_the_fleet(self, azure, stage, monkeypatch):
         azure.schedule()
