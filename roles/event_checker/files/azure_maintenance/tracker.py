@@ -162,7 +162,8 @@ def _record(
 
 def _plan(store: Store, number: int, rule: Rule | None, phase: str, now: Moment) -> None:
     steps = steps_for(rule, phase) if rule else []
-    if steps:
+    # A record that was damaged may make an event come to a phase again.
+    if steps and all(each.phase != phase for each in store.responses_to(number)):
         store.add_response(number, phase, steps, now)
 
 
@@ -173,9 +174,8 @@ def overtaken(phase: str) -> str:
 
 def plan_waiting(store: Store, number: int, rule: Rule | None, event: Event, now: Moment, resource_name: str) -> None:
     """Plan what runs once while the approval of an event waits for other VMs, if this VM is to run it."""
-    if not speaks_for_all(event, resource_name) or any(each.phase == WAITING for each in store.responses_to(number)):
-        return
-    _plan(store, number, rule, WAITING, now)
+    if speaks_for_all(event, resource_name):
+        _plan(store, number, rule, WAITING, now)
 
 
 def _disown(store: Store, record: EventRecord, now: Moment) -> str:
