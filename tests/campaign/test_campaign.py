@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Callable
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import run_history
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.mutants import mutated
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.run import describe, run_many, shorten
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
-_PART = 20
+# As many as about 30 s of CPU hold
+_PART = 100
 
 
 @pytest.mark.parametrize("first", range(0, 6 * _PART, _PART))
@@ -25,6 +29,14 @@ def test_no_history_breaks_a_property(first: int) -> None:
         found, _number = run_many(first, _PART)
         message = describe(found[0], shorten(found[0])) if found else ""
     assert not found, message
+
+
+@pytest.mark.parametrize("seed", [1, 24, 36])
+def test_a_history_is_the_same_each_time(seed: int) -> None:
+    with patched():
+        first, second = (run_history(seed, tell=True) for _time in range(2))
+    assert len(first[1]) > 20
+    assert first == second
 
 
 def test_a_mend_that_is_taken_back_is_found_and_the_history_shortened() -> None:
@@ -156,4 +168,20 @@ def test_p7_an_event_that_lists_no_vm_while_a_word_stands_in_the_place_of_the_na
     happens = {5.0: announce, 20.0: lambda machine: machine.reboot(5.0), 21.0: confuse, 60.0: clear, 80.0: _end}
     judge = play(120.0, happens, knows_name=False).judge
     assert judge.broken is None
+    assert judge.views["a"].restored("1")
+
+
+def test_p7_an_event_whose_record_does_not_tell_any_more_that_it_has_started(play: Callable[..., Machine]) -> None:
+    def announce(machine: Machine) -> None:
+        _announce(machine, "Freeze")
+
+    def damage(machine: Machine) -> None:
+        with closing(sqlite3.connect(f"{machine.state_folder}/state.db")) as connection, connection:
+            changed = connection.execute("UPDATE event SET content = replace(content, 'Started', 'Qtarted')")
+            assert changed.rowcount == 1
+        machine.reboot(5.0)
+
+    judge = play(100.0, {5.0: announce, 10.0: _start, 20.0: damage, 40.0: _end}).judge
+    assert judge.broken is None
+    assert len(judge.views["a"].sure("started", "1")) == 1
     assert judge.views["a"].restored("1")

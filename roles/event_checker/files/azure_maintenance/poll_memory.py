@@ -28,10 +28,14 @@ class PollMemory:
         self._config = config
         self._folders = folders
         self._clock = clock
-        self.changed = False
+        self.changed = self._doubted = False
         # What is written down as the name of this VM; asking the store at each poll would cost more than the poll.
         self._noted_name = self._known_name(store)
         self._former_name = self._known_name(store, of_any_boot=True)
+        doubted = store.fact("poller").get("doubted")
+        if isinstance(doubted, dict) and doubted.get("name") == self._former_name:
+            # No event has listed it in its boot, so to be given it again proves nothing.
+            self._former_name = None
         # Whether Azure has answered in this boot is noted where no lock and no full disk stands in the way (P8).
         self._answer_noted = read_mark(folders, _ANSWERED) == clock.now().boot_id
 
@@ -54,6 +58,7 @@ class PollMemory:
         if not isinstance(logged, list) or not all(map(_pair, logged)):
             logged = []
         name, doubt = self._start_name(remembered, now.uptime)
+        self._doubted = doubt is not None
         return Poller(
             config.client(retries=False),
             config.poll_interval,
@@ -87,7 +92,10 @@ class PollMemory:
         }
 
     def note_answer(self, poller: Poller) -> None:
-        """Note that Azure has answered in this boot."""
+        """Note that Azure has answered in this boot, and whether the name may be wrong."""
+        if (poller.doubt is not None) != self._doubted:
+            self._doubted = not self._doubted
+            self.changed = True
         if poller.answered and not self._answer_noted:
             self._answer_noted = True
             write_mark(self._folders, _ANSWERED, self._clock.now().boot_id)
