@@ -3,31 +3,78 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """The campaign: a million random histories of a VM, in which no property of DESIGN section 12 may be broken.
 
-CAMPAIGN_HISTORIES gives another number of histories, CAMPAIGN_FIRST the first seed.
+One process runs on each core. The seeds are those from --first on, --number of them, or as many as are begun within
+--seconds.
 """
 
 from __future__ import annotations
 
+import argparse
+import functools
+import multiprocessing
 import os
-import subprocess
 import sys
+import time
 from pathlib import Path
 
-RUN = Path(__file__).resolve().parents[1] / "campaign" / "run.py"
-MILLION = 1_000_000
+sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
+
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import Failure
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.run import describe, run_many, shorten
+
+_PART = 200
+# A line with the figures so far, after so many seconds
+_TOLD_AFTER = 300.0
+_MOST_BROKEN = 20
+
+
+def _run_part(end: float, last: int, first: int) -> tuple[int, float, list[Failure]]:
+    """Return the number of histories that were run, the seconds of CPU, and what was broken."""
+    if time.monotonic() >= end:
+        return 0, 0.0, []
+    begun = time.process_time()
+    with patched():
+        found, number = run_many(first, min(_PART, last - first), stop_at=_PART)
+    return number, time.process_time() - begun, found
 
 
 def main() -> int:
-    number = int(os.environ.get("CAMPAIGN_HISTORIES", MILLION))
-    first = int(os.environ.get("CAMPAIGN_FIRST", "0"))
-    processes = min(number, os.cpu_count() or 1)
-    share = -(-number // processes)
-    started = []
-    for start in range(first, first + number, share):
-        count = min(share, first + number - start)
-        command = [sys.executable, str(RUN), "--first", str(start), "--number", str(count)]
-        started.append(subprocess.Popen(command))
-    return max(process.wait() for process in started)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--number", type=int, default=1_000_000, help="how many histories to run")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no more after so many")
+    options = parser.parse_args()
+    begun = told = time.monotonic()
+    last = options.first + options.number
+    number, cpu = 0, 0.0
+    broken: list[Failure] = []
+
+    def tell() -> None:
+        print(
+            f"campaign: {number} histories from seed {options.first} on, {cpu:.0f} s of CPU in "
+            f"{time.monotonic() - begun:.0f} s, {1000 * cpu / max(1, number):.2f} ms of CPU a history; "
+            f"{len(broken)} broken",
+            flush=True,
+        )
+
+    run = functools.partial(_run_part, begun + options.seconds, last)
+    with multiprocessing.Pool(os.cpu_count()) as pool:
+        for more, seconds, found in pool.imap(run, range(options.first, last, _PART)):
+            number, cpu = number + more, cpu + seconds
+            broken += found
+            for failure in found:
+                print(f"seed {failure.seed} breaks {failure.name}: {failure.why.splitlines()[-1][:200]}", flush=True)
+            if len(broken) >= _MOST_BROKEN:
+                break
+            if time.monotonic() - told >= _TOLD_AFTER:
+                told = time.monotonic()
+                tell()
+    tell()
+    with patched():
+        for failure in broken[:1]:
+            print(describe(failure, shorten(failure)))
+    return int(bool(broken))
 
 
 if __name__ == "__main__":

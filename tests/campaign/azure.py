@@ -14,6 +14,8 @@ from typing import Callable, NamedTuple
 
 VM = "web-1"
 OTHER = "web-2"
+# What comes in the place of a name, and could be one
+WORD = "Unavailable"
 # When the history begins, on a wall clock that is right
 EPOCH = 1_790_000_000.0
 
@@ -82,7 +84,7 @@ _NAMES = {
     "page": (200, _PAGE),
     "404": (404, b'{"error": "not found"}'),
     "empty": (200, b""),
-    "word": (200, b"Unavailable"),
+    "word": (200, WORD.encode()),
     "500": (500, b""),
 }
 

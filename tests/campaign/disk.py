@@ -25,19 +25,42 @@ _ERRORS = {
 world: Any = None
 
 
-class Connection(sqlite3.Connection):
-    """A connection of the product."""
+class Connection:
+    """A connection of the product.
+
+    Behind it is a real one. Where nothing goes wrong with the disk in a history, a process may get the one that another
+    has closed: to open a file anew, and to prepare every statement again, would take half the time of a history.
+    """
 
     def __init__(self, path: str, timeout: float = 5.0, **options: Any) -> None:
         name = path.partition("?")[0].replace("file:", "")
         self.on_disk = name.startswith(world.state_folder)
+        self._path = path
         self._patience = timeout
-        self._writes = False
         if self.on_disk and world.disk == "gone" and "immutable" not in path:
             raise sqlite3.OperationalError("unable to open database file")
+        idle = world.idle_connections.get(path)
         # Whoever holds a lock waits in virtual time; see _begin().
-        super().__init__(path, timeout=0, **options)
+        self.__dict__["_real"] = idle.pop() if idle else sqlite3.connect(path, 0, check_same_thread=False, **options)
         world.opened(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("row_factory", "text_factory"):
+            setattr(self._real, name, value)
+        self.__dict__[name] = value
+
+    def close(self) -> None:
+        """Close it, or leave it to the next process: but for one that was killed, which may be in the middle of
+        something."""
+        real, self._real = self._real, _Closed()
+        shared = world.shares_connections and self.on_disk and "?" not in self._path and not world.is_killed()
+        if shared and isinstance(real, sqlite3.Connection) and not real.in_transaction:
+            world.idle_connections.setdefault(self._path, []).append(real)
+        else:
+            real.close()
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
         first = sql.lstrip()[:22]
@@ -45,21 +68,21 @@ class Connection(sqlite3.Connection):
             return self._begin(sql)
         if first.startswith("PRAGMA busy_timeout ="):
             self._patience = int(sql.rpartition("=")[2]) / 1000
-            return super().execute("SELECT 1")
+            return self._real.execute("SELECT 1")
         if first.startswith("COMMIT"):
             return self._commit(sql)
         if self.on_disk and world.disk is not None and first.startswith(_WRITES) and not self._is_begun(first):
             raise sqlite3.OperationalError(_ERRORS[world.disk][0])
-        return super().execute(sql, parameters)
+        return self._real.execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any) -> sqlite3.Cursor:
-        return super().executemany(sql, parameters)
+        return self._real.executemany(sql, parameters)
 
-    def backup(self, target: sqlite3.Connection, **options: Any) -> None:
+    def backup(self, target: Any, **options: Any) -> None:
         world.touch()
         if isinstance(target, Connection) and target.on_disk and world.disk is not None:
             raise sqlite3.OperationalError(_ERRORS[world.disk][0])
-        super().backup(target, **options)
+        self._real.backup(getattr(target, "_real", target), **options)
         world.touch()
 
     def _is_begun(self, first: str) -> bool:
@@ -76,7 +99,7 @@ class Connection(sqlite3.Connection):
                         raise sqlite3.OperationalError(_ERRORS["read-only"][0])
                     if world.now < world.locked_until:
                         raise sqlite3.OperationalError("database is locked")
-                return super().execute(sql)
+                return self._real.execute(sql)
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or world.now >= end:
                     raise
@@ -86,9 +109,19 @@ class Connection(sqlite3.Connection):
         world.touch()
         if self.on_disk and world.disk is not None:
             raise sqlite3.OperationalError(_ERRORS[world.disk][0])
-        cursor = super().execute(sql)
+        cursor = self._real.execute(sql)
         world.committed()
         return cursor
+
+
+class _Closed:
+    """Stands in for a connection that was closed."""
+
+    def __getattr__(self, _name: str) -> Any:
+        raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
+
+    def close(self) -> None:
+        """It is closed already."""
 
 
 class Sqlite:
@@ -99,9 +132,7 @@ class Sqlite:
 
     @staticmethod
     def connect(path: str, timeout: float = 5.0, isolation_level: str | None = "", uri: bool = False) -> Connection:
-        return sqlite3.connect(  # type: ignore[call-overload, no-any-return]
-            path, timeout=timeout, isolation_level=isolation_level, uri=uri, factory=Connection, cached_statements=16
-        )
+        return Connection(path, timeout, isolation_level=isolation_level, uri=uri)
 
 
 class Os:
@@ -127,6 +158,7 @@ class Os:
     @staticmethod
     def _change(path: str, is_there: bool = False) -> None:
         world.touch()
+        world.close_idle_connections()
         if world.disk is not None and path.startswith(world.state_folder) and not is_there:
             if world.disk == "full" and not path.endswith(".new"):
                 return

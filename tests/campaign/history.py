@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import sqlite3
 import tempfile
 from typing import Any, Callable, NamedTuple, Sequence
 
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+    open_database,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import OTHER, VM, Event
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.ending import LAST_EVENTS, Ending
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.upgrade import leave_state_of_1_0
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
@@ -23,9 +26,6 @@ _ANSWERS = ("empty", "empty", "page", "junk", "text", "500", "410", "404", "429"
 _NAMES = ("junk", "page", "404", "empty", "500", "word", "word")
 _POSTS = ("lost", "lost", "500", "410", "429", "junk")
 _DELAYS = ("hold", "hold", "slow", "reset", "unreachable")
-# Seconds of soundness before the last event, and from then on
-_SETTLE, _PROBE = 240.0, 150.0
-PROBE = "probe"
 
 
 class Action(NamedTuple):
@@ -53,7 +53,7 @@ def make_actions(seed: int) -> list[Action]:
     luck = random.Random(seed)
     names, weights = zip(*((name, weight) for name, (weight, _act) in ACTIONS.items()))
     found = []
-    for name in ("announce", *luck.choices(names, weights, k=luck.randint(5, 26))):
+    for name in ("announce", *luck.choices(names, weights, k=luck.randint(2, 9))):
         pace = luck.random()
         after = luck.uniform(0, 4 if pace < 0.6 else 20 if pace < 0.92 else 90 if pace < 0.985 else 350)
         found.append(Action(after, name, luck.random(), luck.random(), luck.random()))
@@ -65,14 +65,24 @@ class History:
 
     def __init__(self, seed: int, actions: Sequence[Action], folder: str, tell: bool = False) -> None:
         luck = random.Random(f"{seed} settings")
-        poll_interval = luck.choice((1.0, *[5.0] * 5, *[10.0] * 14))
-        self.machine = Machine(seed, folder, poll_interval, knows_name=luck.random() < 0.3)
+        poll_interval = luck.choice((1.0, *[5.0] * 9, *[10.0] * 40))
+        knows_name = luck.random() < 0.3
+        self.machine = Machine(seed, folder, poll_interval, knows_name, timer_interval=luck.choice((60.0, 60.0, 180.0)))
         self.azure = self.machine.azure
         self._seed = seed
         self._actions = actions
+        self._luck = luck
         self._old_state = luck.random() < 0.08
-        # What others read of the state takes a good part of the time; one history in eight writes it.
-        self.machine.publishes = seed % 8 == 0
+        # What is answered in the place of the name in the first seconds
+        self._nameless = luck.choice(("word", "word", "junk", "page")) if luck.random() < 0.12 else None
+        hasty, last = luck.random() < 0.95, luck.choice((*LAST_EVENTS, *[None] * 3))
+        if self._nameless and not last:
+            last = LAST_EVENTS[0]
+        self._ending = Ending(self.machine, self.azure, hasty, last)
+        self._is_first = luck.random() < 0.2
+        self.machine.shares_connections = luck.random() < 0.85 and all(each.name != "disk" for each in actions)
+        # What others read of the state takes a good part of the time; one history in forty writes it.
+        self.machine.publishes = seed % 40 == 0 or self._nameless in ("junk", "page")
         if tell:
             self.machine.judge.story = []
 
@@ -82,22 +92,22 @@ class History:
         at = machine.scheduler.at
         if self._old_state:
             leave_state_of_1_0(machine)
+        elif not self._is_first:
+            _leave_empty_state(machine)
+        if self._nameless:
+            self.azure.break_until("names", self._nameless, self._luck.uniform(1.0, 40.0))
         at(0.0, machine.start)
         moment = 1.0
         for action in self._actions:
             moment += action.after
             at(moment, lambda action=action: self._do(action))  # type: ignore[misc]
-        at(moment + 5.0, self._make_sound)
-        at(moment + 125.0, self._end_all)
-        for late in (185.0, 212.0):
-            at(moment + late, self._retry_restores)
-        at(moment + _SETTLE, self._announce_probe)
-        at(moment + _SETTLE + _PROBE, self._finish)
+        at(moment + 5.0, self._ending.begin)
         try:
             machine.scheduler.direct()
         finally:
             machine.over = True
             machine.scheduler.kill_all(list(machine.actors))
+            machine.close_idle_connections()
         broken = machine.judge.broken
         return Failure(self._seed, *broken) if broken else None
 
@@ -106,79 +116,6 @@ class History:
             return
         self.machine.judge.note(f"--- {action.name} {action.a:.3f} {action.b:.3f} {action.c:.3f}")
         ACTIONS[action.name][1](self, action)
-
-    # The end: all is well again
-
-    def _make_sound(self) -> None:
-        machine = self.machine
-        machine.judge.note("=== everything is sound from here on")
-        machine.sound = True
-        machine.disarm()
-        machine.disk, machine.locked_until, machine.wall_offset = None, 0.0, 0.0
-        self.azure.mend()
-        if machine.judge.blind:
-            machine.reboot(5.0)
-
-    def _end_all(self) -> None:
-        for event in self.azure.open:
-            if event.serial % 2:
-                self._start(event)
-                self.machine.scheduler.at(self.machine.now + 15.0, lambda event=event: self.azure.end(event))  # type: ignore[misc]
-            else:
-                self.azure.end(event)
-
-    def _retry_restores(self) -> None:
-        """A person looks into status, and tries again what failed."""
-        for folder in (self.machine.folders.run, self.machine.state_folder):
-            path = os.path.join(folder, "state.db")
-            if os.path.exists(path):
-                break
-        else:
-            return
-        connection = sqlite3.connect(path, timeout=0)
-        rows = connection.execute("SELECT number FROM response WHERE phase = 'ended' AND state = 'failed'").fetchall()
-        connection.close()
-        for row in rows:
-            self.machine.judge.retries += 1
-            self.machine.retry(row[0])
-
-    def _announce_probe(self) -> None:
-        event = self.azure.announce(PROBE, "Reboot", [VM], self.machine.now, 900.0)
-        at, now = self.machine.scheduler.at, self.machine.now
-        at(now + 60.0, lambda: self._start(event))
-        at(now + 85.0, lambda: self.azure.end(event))
-        if self._seed % 4 == 1:
-            # At first it lists no VM; it must be noticed when it does.
-            event.spoilt = "no vm"
-            at(now + 15.0, lambda: setattr(event, "spoilt", None))
-        if self._seed % 4 == 3:
-            # Its approval waits for another VM at first, and must be sent when that one is listed no more.
-            event.resources = [VM, OTHER]
-            at(now + 25.0, lambda: setattr(event, "resources", [VM]))
-        if self._seed % 4 == 0:
-            at(now + 85.0, self._interrupt_restore)
-
-    def _interrupt_restore(self) -> None:
-        """The VM reboots in its restore, and Azure has no name for it from then on."""
-        self.machine.arm("respond", 12, lambda: self.machine.reboot(5.0))
-        self.azure.break_until("names", "404", self.machine.now + 100.0)
-
-    def _finish(self) -> None:
-        self.machine.judge.finish(PROBE)
-        self._check_bounds()
-        self.machine.scheduler.stop()
-
-    def _check_bounds(self) -> None:
-        connection = sqlite3.connect(os.path.join(self.machine.state_folder, "state.db"), timeout=0)
-        for sql, most in (
-            ("SELECT COUNT(*) FROM event WHERE ended_at IS NULL", 100),
-            ("SELECT COUNT(*) FROM put_aside", 100),
-            ("SELECT MAX(LENGTH(value)) FROM fact", 10000),
-        ):
-            count = connection.execute(sql).fetchone()[0] or 0
-            if count > most:
-                self.machine.judge.fail("P9", f"{sql} gives {count}")
-        connection.close()
 
     # What may happen
 
@@ -226,6 +163,15 @@ class History:
 
 
 def _reuse(history: History, action: Action) -> None:
+    event = history._pick(action.a)
+    if event is not None and action.b < 0.5:
+        # It ends, and is there again soon, while something may still run for it.
+        history.azure.end(event)
+        history.machine.scheduler.at(
+            history.machine.now + 25.0 * action.b,
+            lambda: None if history.machine.sound else history.announce(action, event),
+        )
+        return
     taken = {event.id for event in history.azure.open}
     free = [event for event in history.azure.events if event.id not in taken]
     history.announce(action, free[int(action.c * len(free))] if free else None)
@@ -261,6 +207,9 @@ def _break_names(history: History, action: Action) -> None:
     # A word that comes for longer is the name.
     seconds = min(_length(action.b), 200.0) if how == "word" else _length(action.b)
     history.azure.break_until("names", how, history.machine.now + seconds)
+    if action.c < 0.5:
+        # It is asked for after a boot only.
+        history.machine.reboot(1.0 + 20.0 * action.c)
 
 
 def _fault(part: str, hows: Sequence[str]) -> Callable[[History, Action], None]:
@@ -269,6 +218,13 @@ def _fault(part: str, hows: Sequence[str]) -> Callable[[History, Action], None]:
         history.azure.break_until(part, how, history.machine.now + _length(action.b))
 
     return do
+
+
+def _delay(history: History, action: Action) -> None:
+    _fault("delays", _DELAYS)(history, action)
+    if action.c < 0.5:
+        # How long an answer is waited for is decided anew by each check.
+        history.machine.kill("check")
 
 
 def _arm(history: History, action: Action) -> None:
@@ -317,26 +273,40 @@ def _retry(history: History, action: Action) -> None:
 
 ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
     "announce": (6, History.announce),
-    "reuse": (0.7, _reuse),
+    "reuse": (1.5, _reuse),
     "resources": (2.5, _resources),
     "withdraw": (2, _with_event(lambda history, event, _action: history.azure.end(event))),
     "start": (2, _with_event(lambda history, event, action: history._start_by_plan(event, action.b))),
-    "spoil": (3, _with_event(_spoil)),
+    "spoil": (4, _with_event(_spoil)),
     "answers": (3, _fault("answers", _ANSWERS)),
     "names": (1.5, _break_names),
     "posts": (2.5, _fault("posts", _POSTS)),
-    "delays": (2, _fault("delays", _DELAYS)),
+    "delays": (2.5, _delay),
     "order": (0.7, _fault("order", ("mixed",))),
-    "flood": (0.03, _fault("flood", ("junk", "events"))),
+    "flood": (0.015, _fault("flood", ("junk", "events"))),
     "reboot": (2, lambda history, action: history.machine.reboot(1.0 + 60.0 * action.a)),
     "kill": (1.5, lambda history, action: history.machine.kill(("check", "respond", "any")[int(action.a * 3)])),
     "arm": (4, _arm),
     "disk": (1, _disk),
     "lock": (0.7, _lock),
-    "flip": (0.5, _flip),
+    "flip": (2, _flip),
     "clock": (0.8, _clock),
     "retry": (2.5, _retry),
 }
+
+
+_empty_state: list[bytes] = []
+
+
+def _leave_empty_state(machine: Machine) -> None:
+    """The program has run before, and nothing happened; to make its file anew takes long."""
+    path = f"{machine.state_folder}/state.db"
+    if not _empty_state:
+        open_database(machine.state_folder, machine.folders.run, machine.judge.note).close()
+        with open(path, "rb") as made:
+            _empty_state.append(made.read())
+    with open(path, "wb") as file:
+        file.write(_empty_state[0])
 
 
 def run_history(seed: int, keep: Sequence[int] | None = None, tell: bool = False) -> tuple[Failure | None, list[str]]:

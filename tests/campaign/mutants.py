@@ -4,7 +4,7 @@
 """Show that the campaign can fail: take back one mend after the other, and say which seed finds it after how many
 histories.
 
-python tests/campaign/mutants.py [--number 3000] [NAME ...]
+python tests/campaign/mutants.py [--first 0] [--number 3000] [NAME ...]
 """
 
 from __future__ import annotations
@@ -211,12 +211,13 @@ def apply(name: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--number", type=int, default=3000, help="how many histories to try")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(MUTANTS)}")
     options = parser.parse_args()
     missed = 0
     for name in options.names or MUTANTS:
         begun = time.process_time()
-        for seed in range(options.number):
+        for seed in range(options.first, options.first + options.number):
             with patched(), mutated(name):
                 failure = run_history(seed)[0]
             if failure is None:
@@ -226,8 +227,9 @@ def main() -> int:
             if sound is None:
                 seconds = time.process_time() - begun
                 why = failure.why.strip().splitlines()[-1][:110]
+                histories = seed - options.first + 1
                 print(
-                    f"{name}: seed {seed}, after {seed + 1} histories, {seconds:.0f} s: {failure.name}: {why}",
+                    f"{name}: seed {seed}, after {histories} histories, {seconds:.1f} s: {failure.name}: {why}",
                     flush=True,
                 )
                 break

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import fcntl
-import functools
 import os
-import sys
 import time
 from signal import SIGTERM as REAL_SIGTERM
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 from unittest import mock
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds, _imds_transport
@@ -42,6 +41,12 @@ class _Time:
 
     def time(self) -> float:
         return current().wall
+
+    def time_ns(self) -> int:
+        return int(current().wall * 1e9)
+
+    def gmtime(self) -> time.struct_time:
+        return time.gmtime(current().wall)
 
     def monotonic(self) -> float:
         return current().now
@@ -88,6 +93,15 @@ class _Signal:
         """Threads take no signals."""
 
 
+class _Parser:
+    """Stands in for argparse, which takes longer than a poll."""
+
+    @staticmethod
+    def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
+        command, *numbers = arguments
+        return argparse.Namespace(command=command, config=None, once=False, number=int(numbers[0]) if numbers else None)
+
+
 def _run_step(*arguments: Any) -> str:
     result: str = current().run_step(*arguments)
     return result
@@ -96,6 +110,7 @@ def _run_step(*arguments: Any) -> str:
 def _publish(publisher: report.Publisher, *arguments: Any) -> None:
     if current().publishes:
         _real_publish(publisher, *arguments)
+        current().judge.published()
 
 
 _real_publish = report.Publisher.publish
@@ -111,8 +126,7 @@ def patched() -> Iterator[None]:
         (cli, "read_config", lambda _path: current().config),
         (cli, "signal", _Signal()),
         (cli, "start_unit", lambda number, **_options: current().start_unit(number)),
-        # To build the parser takes longer than a poll.
-        (cli, "_parser", functools.lru_cache(cli._parser)),
+        (cli, "_parser", _Parser),
         (system, "time", clock),
         (system, "fcntl", _Fcntl()),
         (system, "sys", journal),
@@ -122,6 +136,7 @@ def patched() -> Iterator[None]:
         (respond, "run_step", _run_step),
         (database, "sqlite3", sqlite),
         (database, "os", files),
+        (database, "time", clock),
         (tables, "sqlite3", sqlite),
         (_imds, "time", clock),
         (_imds_transport, "time", clock),
@@ -131,7 +146,4 @@ def patched() -> Iterator[None]:
         stack.enter_context(mock.patch.dict(os.environ, {"JOURNAL_STREAM": "1"}))
         for module, name, replacement in places:
             stack.enter_context(mock.patch.object(module, name, replacement))
-        # A thread that waits for its turn must get it at once.
-        interval = sys.getswitchinterval()
-        stack.callback(sys.setswitchinterval, interval)
         yield

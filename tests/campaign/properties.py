@@ -12,7 +12,7 @@ import json
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM, Told
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM, WORD, Told
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.views import Run, View
 
@@ -51,7 +51,7 @@ class Judge:
         # Successes that are sure when their process goes on
         self._unsure: dict[Actor, Run] = {}
         self._of_response: dict[int, tuple[str, str]] = {}
-        self._documents = 0
+        self.documents = 0
         self._unclear: tuple[float, float] | None = None
         self._last_request = 0.0
         self._allowance = 0.0
@@ -63,11 +63,14 @@ class Judge:
         self.blind = False
         # A word came in the place of the name: until an event lists the true one, it may count as the name.
         self._misnamed, self._last_name = False, "name"
+        # A name that was written down may be another since a bit of it has flipped.
+        self._fact_damaged = False
         self.longest_silence = 0.0
 
     def note(self, text: str) -> None:
         if self.story is not None and text != self._last_note:
             self._last_note = text
+            text = text.replace(self._machine.folder, "")
             self.story.append(f"{self._machine.now:8.2f}  {text}")
 
     def fail(self, name: str, why: str) -> None:
@@ -102,7 +105,7 @@ class Judge:
         """A bit of a record has flipped: of its event anything may be forgotten, of the others nothing."""
         self.note(f"a bit flipped in {table} of {key}")
         if table == "fact":
-            self.blind = True
+            self.blind = self._fact_damaged = True
             for view in self.views.values():
                 view.tainted = True
         elif key is not None and key in self.views:
@@ -120,6 +123,13 @@ class Judge:
         if actor is not None and actor.kind == "check":
             self._lines += text.count("\n")
             self._require("P9", self._lines <= _MOST_LINES, f"{self._lines} lines between two requests")
+
+    def published(self) -> None:
+        """The facts were written, from which others know how Azure calls this VM."""
+        with open(f"{self._machine.folders.facts}/azure_maintenance.fact", encoding="utf-8") as file:
+            name = json.load(file)["resource_name"]
+        good = name in (None, VM) or name == WORD or self._fact_damaged
+        self._require("P4", good, f"status says that this VM is called {name!r}")
 
     def ended(self, actor: Actor, begun: float) -> None:
         """A process ended, by itself or not."""
@@ -319,7 +329,7 @@ class Judge:
             self._unclear = None
             return
         self._answered = True
-        self._documents += 1
+        self.documents += 1
         clear = told.what == "document" and told.clear
         self._note_unclear(clear, now)
         too_long = self._unclear is not None and now - self._unclear[0] >= UNCLEAR_ENDS_AFTER
@@ -333,9 +343,9 @@ class Judge:
             view.list(entry, self._machine)
         for key, view in self.views.items():
             if key not in mine and (clear or (too_long and view.maybe_took_place(self._machine))):
-                view.leave_out(self._documents)
+                view.leave_out(self.documents)
         sound = self._machine.disk is None and now >= self._machine.locked_until and not self._misnamed
-        actor.document = (self._documents, set(mine), clear) if sound else None  # type: ignore[attr-defined]
+        actor.document = (self.documents, set(mine), clear) if sound else None  # type: ignore[attr-defined]
 
     def _note_unclear(self, clear: bool, now: float) -> None:
         if clear:
@@ -365,22 +375,33 @@ class Judge:
 
     # The end
 
-    def finish(self, probe: str) -> None:
+    def is_finished(self, probe: str | None) -> bool:
+        """Tell whether all that was prepared is restored, and the last event was noticed, approved and restored."""
+        return self._owed(probe) is None
+
+    def finish(self, probe: str | None) -> None:
         """Azure has answered and everything was sound for a while: all that was prepared is restored, once."""
+        owed = self._owed(probe)
+        self._require("liveness", owed is None, str(owed))
         for key, view in self.views.items():
-            if view.tainted:
+            if view.tainted or view.instances != 1:
                 continue
             for label in RESTORE.get(view.kind, ()):
                 count = len(view.sure("ended", label))
-                if view.owed:
-                    self._require(
-                        "liveness", view.restored(label), f"{key} was prepared and restore {label} has not run"
-                    )
-                if view.instances == 1:
-                    self._require("P6", count <= 1, f"restore {label} of {key} has run {count} times")
-        view_of_probe = self.views.get(probe)
-        if view_of_probe is None:
-            self.fail("liveness", "nobody asked about the last event")
-            return
-        self._require("liveness", view_of_probe.approved, f"{probe} was not approved")
-        self._require("liveness", view_of_probe.restored("2"), f"{probe} was not restored")
+                self._require("P6", count <= 1, f"restore {label} of {key} has run {count} times")
+
+    def _owed(self, probe: str | None) -> str | None:
+        for key, view in self.views.items():
+            if view.tainted or not view.owed:
+                continue
+            for label in RESTORE.get(view.kind, ()):
+                if not view.restored(label):
+                    return f"{key} was prepared and restore {label} has not run"
+        if probe is None:
+            return None
+        last = self.views.get(probe)
+        if last is None:
+            return "nobody asked about the last event"
+        if not last.approved:
+            return f"{probe} was not approved"
+        return None if last.restored("2") else f"{probe} was not restored"

@@ -173,10 +173,15 @@ class Scheduler:
         actor.worker.baton.release()
 
     def _run(self, actor: Actor) -> None:
-        with contextlib.suppress(Killed):
-            actor.run()
-        actor.ended = True
-        actor.on_end()
+        try:
+            with contextlib.suppress(Killed):
+                actor.run()
+            actor.ended = True
+            actor.on_end()
+        except BaseException as error:
+            # A mistake of the campaign must end it, and let nobody wait for this thread.
+            self.crash = error
+            self.stopping = True
         worker = actor.worker
         assert worker is not None
         self._pool.append(worker)

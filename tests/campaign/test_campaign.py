@@ -185,3 +185,13 @@ def test_p7_an_event_whose_record_does_not_tell_any_more_that_it_has_started(pla
     assert judge.broken is None
     assert len(judge.views["a"].sure("started", "1")) == 1
     assert judge.views["a"].restored("1")
+
+
+def test_p4_a_word_that_stands_in_the_place_of_the_name_after_two_boots(play: Callable[..., Machine]) -> None:
+    def confuse(machine: Machine) -> None:
+        machine.azure.break_until("names", "word", 40.0)
+
+    happens = {0.0: confuse, 20.0: lambda machine: machine.reboot(5.0), 50.0: _announce}
+    judge = play(100.0, happens, knows_name=False).judge
+    assert judge.broken is None
+    assert judge.views["a"].approved

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError, UnreachableError
@@ -24,8 +25,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.disk import Connection
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.properties import Judge
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor, Killed, Scheduler
-
-TIMER_INTERVAL = 60.0
 
 
 def _steps(*labels: str) -> list[dict[str, Any]]:
@@ -70,7 +69,7 @@ RULES: list[dict[str, Any]] = [
         "on_ended": _steps("1"),
     },
 ]
-_CONFIG = parse_config({"endpoint": "http://127.0.0.1:9", "timer_interval": TIMER_INTERVAL, "rules": RULES})
+_CONFIG = parse_config({"endpoint": "http://127.0.0.1:9", "rules": RULES})
 
 
 class Machine:
@@ -78,9 +77,12 @@ class Machine:
 
     :param poll_interval: of its checker.
     :param knows_name: its name is in the configuration.
+    :param timer_interval: of its checker.
     """
 
-    def __init__(self, seed: int, folder: str, poll_interval: float, knows_name: bool) -> None:
+    def __init__(
+        self, seed: int, folder: str, poll_interval: float, knows_name: bool, timer_interval: float = 60.0
+    ) -> None:
         self.scheduler = Scheduler(seed)
         self.chance = self.scheduler.chance
         self.azure = Azure(self.chance)
@@ -89,12 +91,19 @@ class Machine:
         self.folders = Folders(f"{folder}/config", folder, self.state_folder, f"{folder}/run", folder)
         self.judge = Judge(self, poll_interval, knows_name)
         self.config = _CampaignConfig(
-            *_CONFIG._replace(poll_interval=poll_interval, resource_name=VM if knows_name else None)
+            *_CONFIG._replace(
+                poll_interval=poll_interval,
+                timer_interval=timer_interval,
+                resource_name=VM if knows_name else None,
+            )
         )
-        self.timer_interval = TIMER_INTERVAL
+        self.timer_interval = timer_interval
         self.clock_was_set = False
         self.publishes = True
         self.disk: str | None = None
+        # Whether a process may use what another has closed, and what that is, by its path
+        self.shares_connections = False
+        self.idle_connections: dict[str, list[sqlite3.Connection]] = {}
         self.locked_until = 0.0
         self.wall_offset = 0.0
         self.boot = 0
@@ -105,6 +114,8 @@ class Machine:
         self.sound = False
         self.seconds_of_steps = 0.6
         self.actors: list[Actor] = []
+        # When a process that is no check last began or ended, or the VM booted
+        self.busy_at = 0.0
         self._armed: tuple[str, int, Callable[[], None]] | None = None
         self._activations = 0
         self._tries: dict[tuple[str, str, str], int] = {}
@@ -160,6 +171,15 @@ class Machine:
     def committed(self) -> None:
         self.touch()
 
+    def is_killed(self) -> bool:
+        actor = self.scheduler.current
+        return actor is not None and actor.killed
+
+    def close_idle_connections(self) -> None:
+        while self.idle_connections:
+            for connection in self.idle_connections.popitem()[1]:
+                connection.close()
+
     def opened(self, connection: Connection) -> None:
         if self.scheduler.current is not None:
             self.scheduler.current.connections.append(connection)
@@ -168,7 +188,7 @@ class Machine:
 
     def start(self) -> None:
         self.boot += 1
-        self.booted_at = self.now
+        self.booted_at = self.busy_at = self.now
         self.up = True
         shutil.rmtree(self.folders.run, ignore_errors=True)
         self.judge.booted()
@@ -252,6 +272,8 @@ class Machine:
 
         def end() -> None:
             self.actors.remove(actor)
+            if kind != "check":
+                self.busy_at = self.now
             self.judge.ended(actor, begun)
             if kind == "check" and self.up and self.boot == boot:
                 # systemd waits 5 s after a failure, then the timer begins to count.
