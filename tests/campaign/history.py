@@ -168,7 +168,7 @@ def _reuse(history: History, action: Action) -> None:
         # It ends, and is there again soon, while something may still run for it.
         history.azure.end(event)
         history.machine.scheduler.at(
-            history.machine.now + 25.0 * action.b,
+            history.machine.now + 5.0 + 30.0 * action.b,
             lambda: None if history.machine.sound else history.announce(action, event),
         )
         return
@@ -273,7 +273,7 @@ def _retry(history: History, action: Action) -> None:
 
 ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
     "announce": (6, History.announce),
-    "reuse": (1.5, _reuse),
+    "reuse": (3, _reuse),
     "resources": (2.5, _resources),
     "withdraw": (2, _with_event(lambda history, event, _action: history.azure.end(event))),
     "start": (2, _with_event(lambda history, event, action: history._start_by_plan(event, action.b))),
