@@ -167,10 +167,12 @@ def _reuse(history: History, action: Action) -> None:
     if event is not None and action.b < 0.5:
         # It ends, and is there again soon, while something may still run for it.
         history.azure.end(event)
-        history.machine.scheduler.at(
-            history.machine.now + 5.0 + 30.0 * action.b,
-            lambda: None if history.machine.sound else history.announce(action, event),
-        )
+
+        def announce_again() -> None:
+            if not history.machine.sound and all(each.id != event.id for each in history.azure.open):
+                history.announce(action, event)
+
+        history.machine.scheduler.at(history.machine.now + 5.0 + 30.0 * action.b, announce_again)
         return
     taken = {event.id for event in history.azure.open}
     free = [event for event in history.azure.events if event.id not in taken]
