@@ -176,7 +176,7 @@ def test_p7_an_event_whose_record_does_not_tell_any_more_that_it_has_started(pla
         _announce(machine, "Freeze")
 
     def damage(machine: Machine) -> None:
-        with closing(sqlite3.connect(f"{machine.state_folder}/state.db")) as connection, connection:
+        with closing(sqlite3.connect(f"{machine.state_folder}/state.db", isolation_level=None)) as connection:
             changed = connection.execute("UPDATE event SET content = replace(content, 'Started', 'Qtarted')")
             assert changed.rowcount == 1
         machine.reboot(5.0)

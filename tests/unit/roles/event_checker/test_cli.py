@@ -248,6 +248,7 @@ class TestBadConfiguration:
         shell.configure(rulez=[])
         return clock
 
+    @pytest.mark.one_python
     def test_it_is_told_once_an_hour(self, shell, now):
         told = []
         for _number in range(1300):

@@ -187,6 +187,7 @@ connection.close()
 """
 
 
+@pytest.mark.one_python
 def test_a_file_truncated_at_any_byte(original, tmp_path):
     content, known = (original / "state.db").read_bytes(), dump(original)
     for at in offsets(len(content), 1021):
@@ -216,6 +217,7 @@ def test_a_write_ahead_log_truncated_at_any_byte(crashed, tmp_path):
     assert (counts[0], counts[-1]) == (0, EVENTS)
 
 
+@pytest.mark.one_python
 def test_a_file_truncated_at_any_byte_below_its_write_ahead_log(crashed, tmp_path):
     content = (crashed / "state.db").read_bytes()
     place = Place(tmp_path / "whole", crashed)
@@ -228,6 +230,7 @@ def test_a_file_truncated_at_any_byte_below_its_write_ahead_log(crashed, tmp_pat
         shutil.rmtree(place.folder)
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("mask", [0x01, 0xFF])
 def test_any_byte_of_the_header_flipped(original, tmp_path, mask):
     content, known = (original / "state.db").read_bytes(), dump(original)
@@ -383,6 +386,7 @@ def kill_everywhere(tmp_path, source, action, check):
     return number
 
 
+@pytest.mark.one_python
 def test_a_kill_while_the_file_is_made(tmp_path):
     (tmp_path / "nothing").mkdir()
 

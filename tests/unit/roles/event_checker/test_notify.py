@@ -484,14 +484,14 @@ def test_a_try_does_not_use_up_the_time_of_the_next(serve_slowly, steps, monkeyp
     [
         (200, [*TRICKLE]),
         (403, [*TRICKLE]),
-        (200, [b"x" * 1000000, "hold"]),
+        (200, [b"x" * http_answer._MAX_BODY, "hold"]),
     ],
     ids=["slow", "slow refusal", "endless"],
 )
 def test_a_body_without_end_does_not_undo_the_status(serve_slowly, steps, monkeypatch, status, rest):
     if rest == TRICKLE:
         monkeypatch.setattr(http_answer, "_LONGEST_BODY", 0.3)
-    server = serve_slowly([b"HTTP/1.1 %d Yes\r\nContent-Length: 2000000\r\n\r\n" % status, *rest])
+    server = serve_slowly([b"HTTP/1.1 %d Yes\r\nContent-Length: 4000000\r\n\r\n" % status, *rest])
     if status == 200:
         assert "took the event" in steps["webhook"](server.endpoint)
     else:

@@ -157,6 +157,7 @@ def damage(store, table, rowid, column, value):
     return True
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.matrix) for seed in range(1, 6))])
 def test_one_flipped_bit_anywhere_in_a_row_costs_no_other_and_is_told_once(original, seed):
     """1,500 flips over all tables and columns."""
@@ -184,6 +185,7 @@ def test_one_flipped_bit_anywhere_in_a_row_costs_no_other_and_is_told_once(origi
                 assert {event.event.event_id for event in store.all_events()} == {"OPEN-1", "OPEN-2", "GONE"}, what
 
 
+@pytest.mark.one_python
 def test_one_flipped_bit_anywhere_in_the_file(original, tmp_path):
     """Where the damage is in what holds the rows together, what can be read of them is kept."""
     path, now = original
