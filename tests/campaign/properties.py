@@ -314,6 +314,10 @@ class Judge:
         if actor.kind != "check":
             if told.what == "document":
                 actor.told = told  # type: ignore[attr-defined]
+                for key, entry in told.entries.items():
+                    if key in self.views and VM in entry.resources:
+                        # An approval may find other VMs that no check has seen yet.
+                        self.views[key].led = self.views[key].led or len(entry.resources) > 1
             elif told.what == "name":
                 actor.named, actor.told = now, None  # type: ignore[attr-defined]
             elif told.what == "taken":
