@@ -81,8 +81,9 @@ def record_answer(
         if key in records and (event != records[key].event or records[key].listed_boot != now.boot_id)
     ]
     # A name that may be wrong makes no event that of another VM (P4). What became of it is seen when the name is sure.
-    disowned = foreign if document is not None and document.is_clear else []
-    held = {each.event.key for each in foreign if each not in disowned}
+    is_clear = document is not None and document.is_clear
+    disowned = foreign if is_clear else []
+    held = set() if is_clear else {each.event.key for each in foreign}
     transitions = tuple(each for each in following.transitions if each.event.key not in held)
     following = following._replace(transitions=transitions)
     waited = _waited_enough(store, records.values(), document, now, resource_name)
