@@ -52,7 +52,8 @@ def clean_environment() -> dict[str, str]:
 def find_python(version: str) -> str | None:
     """Return the path of a Python of this version that really runs, as a shim of pyenv may not, or None.
 
-    That of the system first: it is built with optimizations, by which tests need an eighth less CPU than with pyenv's.
+    The Python of the system is tried first: it is built with optimizations, and tests need an eighth less CPU than with
+    the one that pyenv builds.
     """
     pyenvs = [Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser(), Path("~/.pyenv").expanduser()]
     candidates = [shutil.which(f"/usr/bin/python{version}"), sys.executable, shutil.which(f"python{version}")]

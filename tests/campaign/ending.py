@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """How every history ends: all is well again, and then a last event must be noticed, prepared for and restored.
 
-Each part of the end begins as soon as the one before has come to rest, which saves most of the polls; in one history of
-some it takes its full time, so that what comes late is seen too.
+Each part of the end begins as soon as the one before has come to rest, which saves most of the polls. In one history of
+twenty each part takes its full time, so that what comes late is seen too.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def locate(folder: str, fallback_folder: str) -> tuple[str, int, int] | None:
 
 
 def is_current(connection: sqlite3.Connection, folder: str, fallback_folder: str) -> bool:
-    """Tell whether a connection has the file open that holds the state now."""
+    """Tell whether the file of a connection, judged by its name, is the one that holds the state now."""
     path = connection.execute("PRAGMA database_list").fetchone()[2]
     try:
         found = os.stat(path)
