@@ -399,6 +399,7 @@ def test_a_kill_while_the_file_is_made(tmp_path):
     assert kill_everywhere(tmp_path, tmp_path / "nothing", Place.open, check) > 20
 
 
+@pytest.mark.one_python
 def test_a_kill_while_it_is_migrated(original, tmp_path, monkeypatch):
     known = dump(original)
     monkeypatch.setattr(tables, "_MIGRATIONS", (*tables._MIGRATIONS, LATER))
@@ -412,6 +413,7 @@ def test_a_kill_while_it_is_migrated(original, tmp_path, monkeypatch):
     assert dump(original) == known
 
 
+@pytest.mark.one_python
 def test_a_kill_while_the_state_moves_to_the_fallback(original, tmp_path):
     def move(place):
         return open_database(str(place.folder), str(place.folder / "run"), place.messages.append, unwritable=True)
@@ -424,6 +426,7 @@ def test_a_kill_while_the_state_moves_to_the_fallback(original, tmp_path):
     assert kill_everywhere(tmp_path, original, move, check) > 10
 
 
+@pytest.mark.one_python
 def test_a_kill_while_the_state_moves_home(original, tmp_path):
     source = Place(tmp_path / "source", original)
     fallback = open_database(str(source.folder), str(source.folder / "run"), lambda message: None, unwritable=True)
