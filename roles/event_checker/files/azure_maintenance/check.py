@@ -20,7 +20,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
 
 from . import history
 from .config import Config
-from .database import is_current, is_unwritable
+from .database import is_unwritable
+from .opening import has_moved
 from .poll_memory import PollMemory
 from .polls import Polls
 from .repair import repair
@@ -46,8 +47,8 @@ StartUnit = Callable[[int], "str | None"]
 class Checker:
     """One activation of the check.
 
-    :param open_store: opens the store; told that the disk cannot be written, its stand-in in memory; told that the
-        file is damaged, what can be rescued of it.
+    :param open_store: opens the store, and may move it back to the disk at first; told that the disk cannot be
+        written, its stand-in in memory; told that the file is damaged, what can be rescued of it.
     :param start_unit: starts the unit of a response; returns why that failed, or None.
     """
 
@@ -64,7 +65,7 @@ class Checker:
         self._clock = clock
         self._open_store = open_store
         self._start_unit = start_unit
-        self._store = open_store()
+        self._store = open_store(may_return=True)
         self._publisher = Publisher(config.metrics_dir, folders)
         self._polls = Polls.read(self._store.fact("polls"))
         self._polls_changed = False
@@ -199,8 +200,8 @@ class Checker:
             return False
 
     def _follow(self) -> None:
-        """Go on in the stand-in in memory if a response has found the disk unwritable, and moved the state there."""
-        if not is_current(self._store.connection, self._folders.state, self._folders.run):
+        """Open the store anew if a response has moved it to memory, or has put a damaged file aside."""
+        if has_moved(self._store, self._folders):
             self._replace_store()
 
     def _replace_store(self, **why: bool) -> None:

@@ -28,7 +28,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 
 from . import __version__
 from .config import Config, ConfigError, read_config
-from .database import open_database, open_snapshot, return_home
+from .database import open_snapshot
+from .opening import open_store
 from .records import APPROVED, DUE, Moment, ResponseRecord
 from .records import FAILED as FAILED_RESPONSE
 from .store import Store
@@ -36,7 +37,6 @@ from .system import (
     ERROR,
     Clock,
     Folders,
-    is_any_running,
     is_running,
     lock,
     response_lock,
@@ -147,29 +147,6 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _open_store(
-    folders: Folders,
-    unwritable: bool = False,
-    damaged: bool = False,
-    may_return: bool = False,
-    busy_timeout: float = 30.0,
-) -> Store:
-    """Open the store, while nobody moves it from one place to the other.
-
-    :param unwritable: go on in memory; the disk was found to be unwritable.
-    :param damaged: put the file aside and keep what can be read of it.
-    :param may_return: move back to the disk where that is possible again.
-    :param busy_timeout: seconds to wait for the lock of another program.
-    """
-    with lock(folders.run, "state", wait=True):
-        if may_return and not unwritable and not is_any_running(folders):
-            return_home(folders.state, folders.run, warn)
-        # Whoever opens it next is not to wait behind this program for the lock of another.
-        store = Store(open_database(folders.state, folders.run, warn, unwritable, damaged, min(busy_timeout, 1.0)))
-    store.wait_for_lock(busy_timeout)
-    return store
-
-
 def _check(options: argparse.Namespace, folders: Folders) -> int:
     config = read_config(folders.config)
     from .check import LOCK_WAIT, START_TIMEOUT, Checker
@@ -179,10 +156,9 @@ def _check(options: argparse.Namespace, folders: Folders) -> int:
             say("Another check is running; it sees what there is to see.")
             return FINE
         # A lock that somebody else holds must not keep it from polling.
-        open_store = functools.partial(_open_store, folders, may_return=True, busy_timeout=LOCK_WAIT)
-        checker = Checker(
-            config, folders, Clock(folders), open_store, functools.partial(start_unit, timeout=START_TIMEOUT)
-        )
+        opener = functools.partial(open_store, folders, busy_timeout=LOCK_WAIT)
+        starter = functools.partial(start_unit, timeout=START_TIMEOUT)
+        checker = Checker(config, folders, Clock(folders), opener, starter)
         answered = checker.run(options.once)
         # After a check that failed systemd waits 5 s, and the next request would come too late (P8).
         return FINE if answered or not options.once else FAILED
@@ -197,14 +173,14 @@ def _respond(options: argparse.Namespace, folders: Folders) -> int:
         if not free:
             say(f"Response {options.number} is running already.")
             return FINE
-        with closing(Responder(functools.partial(_open_store, folders), config, folders, Clock(folders))) as responder:
+        with closing(Responder(functools.partial(open_store, folders), config, folders, Clock(folders))) as responder:
             _known_response(responder.store, options.number)
             return FINE if responder.run(options.number) else FAILED
 
 
 def _retry(options: argparse.Namespace, folders: Folders) -> int:
     number, now = options.number, Clock(folders).now()
-    with closing(_open_store(folders)) as store:
+    with closing(open_store(folders)) as store:
         with store.transaction():
             _make_due_again(store, number, now)
         found = store.courses(now.boot_id, lambda other: is_running(folders, other))

@@ -75,17 +75,6 @@ def locate(folder: str, fallback_folder: str) -> tuple[str, int, int] | None:
     return None
 
 
-def is_current(connection: sqlite3.Connection, folder: str, fallback_folder: str) -> bool:
-    """Tell whether the file of a connection, judged by its name, is the one that holds the state now."""
-    path = connection.execute("PRAGMA database_list").fetchone()[2]
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return False
-    place = locate(folder, fallback_folder)
-    return place is not None and place[1:] == (found.st_dev, found.st_ino)
-
-
 def return_home(folder: str, fallback_folder: str, warn: Callable[[str], None]) -> None:
     """Bring the state back from the fallback folder, if it is there and the disk can be written again.
 

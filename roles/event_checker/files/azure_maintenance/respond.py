@@ -29,7 +29,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from . import records
 from .approval import Approval
 from .config import Config, Rule, describe_step
-from .database import is_unwritable, locate
+from .database import is_unwritable
+from .opening import has_moved
 from .records import EventRecord, ResponseRecord, StepRecord
 from .rules import APPROVE_STEP
 from .steps import StepContext, StepError, run_step
@@ -83,7 +84,6 @@ class Responder:
     ) -> None:
         self._open_store = open_store
         self._folders = folders
-        self._place = self._locate()
         self._store = open_store()
         self._config = config
         self._clock = clock
@@ -220,22 +220,16 @@ class Responder:
 
     def _follow(self, task: _Task) -> None:
         """Open the store anew if the check has moved it while a step ran."""
-        if self._locate() != self._place:
+        if has_moved(self._store, self._folders):
             self._reopen(task)
 
     def _reopen(self, task: _Task, unwritable: bool = False) -> None:
-        # Before it is opened, so that a move in between is seen the next time.
-        place = self._locate()
         store = self._open_store(unwritable=unwritable)
         found = store.response(task.response.number)
         # After damage the number may be that of another response.
         if found and (found.phase, found.created_at) == (task.response.phase, task.response.created_at):
             store, self._store = self._store, store
-            self._place = place
         store.close()
-
-    def _locate(self) -> tuple[str, int, int] | None:
-        return locate(self._folders.state, self._folders.run)
 
     # Steps
 

@@ -68,10 +68,14 @@ Record = TypeVar("Record")
 
 
 class Store:
-    """The tables. Every method that writes is to be called within a transaction()."""
+    """The tables. Every method that writes is to be called within a transaction().
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    :ivar place: which file holds them, as locate() identifies it; None for a copy in memory.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, place: tuple[str, int, int] | None = None) -> None:
         self.connection = self._db = connection
+        self.place = place
         # Set when a record could not be read
         self.needs_repair = False
 

@@ -20,6 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     parse_rule,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+    locate,
     open_database,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
@@ -171,7 +172,8 @@ def open_state(folders: Folders) -> Store:
     def warn(message: str) -> None:
         raise AssertionError(message)
 
-    return Store(open_database(folders.state, folders.run, warn))
+    connection = open_database(folders.state, folders.run, warn)
+    return Store(connection, locate(folders.state, folders.run))
 
 
 @pytest.fixture

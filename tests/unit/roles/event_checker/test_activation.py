@@ -15,6 +15,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.opening import (
+    open_store,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as loopback
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import open_state
@@ -70,7 +73,7 @@ def test_the_polls_of_an_activation(
             "timer_interval": timer_interval,
         }
     )
-    checker = check.Checker(config, folders, clock, lambda: open_state(folders), pytest.fail)
+    checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
     checker.run(once)
     assert polled == polls
     assert passed() == end
@@ -95,7 +98,7 @@ def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, c
     def start_unit(_number):
         started.append(clock.now().uptime - begun)
 
-    check.Checker(config, folders, clock, lambda: open_state(folders), start_unit).run(once=False)
+    check.Checker(config, folders, clock, lambda **_why: open_state(folders), start_unit).run(once=False)
     assert started[0] == 30
 
 
@@ -115,8 +118,21 @@ def test_a_systemd_that_does_not_answer_holds_up_no_poll(serve, folders, clock):
         clock.advance(2)
         return f"azure-maintenance-respond@{number}.service could not be started: it hangs."
 
-    check.Checker(parse_config(settings), folders, clock, lambda: open_state(folders), start_unit).run(once=False)
+    check.Checker(parse_config(settings), folders, clock, lambda **_why: open_state(folders), start_unit).run(
+        once=False
+    )
     assert polls_before == {1: 1, 2: 2, 3: 3}
+
+
+def test_p7_a_check_goes_on_in_the_file_that_a_response_has_made_in_the_place_of_a_damaged_one(serve, folders, clock):
+    event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
+    server = serve(then=(200, json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()))
+    config = parse_config({"endpoint": server.endpoint, "resource_name": "web-1"})
+    checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
+    open_store(folders, damaged=True).close()
+    assert checker.run(once=True)
+    with closing(open_state(folders)) as state:
+        assert [record.event.event_id for record in state.all_events()] == ["A1"]
 
 
 class TestASeriesOfUnclearAnswers:
@@ -131,7 +147,7 @@ class TestASeriesOfUnclearAnswers:
             seconds = len(answers) + 9 * killed
             settings = {"endpoint": server.endpoint, "resource_name": "web-1", "timer_interval": seconds}
             opened = open_state(folders)
-            checker = check.Checker(parse_config(settings), folders, clock, lambda: opened, pytest.fail)
+            checker = check.Checker(parse_config(settings), folders, clock, lambda **_why: opened, pytest.fail)
             if killed:
                 polls = iter(answers[1:])
                 clock.sleep = lambda seconds: (clock.advance(seconds), next(polls))
@@ -169,7 +185,7 @@ class TestTheNameOfThisVm:
         def check_once(azure, vm, **config):
             azure.control("DELETE", "/simulator/journal")
             settings = parse_config({"endpoint": azure.endpoint(vm), "rules": [], **config})
-            checker = check.Checker(settings, folders, clock, lambda: open_state(folders), pytest.fail)
+            checker = check.Checker(settings, folders, clock, lambda **_why: open_state(folders), pytest.fail)
             assert checker.run(once=True)
             requests = azure.control("GET", "/simulator/journal")["requests"]
             with closing(open_state(folders)) as state:

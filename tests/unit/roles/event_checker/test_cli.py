@@ -24,6 +24,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     cli,
     database,
+    opening,
     system,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
@@ -642,6 +643,6 @@ def test_a_state_that_cannot_be_used_is_told_with_its_reason(shell, monkeypatch,
     def fail(*_arguments, **_options):
         raise sqlite3.OperationalError(said)
 
-    monkeypatch.setattr(cli, "open_database", fail)
+    monkeypatch.setattr(opening, "open_database", fail)
     told = f"The state in {shell.folders.state} cannot be used ({said}). {advice}\n"
     assert shell(*command) == (1, "", told)

@@ -47,7 +47,7 @@ class Vm:
         rule = {"name": "Drain", "lead_time": lead_time, "approve": approve, "retries": 0, **phases}
         self.config = parse_config({"endpoint": endpoint, "timeout": 600, "rules": [rule]})
 
-    def open(self, unwritable=False):
+    def open(self, unwritable=False, may_return=False):
         assert not unwritable
         return builders.open_state(self.folders)
 

@@ -21,9 +21,6 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
-    open_database,
-)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import (
     FAILED,
     PLANNED,
@@ -31,7 +28,6 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     SUCCEEDED,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     Folders,
     lock,
@@ -234,10 +230,10 @@ class World(RuleBasedStateMachine):
 
     # The checker
 
-    def open(self, unwritable=False, damaged=False):
+    def open(self, unwritable=False, damaged=False, may_return=False):
         assert not unwritable
         assert not damaged
-        return Store(open_database(self.folders.state, self.folders.run, pytest.fail))
+        return builders.open_state(self.folders)
 
     def begin(self):
         self.checker = check.Checker(self.config, self.folders, self.clock, self.open, self.start_unit)
