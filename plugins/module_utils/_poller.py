@@ -160,6 +160,13 @@ class Poller:
         """Let the next answer be taken in, even if it is the same as the last."""
         self._body = None
 
+    def question_name(self) -> None:
+        """Ask for the name again while it may be wrong: what the caller knows speaks against it."""
+        if self.doubt is not None:
+            self.doubt = self.doubt._replace(asks=True)
+            # The same body says more once the name is sure.
+            self._latest = self._body = None
+
     @property
     def pause(self) -> float:
         """The seconds from the last request to the next."""
@@ -225,7 +232,8 @@ class Poller:
             self.doubt = None
             return document
         others_only = any(event.names_its_vms for event in document.events)
-        self.doubt = self.doubt._replace(asks=others_only or self._former_name is not None)
+        # What spoke against the name once still does when nothing is listed any more.
+        self.doubt = self.doubt._replace(asks=self.doubt.asks or others_only or self._former_name is not None)
         if self.name_is_sure or not self.doubt.asks:
             return document
         # The same body says more once the name is sure.

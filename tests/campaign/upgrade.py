@@ -64,6 +64,11 @@ def leave_state_of_1_0(machine: Machine) -> None:
                 at if done else None,
             ),
         )
+    if machine.chance("the name of 1.0") < 0.5:
+        # In the others its row was damaged.
+        origin = {"boot_id": "boot-0", "endpoint": machine.config.endpoint, "configured": machine.config.resource_name}
+        name = json.dumps({"name": VM, **origin})
+        connection.execute("INSERT INTO fact (name, value) VALUES ('resource_name', ?)", (name,))
     connection.commit()
     connection.close()
     view = machine.judge.views[event.id] = View(event.id, event.kind)

@@ -139,8 +139,16 @@ class Checker:
         name = self._poller.resource_name
         assert name is not None
         recorded = record_answer(
-            self._store, self._config.rules, answer.document, self._clock.now(), name, answer.unclear_seconds
+            self._store,
+            self._config.rules,
+            answer.document,
+            self._clock.now(),
+            name,
+            answer.unclear_seconds,
+            self._poller.name_is_sure,
         )
+        if recorded.speaks_against_name:
+            self._poller.question_name()
         for line in recorded.lines:
             say(line)
         missing = [event.key for event in recorded.missing]

@@ -50,10 +50,12 @@ _COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing 
 class Recorded(NamedTuple):
     """:ivar lines: what is worth a line in the log.
     :ivar missing: open events that an unclear answer does not list.
+    :ivar speaks_against_name: the name may be wrong, and an event that is known lists other VMs only.
     """
 
     lines: list[str]
     missing: tuple[Event, ...]
+    speaks_against_name: bool = False
 
 
 def record_answer(
@@ -63,11 +65,13 @@ def record_answer(
     now: Moment,
     resource_name: str,
     unclear_seconds: float = 0.0,
+    name_is_sure: bool = True,
 ) -> Recorded:
     """Record what became of this VM's events, with the responses that the rules ask for, all or nothing.
 
     :param document: None for an empty body.
     :param unclear_seconds: for how long no answer was clear.
+    :param name_is_sure: False while the name may be wrong.
     """
     pending = store.pending_events()
     foreign = [each for each in pending if is_of_another_vm(each.event, resource_name, each.listed_boot == now.boot_id)]
@@ -81,14 +85,15 @@ def record_answer(
         if key in records and (event != records[key].event or records[key].listed_boot != now.boot_id)
     ]
     # A name that may be wrong makes no event that of another VM (P4). What became of it is seen when the name is sure.
-    is_clear = document is not None and document.is_clear
+    is_clear = name_is_sure and document is not None and document.is_clear
     disowned = foreign if is_clear else []
     held = set() if is_clear else {each.event.key for each in foreign}
+    speaks_against_name = bool(foreign) and not name_is_sure
     transitions = tuple(each for each in following.transitions if each.event.key not in held)
     following = following._replace(transitions=transitions)
     waited = _waited_enough(store, records.values(), document, now, resource_name)
     if not (following.transitions or changed or disowned or waited):
-        return Recorded(left_out, following.missing)
+        return Recorded(left_out, following.missing, speaks_against_name)
     with store.transaction():
         lines = [_disown(store, record, now) for record in disowned]
         for record, event in changed:
@@ -101,7 +106,7 @@ def record_answer(
         for transition in following.transitions:
             record_now = records.get(transition.event.key)
             lines.append(_record(store, rules, transition, record_now, now, resource_name))
-    return Recorded(_first(lines) + left_out, following.missing)
+    return Recorded(_first(lines) + left_out, following.missing, speaks_against_name)
 
 
 def _known(record: EventRecord, now: Moment) -> Known:
