@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import threading
 import zlib
-from typing import Callable
+from typing import Any, Callable
+
+import greenlet
 
 Callback = Callable[[], None]
 
@@ -22,7 +23,7 @@ class Killed(BaseException):
 
 
 class Actor:
-    """A process of the VM, run in a thread.
+    """A process of the VM, run in a greenlet.
 
     :ivar kind: check, respond or retry.
     :ivar number: that of its response, or of the activation.
@@ -36,33 +37,23 @@ class Actor:
         self.on_end = on_end
         self.killed = False
         self.ended = False
-        self.worker: _Worker | None = None
+        self.greenlet: Any = None
         # The one entry of the queue that counts
         self.ticket = 0
         # What other modules keep of it
         self.points = 0
         self.connections: list[object] = []
 
-
-class _Worker(threading.Thread):
-    def __init__(self, pool: list[_Worker]) -> None:
-        super().__init__(daemon=True)
-        self.baton = threading.Lock()
-        self.baton.acquire()
-        self._pool = pool
-        self.job: Callback | None = None
-
-    def run(self) -> None:
-        while True:
-            self.baton.acquire()
-            assert self.job is not None
-            self.job()
+    def live(self) -> None:
+        if not self.killed:
+            with contextlib.suppress(Killed):
+                self.run()
+        self.ended = True
+        self.on_end()
 
 
 class Scheduler:
     """:ivar now: seconds since the history began."""
-
-    _pool: list[_Worker] = []  # noqa: RUF012 - shared by all histories of this process
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -70,10 +61,8 @@ class Scheduler:
         self._queue: list[tuple[float, int, int, object, int]] = []
         self._pushed = 0
         self.current: Actor | None = None
-        self._director = threading.Lock()
-        self._director.acquire()
+        self._director: Any = None
         self.stopping = False
-        self.crash: BaseException | None = None
 
     def chance(self, *key: object) -> float:
         """Return a number from 0 to 1 that depends on the seed and the key alone, so that a shortened history finds
@@ -100,8 +89,7 @@ class Scheduler:
             return
         me.ticket += 1
         self._push(when, me, me.ticket)
-        assert me.worker is not None
-        self._pass_on(me, me.worker.baton)
+        self._director.switch()
         if me.killed:
             raise Killed
 
@@ -114,10 +102,20 @@ class Scheduler:
         self._push(self.now, actor, actor.ticket)
 
     def direct(self) -> None:
-        """Run everything until stop() is called; called by the thread that directs the history."""
-        self._pass_on(None, self._director)
-        if self.crash is not None:
-            raise self.crash
+        """Run everything until stop() is called."""
+        self._director = greenlet.getcurrent()
+        while not self.stopping:
+            when, _tie, _pushed, item, ticket = heapq.heappop(self._queue)
+            self.now = max(self.now, when)
+            if not isinstance(item, Actor):
+                # What it does is not done by an actor.
+                self.current = None
+                item()  # type: ignore[operator]
+            elif ticket == item.ticket and not item.ended:
+                self.current = item
+                if item.greenlet is None:
+                    item.greenlet = greenlet.greenlet(item.live)
+                item.greenlet.switch()
 
     def stop(self) -> None:
         """Let direct() return as soon as the actor that runs waits."""
@@ -128,65 +126,6 @@ class Scheduler:
         tie = zlib.crc32(b"%d %d" % (self._seed, self._pushed))
         heapq.heappush(self._queue, (when, tie, self._pushed, item, ticket))
 
-    def _pass_on(self, me: Actor | None, baton: threading.Lock | None) -> None:
-        """Run what comes next; return when it is the turn of ``me`` again."""
-        while True:
-            if self.stopping:
-                if me is None and baton is self._director:
-                    return
-                self._director.release()
-                break
-            when, _tie, _pushed, item, ticket = heapq.heappop(self._queue)
-            self.now = max(self.now, when)
-            if not isinstance(item, Actor):
-                # What it does is not done by an actor.
-                self.current = None
-                try:
-                    item()  # type: ignore[operator]
-                except BaseException as error:
-                    # A mistake of the campaign must not end in the program that it tests.
-                    self.crash = error
-                    self.stopping = True
-                continue
-            if ticket != item.ticket or item.ended:
-                continue
-            self.current = item
-            if item is me:
-                return
-            self._resume(item)
-            break
-        if baton is not None:
-            baton.acquire()
-
-    def _resume(self, actor: Actor) -> None:
-        if actor.worker is None:
-            if actor.killed:
-                # It never began.
-                actor.ended = True
-                actor.on_end()
-                self._pass_on(None, None)
-                return
-            actor.worker = self._pool.pop() if self._pool else _Worker(self._pool)
-            actor.worker.job = lambda: self._run(actor)
-            if not actor.worker.is_alive():
-                actor.worker.start()
-        actor.worker.baton.release()
-
-    def _run(self, actor: Actor) -> None:
-        try:
-            with contextlib.suppress(Killed):
-                actor.run()
-            actor.ended = True
-            actor.on_end()
-        except BaseException as error:
-            # A mistake of the campaign must end it, and let nobody wait for this thread.
-            self.crash = error
-            self.stopping = True
-        worker = actor.worker
-        assert worker is not None
-        self._pool.append(worker)
-        self._pass_on(None, None)
-
     def kill_all(self, actors: list[Actor]) -> None:
         """End what still runs, after direct() has returned."""
         self.stopping = False
@@ -196,4 +135,4 @@ class Scheduler:
         heapq.heapify(self._queue)
         self._pushed += 1
         heapq.heappush(self._queue, (self.now + 1e9, 0, self._pushed, self.stop, 0))
-        self._pass_on(None, self._director)
+        self.direct()
