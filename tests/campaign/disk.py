@@ -20,28 +20,32 @@ _ERRORS = {
     "read-only": ("attempt to write a readonly database", errno.EROFS),
 }
 
+# What a connection that has been used before need not be asked again, and the answer
+_SETTLED = {
+    "PRAGMA journal_mode = WAL": "SELECT 'wal'",
+    "PRAGMA foreign_keys = ON": "SELECT 1",
+    "PRAGMA quick_check(1)": "SELECT 'ok'",
+}
 
 # The VM of the history that runs now (vm.Machine)
 world: Any = None
 
 
 class Connection:
-    """A connection of the product.
-
-    Behind it is a real one. Where nothing goes wrong with the disk in a history, a process may get the one that another
-    has closed: to open a file anew, and to prepare every statement again, would take half the time of a history.
-    """
+    """A connection of the product. Behind it is a real one, which another process may have closed: see SharedState."""
 
     def __init__(self, path: str, timeout: float = 5.0, **options: Any) -> None:
         name = path.partition("?")[0].replace("file:", "")
         self.on_disk = name.startswith(world.state_folder)
-        self._path = path
         self._patience = timeout
         if self.on_disk and world.disk == "gone" and "immutable" not in path:
             raise sqlite3.OperationalError("unable to open database file")
-        idle = world.idle_connections.get(path)
+        self._shared = world.shared_state if world.shared_state and world.shared_state.path == path else None
+        self._serial = self._shared.serial if self._shared else 0
+        found = self._shared.take() if self._shared else None
+        self._settled = found is not None
         # Whoever holds a lock waits in virtual time; see _begin().
-        self.__dict__["_real"] = idle.pop() if idle else sqlite3.connect(path, 0, check_same_thread=False, **options)
+        self.__dict__["_real"] = found or sqlite3.connect(path, 0, **options)
         world.opened(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -53,12 +57,20 @@ class Connection:
         self.__dict__[name] = value
 
     def close(self) -> None:
-        """Close it, or leave it to the next process: but for one that was killed, which may be in the middle of
-        something."""
+        if not world.is_killed():
+            self._release()
+
+    def end(self) -> None:
+        """The process has ended; if it was killed, it may have been in the middle of something."""
+        if not isinstance(self._real, _Closed):
+            if self._real.in_transaction:
+                self._real.execute("ROLLBACK")
+            self._release()
+
+    def _release(self) -> None:
         real, self._real = self._real, _Closed()
-        shared = world.shares_connections and self.on_disk and "?" not in self._path and not world.is_killed()
-        if shared and isinstance(real, sqlite3.Connection) and not real.in_transaction:
-            world.idle_connections.setdefault(self._path, []).append(real)
+        if self._shared and not isinstance(real, _Closed):
+            self._shared.give_back(real, self._serial)
         else:
             real.close()
 
@@ -71,6 +83,11 @@ class Connection:
             return self._real.execute("SELECT 1")
         if first.startswith("COMMIT"):
             return self._commit(sql)
+        if sql == "PRAGMA synchronous = FULL":
+            # The power fails between two statements, never between two blocks of the disk.
+            return self._real.execute("PRAGMA synchronous = OFF")
+        if self._settled and sql in _SETTLED:
+            return self._real.execute(_SETTLED[sql])
         if self.on_disk and world.disk is not None and first.startswith(_WRITES) and not self._is_begun(first):
             raise sqlite3.OperationalError(_ERRORS[world.disk][0])
         return self._real.execute(sql, parameters)
@@ -158,7 +175,8 @@ class Os:
     @staticmethod
     def _change(path: str, is_there: bool = False) -> None:
         world.touch()
-        world.close_idle_connections()
+        if world.shared_state:
+            world.shared_state.leave()
         if world.disk is not None and path.startswith(world.state_folder) and not is_there:
             if world.disk == "full" and not path.endswith(".new"):
                 return

@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
 import tempfile
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
-    open_database,
-)
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import OTHER, VM, Event
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.ending import LAST_EVENTS, Ending
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.shared_state import SharedState, leave_empty_state
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.upgrade import leave_state_of_1_0
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
@@ -61,26 +60,39 @@ def make_actions(seed: int) -> list[Action]:
 
 
 class History:
-    """Runs the actions of a seed, or some of them."""
+    """Runs the actions of a seed, or some of them, in a folder that is empty.
 
-    def __init__(self, seed: int, actions: Sequence[Action], folder: str, tell: bool = False) -> None:
+    :param shared_state: used where neither the actions nor the seed ask for a file of its own.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        actions: Sequence[Action],
+        folder: str,
+        tell: bool = False,
+        shared_state: SharedState | None = None,
+    ) -> None:
         luck = random.Random(f"{seed} settings")
         poll_interval = luck.choice((1.0, *[5.0] * 9, *[10.0] * 40))
         knows_name = luck.random() < 0.3
-        self.machine = Machine(seed, folder, poll_interval, knows_name, timer_interval=luck.choice((60.0, 60.0, 180.0)))
+        timer_interval = luck.choice((60.0, 60.0, 180.0))
+        self._old_state, self._is_first = luck.random() < 0.05, luck.random() < 0.05
+        alone = (
+            self._old_state or self._is_first or luck.random() < 0.04 or any(each.name == "disk" for each in actions)
+        )
+        shared_state = None if alone else shared_state
+        self.machine = Machine(seed, folder, poll_interval, knows_name, timer_interval, shared_state)
         self.azure = self.machine.azure
         self._seed = seed
         self._actions = actions
         self._luck = luck
-        self._old_state = luck.random() < 0.08
         # What is answered in the place of the name in the first seconds
         self._nameless = luck.choice(("word", "word", "junk", "page")) if luck.random() < 0.12 else None
-        hasty, last = luck.random() < 0.95, luck.choice((*LAST_EVENTS, *[None] * 3))
+        hasty, last = luck.random() < 0.95, luck.choice((*LAST_EVENTS, *[None] * 15))
         if self._nameless and not last:
             last = LAST_EVENTS[0]
         self._ending = Ending(self.machine, self.azure, hasty, last)
-        self._is_first = luck.random() < 0.2
-        self.machine.shares_connections = luck.random() < 0.85 and all(each.name != "disk" for each in actions)
         # What others read of the state takes a good part of the time; one history in forty writes it.
         self.machine.publishes = seed % 40 == 0 or self._nameless in ("junk", "page")
         if tell:
@@ -92,8 +104,10 @@ class History:
         at = machine.scheduler.at
         if self._old_state:
             leave_state_of_1_0(machine)
+        elif machine.shared_state:
+            machine.shared_state.begin()
         elif not self._is_first:
-            _leave_empty_state(machine)
+            leave_empty_state(machine.state_folder)
         if self._nameless:
             self.azure.break_until("names", self._nameless, self._luck.uniform(1.0, 40.0))
         at(0.0, machine.start)
@@ -107,7 +121,6 @@ class History:
         finally:
             machine.over = True
             machine.scheduler.kill_all(list(machine.actors))
-            machine.close_idle_connections()
         broken = machine.judge.broken
         return Failure(self._seed, *broken) if broken else None
 
@@ -297,32 +310,26 @@ ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
 }
 
 
-_empty_state: list[bytes] = []
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[str]:
+    memory = "/dev/shm"
+    folder = tempfile.mkdtemp(prefix="campaign-", dir=memory if os.access(memory, os.W_OK) else None)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _leave_empty_state(machine: Machine) -> None:
-    """The program has run before, and nothing happened; to make its file anew takes long."""
-    path = f"{machine.state_folder}/state.db"
-    if not _empty_state:
-        open_database(machine.state_folder, machine.folders.run, machine.judge.note).close()
-        with open(path, "rb") as made:
-            _empty_state.append(made.read())
-    with open(path, "wb") as file:
-        file.write(_empty_state[0])
-
-
-def run_history(seed: int, keep: Sequence[int] | None = None, tell: bool = False) -> tuple[Failure | None, list[str]]:
+def run_history(
+    seed: int, keep: Sequence[int] | None = None, tell: bool = False, shared_state: SharedState | None = None
+) -> tuple[Failure | None, list[str]]:
     """Run the history of a seed, or only these of its actions, and return what was broken, and the story if asked."""
     actions = make_actions(seed)
     if keep is not None:
         # The others do nothing, but their time passes.
         kept = set(keep)
         actions = [each if at in kept else each._replace(name="nothing") for at, each in enumerate(actions)]
-    memory = "/dev/shm"
-    folder = tempfile.mkdtemp(prefix="campaign-", dir=memory if os.access(memory, os.W_OK) else None)
-    try:
-        history = History(seed, actions, folder, tell)
+    with temporary_folder() as folder:
+        history = History(seed, actions, folder, tell, shared_state)
         failure = history.run()
         return failure, history.machine.judge.story or []
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import functools
 import os
 import time
 from signal import SIGTERM as REAL_SIGTERM
@@ -20,6 +21,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     database,
     report,
     respond,
+    store,
     system,
     tables,
 )
@@ -134,6 +136,10 @@ def patched() -> Iterator[None]:
         (report, "time", clock),
         (report.Publisher, "publish", _publish),
         (respond, "run_step", _run_step),
+        # What a row means depends on nothing else, and takes long to find out.
+        (store, "read_event", functools.lru_cache(maxsize=512)(store.read_event)),
+        (store, "read_response", functools.lru_cache(maxsize=512)(store.read_response)),
+        (store, "read_step", functools.lru_cache(maxsize=512)(store.read_step)),
         (database, "sqlite3", sqlite),
         (database, "os", files),
         (database, "time", clock),

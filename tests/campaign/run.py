@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Callable, Sequence
 
@@ -21,8 +22,10 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.history impor
     Failure,
     make_actions,
     run_history,
+    temporary_folder,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.shared_state import SharedState
 
 
 def shorten(failure: Failure, say: Callable[[str], None] = lambda _text: None) -> list[int]:
@@ -61,12 +64,13 @@ def describe(failure: Failure, keep: Sequence[int], option: str = "") -> str:
 def run_many(first: int, number: int, stop_at: int = 1) -> tuple[list[Failure], int]:
     """Run the histories of so many seeds; return what was broken, and how many histories ran."""
     found: list[Failure] = []
-    for done, seed in enumerate(range(first, first + number), start=1):
-        failure = run_history(seed)[0]
-        if failure is not None:
-            found.append(failure)
-            if len(found) >= stop_at:
-                return found, done
+    with temporary_folder() as folder, closing(SharedState(f"{folder}/state")) as shared_state:
+        for done, seed in enumerate(range(first, first + number), start=1):
+            failure = run_history(seed, shared_state=shared_state)[0]
+            if failure is not None:
+                found.append(failure)
+                if len(found) >= stop_at:
+                    return found, done
     return found, number
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError, UnreachableError
@@ -25,6 +24,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.disk import Connection
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.properties import Judge
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor, Killed, Scheduler
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.shared_state import SharedState
 
 
 def _steps(*labels: str) -> list[dict[str, Any]]:
@@ -78,16 +78,24 @@ class Machine:
     :param poll_interval: of its checker.
     :param knows_name: its name is in the configuration.
     :param timer_interval: of its checker.
+    :param shared_state: where its state is, None for a file of its own.
     """
 
     def __init__(
-        self, seed: int, folder: str, poll_interval: float, knows_name: bool, timer_interval: float = 60.0
+        self,
+        seed: int,
+        folder: str,
+        poll_interval: float,
+        knows_name: bool,
+        timer_interval: float = 60.0,
+        shared_state: SharedState | None = None,
     ) -> None:
         self.scheduler = Scheduler(seed)
         self.chance = self.scheduler.chance
         self.azure = Azure(self.chance)
         self.folder = folder
-        self.state_folder = f"{folder}/state"
+        self.shared_state = shared_state
+        self.state_folder = shared_state.folder if shared_state else f"{folder}/state"
         self.folders = Folders(f"{folder}/config", folder, self.state_folder, f"{folder}/run", folder)
         self.judge = Judge(self, poll_interval, knows_name)
         self.config = _CampaignConfig(
@@ -101,9 +109,6 @@ class Machine:
         self.clock_was_set = False
         self.publishes = True
         self.disk: str | None = None
-        # Whether a process may use what another has closed, and what that is, by its path
-        self.shares_connections = False
-        self.idle_connections: dict[str, list[sqlite3.Connection]] = {}
         self.locked_until = 0.0
         self.wall_offset = 0.0
         self.boot = 0
@@ -174,11 +179,6 @@ class Machine:
     def is_killed(self) -> bool:
         actor = self.scheduler.current
         return actor is not None and actor.killed
-
-    def close_idle_connections(self) -> None:
-        while self.idle_connections:
-            for connection in self.idle_connections.popitem()[1]:
-                connection.close()
 
     def opened(self, connection: Connection) -> None:
         if self.scheduler.current is not None:
@@ -265,13 +265,11 @@ class Machine:
                 raise
             except BaseException as error:
                 self.judge.crashed(actor, error)
-            finally:
-                for connection in actor.connections:
-                    connection.close()  # type: ignore[attr-defined]
-                actor.connections.clear()
 
         def end() -> None:
             self.actors.remove(actor)
+            for connection in actor.connections:
+                connection.end()  # type: ignore[attr-defined]
             if kind != "check":
                 self.busy_at = self.now
             self.judge.ended(actor, begun)
