@@ -55,7 +55,7 @@ programs:
 bench: tree
 	@"$(PYTHON)" .ci/venvs.py eda
 	@cd $(TREE) && status=0 && for benchmark in tests/benchmarks/[!_]*.py; do \
-		$(CORE) ZIP_CODE_CACHE=off python "$$benchmark" || status=1; done; exit $$status
+		$(CORE) START_CACHE=off python "$$benchmark" || status=1; done; exit $$status
 
 artifact: tree
 	@mkdir -p build/artifacts && $(CORE) python .ci/artifact.py build/artifacts

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "logs"
 # Python runs it at its start in each of the environments.
-CODE_CACHE = ROOT / ".ci" / "zip_code_cache.py"
+CODE_CACHE = ROOT / ".ci" / "start_cache.py"
 
 # name: (file in requirements/, Python versions that will do, best first)
 VENVS = {
