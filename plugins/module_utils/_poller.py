@@ -232,8 +232,9 @@ class Poller:
             self.doubt = None
             return document
         others_only = any(event.names_its_vms for event in document.events)
-        # What spoke against the name once still does when nothing is listed any more.
-        self.doubt = self.doubt._replace(asks=self.doubt.asks or others_only or self._former_name is not None)
+        # What spoke against the name once still does when it is listed no more, until the name is sure.
+        still = self.doubt.asks and not self.name_is_sure
+        self.doubt = self.doubt._replace(asks=still or others_only or self._former_name is not None)
         if self.name_is_sure or not self.doubt.asks:
             return document
         # The same body says more once the name is sure.

@@ -200,6 +200,23 @@ def test_p4_a_name_that_is_given_for_300_s_is_sure_and_asked_for_once_a_minute(m
     assert [what for what, _at, _seconds in azure.asked] == ["document"] * 11 + ["name", "document"]
 
 
+def test_p4_what_spoke_against_a_name_once_does_so_until_the_name_is_sure(make, azure, clock):
+    poller = make(resource_name=None, poll_interval=5.0)
+    told = ends(poller, clock, azure, ["web-1", NEIGHBOUR, *["web-1", CALM] * 60])
+    assert told == [*[("web-1", False)] * 60, ("web-1", True)]
+    azure.asked.clear()
+    ends(poller, clock, azure, [CALM] * 13)
+    assert [what for what, _at, _seconds in azure.asked] == ["document"] * 13
+
+
+def test_p4_a_name_against_which_the_caller_knows_something_ends_nothing_before_it_is_sure(make, azure, clock):
+    poller = make(resource_name=None, poll_interval=5.0)
+    assert ends(poller, clock, azure, ["web-1", CALM]) == [("web-1", True)]
+    poller.question_name()
+    told = ends(poller, clock, azure, ["web-1", CALM] * 60)
+    assert told == [*[("web-1", False)] * 59, ("web-1", True)]
+
+
 def test_p4_a_name_other_than_that_of_before_the_boot_ends_nothing_before_it_is_sure(make, azure, clock):
     poller = make(resource_name=None, former_name="web-1", poll_interval=5.0)
     told = ends(poller, clock, azure, ["web-2", CALM] * 61)
