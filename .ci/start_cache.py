@@ -44,7 +44,8 @@ def keep(content: bytes, kind: str, make: Callable[[], bytes]) -> bytes:
         with open(file, "rb") as kept:
             return kept.read()
     except OSError:
-        made = make()
+        pass  # It was not made before.
+    made = make()
     new = f"{file}.{os.getpid()}"
     try:
         with open(new, "wb") as kept:
@@ -98,9 +99,10 @@ def change_loader(module: Any) -> None:
 def change_settings(module: Any) -> None:
     read = module.yaml_load
 
-    def read_file(file: Any) -> object:
+    def read_file(file: Any, **options: Any) -> object:
+        # The release that Debian 11 has names the loader too.
         content = file.read()
-        return load_or_read(content, lambda: read(content))
+        return load_or_read(content, lambda: read(content, **options))
 
     module.yaml_load = read_file
 
