@@ -281,9 +281,13 @@ def test_the_program_is_ended_when_the_response_is_told_to_end(run, tmp_path, mo
     class ToldToEndError(BaseException):
         pass
 
+    told = []
+
     def stop(_number: int, _frame: Any) -> None:
-        if len(list(tmp_path.glob("pid-*"))) == 2:
+        # On a busy machine the next signal comes while this one is handled; only the first tells the response to end.
+        if not told and len(list(tmp_path.glob("pid-*"))) == 2:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            told.append(True)
             raise ToldToEndError
 
     before = signal.signal(signal.SIGALRM, stop)
