@@ -92,7 +92,7 @@ class _Signal:
     SIGTERM = REAL_SIGTERM
 
     def signal(self, *_arguments: Any) -> None:
-        """Threads take no signals."""
+        """Whoever kills a process of this world does so by the scheduler."""
 
 
 class _Parser:

@@ -1,9 +1,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""A virtual clock, and threads of which only one runs at a time: who runs next is decided by the time and the seed.
+"""A virtual clock, and greenlets, of which only one runs at a time: who runs next is decided by the time and the seed.
 
-A thread goes on without a switch where nobody else is to run before it. That makes most waits as cheap as a call.
+A greenlet goes on without a switch where nobody else is to run before it. That makes most waits as cheap as a call.
 """
 
 from __future__ import annotations
