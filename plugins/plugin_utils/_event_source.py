@@ -100,9 +100,12 @@ class Watcher:
         told = [_tell(transition, name, now) for transition in news]
         self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
         self._seen = {event.key: before[event.key] for event in following.missing}
-        if answer.document is None or not answer.document.is_clear:
-            # Its name may be wrong (P4).
+        # A name that may be wrong makes no event that of another VM (P4).
+        name_is_sure = self._poller.name_is_sure
+        if not name_is_sure or answer.document is None or not answer.document.is_clear:
             self._seen.update(foreign)
+        if foreign and not name_is_sure:
+            self._poller.question_name()
         for key, event in following.listed.items():
             first_boot_id = before[key].boot_id if key in before else self._boot_id
             self._seen[key] = Seen(event, first_boot_id, told=True)

@@ -112,6 +112,15 @@ def test_p4_a_word_in_the_place_of_the_name_costs_no_event_that_is_remembered(bo
     assert [told(watcher) for _time in range(4)] == [[], [], [("announced", None)], [("ended", "withdrawn")]]
 
 
+def test_p4_a_word_in_the_place_of_the_name_costs_no_event_that_ended_meanwhile(boot, tmp_path, monkeypatch):
+    state = str(tmp_path / "state.json")
+    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
+    monkeypatch.setattr(_poller, "_ASK_NAME_AGAIN", (0.0, 60.0))
+    service = Service(["Unavailable", "Unavailable", "web-1"], [NOTHING, NOTHING, NOTHING])
+    watcher = _event_source.Watcher(service, None, 1.0, state)
+    assert [told(watcher) for _time in range(3)] == [[], [], [("ended", "withdrawn")]]
+
+
 def test_p4_a_name_that_an_event_listed_before_a_restart_is_sure(boot, tmp_path):
     state = str(tmp_path / "state.json")
     told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
