@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import Doubt, Poller, Unclear
 
@@ -16,6 +16,16 @@ from .store import Store
 from .system import Clock, Folders, read_mark, write_mark
 
 _ANSWERED = "answered"
+
+
+class _KnownName(NamedTuple):
+    """What is written down of the name of this VM.
+
+    :ivar doubted: no event has listed it in its boot, so it may be wrong.
+    """
+
+    name: str
+    doubted: bool
 
 
 class PollMemory:
@@ -29,13 +39,11 @@ class PollMemory:
         self._folders = folders
         self._clock = clock
         self.changed = self._doubted = False
-        # What is written down as the name of this VM; asking the store at each poll would cost more than the poll.
-        self._noted_name = self._known_name(store)
-        self._former_name = self._known_name(store, of_any_boot=True)
-        doubted = store.fact("poller").get("doubted")
-        if isinstance(doubted, dict) and doubted.get("name") == self._former_name:
-            # No event has listed it in its boot, so to be given it again proves nothing.
-            self._former_name = None
+        # What is written down of the name of this VM; asking the store at each poll would cost more than the poll.
+        self._noted = self._known_name(store)
+        former = self._known_name(store, of_any_boot=True)
+        # No event has listed a doubted one in its boot, so to be given it again proves nothing.
+        self._former_name = former.name if former and not former.doubted else None
         # Whether Azure has answered in this boot is noted where no lock and no full disk stands in the way (P8).
         self._answer_noted = read_mark(folders, _ANSWERED) == clock.now().boot_id
 
@@ -107,14 +115,17 @@ class PollMemory:
         """
         name = poller.resource_name
         if anew:
-            self._noted_name = None
-        if name == self._noted_name or (self._former_name is not None and not poller.name_is_sure):
+            self._noted = None
+        if name is None or (self._former_name is not None and not poller.name_is_sure):
+            return
+        known = _KnownName(name, poller.doubt is not None)
+        if known == self._noted:
             return
         # The doubt about the name is noted with it.
         self.changed = True
         with store.transaction():
-            store.set_fact("resource_name", {"name": name, **self._origin_of_name()})
-        self._noted_name = name
+            store.set_fact("resource_name", {**known._asdict(), **self._origin_of_name()})
+        self._noted = known
 
     def _start_name(self, remembered: dict[str, Any], now: float) -> tuple[str | None, Doubt | None]:
         """Return the name to begin with, and the doubt about it."""
@@ -125,17 +136,20 @@ class PollMemory:
             name, doubt = doubted.get("name"), _pair(doubted.get("doubt"))
             if isinstance(name, str) and doubt is not None:
                 return name, Doubt(*doubt)
-        if self._noted_name is None or remembered:
-            return self._noted_name, None
-        # It was killed after it had noted the name.
-        return self._noted_name, Doubt(now)
+        if self._noted is None:
+            return None, None
+        # Where it is doubted and since when is not known, what was remembered is damaged, or the check was killed.
+        return self._noted.name, Doubt(now) if self._noted.doubted else None
 
-    def _known_name(self, store: Store, of_any_boot: bool = False) -> str | None:
-        known = store.fact("resource_name")
-        name, origin = known.get("name"), self._origin_of_name()
+    def _known_name(self, store: Store, of_any_boot: bool = False) -> _KnownName | None:
+        # Version 1.0 took any word for the name.
+        noted = {"doubted": True, **store.fact("resource_name")}
+        name, doubted, origin = noted.get("name"), noted["doubted"], self._origin_of_name()
         if of_any_boot:
-            origin["boot_id"] = known.get("boot_id")
-        return name if isinstance(name, str) and known == {"name": name, **origin} else None
+            origin["boot_id"] = noted.get("boot_id")
+        if not isinstance(name, str) or noted != {"name": name, "doubted": doubted, **origin}:
+            return None
+        return _KnownName(name, doubted is not False)
 
     def _origin_of_name(self) -> dict[str, str | None]:
         """Return what a name holds for: it is another on another VM with a copy of this disk, or from a simulator."""

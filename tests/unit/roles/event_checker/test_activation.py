@@ -210,3 +210,28 @@ class TestTheNameOfThisVm:
         azure = simulator("--vms", "web-1,rehearsed")
         assert asked(azure, "rehearsed") == ("rehearsed", True)
         assert asked(azure, "web-1") == ("web-1", True)
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("poller", "{"), ("poller", '{"dnubted": {}}'), ("resource_name", "{"), ("none", "{}")]
+    )
+    def test_p4_may_be_wrong_whatever_has_become_of_what_was_remembered(self, serve, folders, clock, name, value):
+        """A word came in the place of the name in two boots, and a bit has flipped between them."""
+        event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
+        listed = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
+        answers = (b"oops", FINE, b"oops", listed, b"web-1", listed)
+        server = serve(*[(200, answer) for answer in answers])
+        config = parse_config({"endpoint": server.endpoint})
+
+        def check_once():
+            checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
+            assert checker.run(once=True)
+
+        check_once()
+        with closing(open_state(folders)) as state, state.transaction():
+            state.connection.execute("UPDATE fact SET value = ? WHERE name = ?", (value, name))
+        clock.reboot()
+        check_once()
+        clock.advance(10)
+        check_once()
+        with closing(open_state(folders)) as state:
+            assert [record.event.event_id for record in state.all_events()] == ["A1"]
