@@ -18,11 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Callable
 
-try:
-    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _parser, _selection
-except ImportError:  # not in a collection tree: the pure files need nothing but the standard library
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "plugins"))
-    from module_utils import _selection
+sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _parser, _selection
 
 EVENTS = 1000
 RESOURCES = 100
