@@ -13,7 +13,9 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM, WORD, Told
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.polling_rules import MOST_SILENT, PollingRules
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.step_rules import RESTORE, StepRules
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.views import Run, View
 
 if TYPE_CHECKING:
@@ -21,19 +23,9 @@ if TYPE_CHECKING:
 
 # The steps that must have succeeded before an event is approved, by its type; types that are not here are not approved
 MUST_PREPARE = {"Reboot": ("1", "2"), "Redeploy": ("1",), "Preempt": ()}
-# Those whose preparation is run again after a boot
-PREPARED_AGAIN = ("Reboot", "Redeploy")
-RESTORE = {"Reboot": ("1", "2"), "Redeploy": ("1",), "Preempt": ("1",), "Freeze": ("1",)}
 TRIES = 2
-UNCLEAR_ENDS_AFTER = 300.0
-SILENCE_ENDS_UNCLEAR = 60.0
-MOST_SILENT = 15.0
-LONGEST_RETRY_AFTER = 60.0
 # Seconds after which a restore goes on that a boot interrupted
 RESUMED_AFTER = 60.0
-# How long the program may take from one action to the next, in a world where it takes no time but to wait
-_MOMENT = 0.5
-_MOST_LINES = 45
 
 
 class Judge:
@@ -48,15 +40,12 @@ class Judge:
         self._last_note = ""
         self.views: dict[str, View] = {}
         self._running: list[Run] = []
+        self._steps = StepRules(machine, self.views, self._running)
+        self.polling = PollingRules(poll_interval, self._require)
         # Successes that are sure when their process goes on
         self._unsure: dict[Actor, Run] = {}
         self._of_response: dict[int, tuple[str, str]] = {}
         self.documents = 0
-        self._unclear: tuple[float, float] | None = None
-        self._last_request = 0.0
-        self._allowance = 0.0
-        self._answered = False
-        self._lines = 0
         self.kills = 0
         self.retries = 0
         # A bit of a fact has flipped: the name may be that of another VM until the next boot.
@@ -65,7 +54,6 @@ class Judge:
         self._misnamed, self._last_name = False, "name"
         # A name that was written down may be another since a bit of it has flipped.
         self._fact_damaged = False
-        self.longest_silence = 0.0
 
     def note(self, text: str) -> None:
         if self.story is not None and text != self._last_note:
@@ -87,10 +75,7 @@ class Judge:
 
     def booted(self) -> None:
         self.note(f"boot {self._machine.boot}")
-        self._last_request = self._machine.now
-        self._allowance = 0.0
-        self._answered = False
-        self._unclear = None
+        self.polling.booted(self._machine.now)
         self.blind = False
         for view in self.views.values():
             view.resume_by = self._machine.now + RESUMED_AFTER if view.is_interrupted() else None
@@ -120,9 +105,8 @@ class Judge:
         check = actor is not None and actor.kind == "check"
         if "<3>Unexpected error" in text or (check and "cannot be used (" in text):
             self.fail("P7", text.strip())
-        if actor is not None and actor.kind == "check":
-            self._lines += text.count("\n")
-            self._require("P9", self._lines <= _MOST_LINES, f"{self._lines} lines between two requests")
+        if check:
+            self.polling.wrote(text)
 
     def published(self) -> None:
         """The facts were written, from which others know how Azure calls this VM."""
@@ -139,7 +123,7 @@ class Judge:
             self.kills += 1
             for view in self.views.values():
                 view.resume_by = view.resume_by and self._machine.now + RESUMED_AFTER
-            self._allowance += 5.0 + self._poll_interval + _MOMENT
+            self.polling.killed()
             self.note(f"{actor.kind} {actor.number} was killed")
             return
         if run is not None and status == 0:
@@ -168,7 +152,8 @@ class Judge:
                 self.fail("P4", f"{key} was never listed")
                 return
             if not view.tainted:
-                self._judge_step(view, run, context.outcome)
+                for demand in self._steps.demands(view, run, context.outcome):
+                    self._require(*demand)
         if view is None:
             view = self.views[key] = View(key, "", tainted=True)
         if run.phase == "ended":
@@ -176,45 +161,6 @@ class Judge:
         self._running.append(run)
         actor.step = run  # type: ignore[attr-defined]
         view.begin(run)
-
-    def _judge_step(self, view: View, run: Run, outcome: str | None) -> None:
-        what = f"{run.phase} {run.label} of {view.key} begins"
-        sure = view.sure(run.phase, run.label)
-        for other in self._running:
-            self._require("P6", other.key != run.key, f"{what} while {other.phase} {other.label} of it runs")
-            opposite = {other.phase, run.phase} == {"announced", "ended"} and not self.views[other.key].tainted
-            self._require("P3", not opposite, f"{what} while {other.phase} {other.label} of {other.key} runs")
-        if run.phase == "announced":
-            again = view.kind in PREPARED_AGAIN
-            self._require("P5", self._machine.boot in view.listed_boots, f"{what}; no document of this boot lists it")
-            done = sum(1 for boot in sure if boot == run.boot or not again)
-            self._require("P6", done < view.instances, f"{what} after {done} successes")
-            self._require("P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore")
-            too_late = again and view.instances == 1 and view.approved
-            self._require("P2", not too_late, f"{what} though it is approved already")
-            return
-        self._require("P6", len(sure) < view.instances, f"{what} after {len(sure)} successes")
-        if run.phase == "waiting":
-            self._require("P5", self._machine.boot in view.listed_boots, f"{what}; no document of this boot lists it")
-            self._require("P6", view.led, f"{what}; this VM has never led it")
-            self._require("P6", view.instances > 1 or not view.approved, f"{what} though it is approved")
-            return
-        if run.phase == "started":
-            self._require("P4", view.started_seen or view.instances > 1, f"{what}; no document lists it as Started")
-            self._require("P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore")
-            return
-        self._require("P4", len(sure) < view.endings, f"{what}; no clear document has left it out")
-        if view.instances == 1:
-            evidence = view.maybe_took_place(self._machine)
-            self._require("P4", outcome == "completed" or not view.started_sure, f"{what}: {outcome} though it started")
-            self._require("P4", outcome == "withdrawn" or evidence, f"{what}: {outcome} without evidence")
-        for other_view in self.views.values():
-            if other_view is view or other_view.tainted:
-                continue
-            pending = other_view.prepared and not other_view.may_have_ended
-            self._require("P3", not pending, f"{what} while {other_view.key}, prepared, is open")
-            earlier = other_view.is_owed_before(view, RESTORE.get(other_view.kind, ()))
-            self._require("P3", not earlier, f"{what} before that of {other_view.key}, which ended earlier")
 
     def step_ends(self, actor: Actor, _context: Any, label: str, done: bool) -> None:
         run: Run = actor.step  # type: ignore[attr-defined]
@@ -251,15 +197,7 @@ class Judge:
         if actor.kind == "check":
             self._settle(actor)
             self._judge_resumption()
-            silence = now - self._last_request
-            most = MOST_SILENT + self._poll_interval - 1.0 + _MOMENT + self._allowance
-            if not self._answered:
-                most += 150.0
-            self.longest_silence = max(self.longest_silence, silence)
-            self._require("P8", silence <= most, f"no request for {silence:.1f} s; {most:.1f} s are allowed")
-            self._last_request, self._allowance = now, 0.0
-            if "/compute/name" not in path:
-                self._lines = 0
+            self.polling.asks(now, for_events="/compute/name" not in path)
             return
         self._go_on(actor)
         if method == "POST":
@@ -324,19 +262,19 @@ class Judge:
                 self._note_taken(actor)
             return
         self.note(f"told {told.what}: {[entry[1:] for entry in told.entries.values()]}, clear: {told.clear}")
-        self._allowance += min(told.retry_after, LONGEST_RETRY_AFTER)
+        self.polling.told_to_wait(told.retry_after)
         if told.what in ("name", "word"):
             self._misnamed = self._misnamed or told.what == "word"
             self._last_name = told.what
             return
         if told.what not in ("document", "empty"):
-            self._unclear = None
+            self.polling.note_failure()
             return
-        self._answered = True
+        self.polling.answered = True
         self.documents += 1
         clear = told.what == "document" and told.clear
-        self._note_unclear(clear, now)
-        too_long = self._unclear is not None and now - self._unclear[0] >= UNCLEAR_ENDS_AFTER
+        self.polling.note_clear(clear, now)
+        too_long = self.polling.is_unclear_too_long(now)
         mine = {key: entry for key, entry in told.entries.items() if not entry.resources or VM in entry.resources}
         if self._last_name == "name" and any(entry.resources for entry in mine.values()):
             self._misnamed = False
@@ -350,14 +288,6 @@ class Judge:
                 view.leave_out(self.documents)
         sound = self._machine.disk is None and now >= self._machine.locked_until and not self._misnamed
         actor.document = (self.documents, set(mine), clear) if sound else None  # type: ignore[attr-defined]
-
-    def _note_unclear(self, clear: bool, now: float) -> None:
-        if clear:
-            self._unclear = None
-        elif self._unclear is None or now - self._unclear[1] > SILENCE_ENDS_UNCLEAR:
-            self._unclear = (now, now)
-        else:
-            self._unclear = (self._unclear[0], now)
 
     def _settle(self, actor: Actor) -> None:
         """The check asks again, so what its last document told is written down, unless the disk failed meanwhile."""

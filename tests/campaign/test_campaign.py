@@ -125,7 +125,7 @@ def test_p8_while_another_program_holds_the_lock_of_the_state(
 ) -> None:
     judge = play(300.0, happens).judge
     assert judge.broken is None
-    assert 10.0 <= judge.longest_silence <= 15.0
+    assert 10.0 <= judge.polling.longest_silence <= 15.0
 
 
 def test_p6_an_id_that_ends_and_is_listed_again_is_not_prepared_twice_at_a_time(play: Callable[..., Machine]) -> None:

@@ -23,52 +23,10 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign import patche
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import EPOCH, VM, Azure, Told
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.disk import Connection
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.properties import Judge
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.rules import RULES
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor, Killed, Scheduler
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.shared_state import SharedState
 
-
-def _steps(*labels: str) -> list[dict[str, Any]]:
-    return [{"command": ["/bin/step", label]} for label in labels]
-
-
-_COMMON = {"timeout": 60, "retries": 1, "retry_delay": 5}
-RULES: list[dict[str, Any]] = [
-    {
-        **_COMMON,
-        "name": "Drain",
-        "match": {"event_types": ["Reboot"]},
-        "on_announced": _steps("1", "2"),
-        "on_waiting": _steps("1"),
-        "on_started": _steps("1"),
-        "on_ended": _steps("1", "2"),
-        "approve": "when_ready",
-    },
-    {
-        **_COMMON,
-        "name": "Late",
-        "match": {"event_types": ["Redeploy"]},
-        "lead_time": 60,
-        "on_announced": _steps("1"),
-        "on_ended": _steps("1"),
-        "approve": "when_ready",
-    },
-    {
-        **_COMMON,
-        "name": "At once",
-        "match": {"event_types": ["Preempt"]},
-        "on_announced": _steps("1"),
-        "on_ended": _steps("1"),
-        "approve": "at_once",
-    },
-    {
-        **_COMMON,
-        "name": "Short",
-        "match": {"event_types": ["Freeze"]},
-        "on_announced": _steps("1"),
-        "on_started": _steps("1"),
-        "on_ended": _steps("1"),
-    },
-]
 _CONFIG = parse_config({"endpoint": "http://127.0.0.1:9", "rules": RULES})
 
 

@@ -1,0 +1,80 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""Which step may run when, P2 to P6 of the design, judged by what Azure told and what steps did before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence, Tuple
+
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.views import Run, View
+
+if TYPE_CHECKING:
+    from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
+
+# Those whose preparation is run again after a boot
+PREPARED_AGAIN = ("Reboot", "Redeploy")
+RESTORE = {"Reboot": ("1", "2"), "Redeploy": ("1",), "Preempt": ("1",), "Freeze": ("1",)}
+
+
+Demand = Tuple[str, bool, str]
+
+
+class StepRules:
+    """:param views: of all events, by their ids.
+    :param running: the steps that run now.
+    """
+
+    def __init__(self, machine: Machine, views: Mapping[str, View], running: Sequence[Run]) -> None:
+        self._machine = machine
+        self._views = views
+        self._running = running
+
+    def demands(self, view: View, run: Run, outcome: str | None) -> Iterator[Demand]:
+        """Return what must hold when a step begins: the property, whether it holds, and why it does not.
+
+        :param outcome: what the step was told of the event's end.
+        """
+        what = f"{run.phase} {run.label} of {view.key} begins"
+        for other in self._running:
+            yield "P6", other.key != run.key, f"{what} while {other.phase} {other.label} of it runs"
+            opposite = {other.phase, run.phase} == {"announced", "ended"} and not self._views[other.key].tainted
+            yield "P3", not opposite, f"{what} while {other.phase} {other.label} of {other.key} runs"
+        successes = view.sure(run.phase, run.label)
+        if run.phase == "announced":
+            yield from self._of_preparation(view, what, successes)
+            return
+        yield "P6", len(successes) < view.instances, f"{what} after {len(successes)} successes"
+        if run.phase == "waiting":
+            yield "P5", self._machine.boot in view.listed_boots, f"{what}; no document of this boot lists it"
+            yield "P6", view.led, f"{what}; this VM has never led it"
+            yield "P6", view.instances > 1 or not view.approved, f"{what} though it is approved"
+        elif run.phase == "started":
+            yield "P4", view.started_seen or view.instances > 1, f"{what}; no document lists it as Started"
+            yield "P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore"
+        else:
+            yield "P4", len(successes) < view.endings, f"{what}; no clear document has left it out"
+            yield from self._of_restore(view, what, outcome)
+
+    def _of_preparation(self, view: View, what: str, successes: list[int]) -> Iterator[Demand]:
+        again = view.kind in PREPARED_AGAIN
+        boot = self._machine.boot
+        yield "P5", boot in view.listed_boots, f"{what}; no document of this boot lists it"
+        done = sum(1 for each in successes if each == boot or not again)
+        yield "P6", done < view.instances, f"{what} after {done} successes"
+        yield "P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore"
+        too_late = again and view.instances == 1 and view.approved
+        yield "P2", not too_late, f"{what} though it is approved already"
+
+    def _of_restore(self, view: View, what: str, outcome: str | None) -> Iterator[Demand]:
+        if view.instances == 1:
+            evidence = view.maybe_took_place(self._machine)
+            yield "P4", outcome == "completed" or not view.started_sure, f"{what}: {outcome} though it started"
+            yield "P4", outcome == "withdrawn" or evidence, f"{what}: {outcome} without evidence"
+        for other in self._views.values():
+            if other is view or other.tainted:
+                continue
+            pending = other.prepared and not other.may_have_ended
+            yield "P3", not pending, f"{what} while {other.key}, prepared, is open"
+            earlier = other.is_owed_before(view, RESTORE.get(other.kind, ()))
+            yield "P3", not earlier, f"{what} before that of {other.key}, which ended earlier"
