@@ -316,7 +316,9 @@ class Judge:
     def finish(self, probe: str | None) -> None:
         """Azure has answered and everything was sound for a while: all that was prepared is restored, once."""
         owed = self._owed(probe)
-        self._require("liveness", owed is None, str(owed))
+        # With its record a step may have lost its time limit, and others rightly wait until it ends.
+        waits = any(self.views[run.key].tainted for run in self._running)
+        self._require("liveness", owed is None or waits, str(owed))
         for key, view in self.views.items():
             if view.tainted or view.instances != 1:
                 continue
