@@ -23,6 +23,8 @@ from .store import Store
 from .system import Clock
 from .tracker import plan_waiting
 
+TAKEN = "Azure may start the event now."
+
 # Does something in a transaction, with the store that is in use then.
 Write = Callable[[Callable[[Store], None]], None]
 
@@ -80,7 +82,7 @@ class Approval:
         approval = done.plan.approvals[0]
         if approval.result == approvals.APPROVED:
             self._note(records.APPROVED)
-            return "Azure may start the event now."
+            return TAKEN
         if approval.result == approvals.NOT_FOUND:
             if done.document is None:
                 raise StepError("The answer was an empty body, which is not a document.")

@@ -27,7 +27,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 )
 
 from . import records
-from .approval import Approval
+from .approval import TAKEN, Approval
 from .config import Config, Rule, describe_step
 from .database import is_unwritable
 from .opening import has_moved
@@ -236,6 +236,10 @@ class Responder:
     def _run_step(self, task: _Task, step: StepRecord, title: str) -> str | None:
         """Run a step until it succeeds or has no tries left, and return why it failed, None where it did not."""
         failures, rule = step.failures, task.rule
+        if step.content == APPROVE_STEP and self._is_approved(task):
+            # It was killed after it had noted what Azure answered.
+            self._finish_step(task, step, records.SUCCEEDED, TAKEN)
+            return None
         if step.state == records.FAILED and failures > rule.retries:
             # It was killed between the last try and the end of the response.
             return step.message or "It failed."
@@ -306,6 +310,10 @@ class Responder:
             self._write(task, lambda: change(self._store))
 
         return Approval(write, self._known_name, self._config, self._clock, task.rule, record)
+
+    def _is_approved(self, task: _Task) -> bool:
+        record = self._store.event(task.response.event)
+        return record is not None and record.approval == records.APPROVED
 
     def _known_name(self) -> object:
         return self._store.fact("resource_name").get("name")

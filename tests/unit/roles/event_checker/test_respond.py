@@ -756,6 +756,29 @@ class TestApproval:
         assert azure.approvals == 1
         assert stage.recorder.words == ["one", "one"]
 
+    @pytest.mark.parametrize("boots", [False, True])
+    def test_p6_an_approval_that_was_noted_before_a_kill_ends_its_response(self, azure, stage, monkeypatch, boots):
+        """Its step had not been noted as ended."""
+        finish_step = respond.Store.finish_step
+
+        def die(store, step, *rest):
+            if step.content == {"approve": True}:
+                raise KeyboardInterrupt
+            finish_step(store, step, *rest)
+
+        azure.schedule()
+        azure.announce("one", approve="when_ready")
+        with monkeypatch.context() as patch:
+            patch.setattr(respond.Store, "finish_step", die)
+            with pytest.raises(KeyboardInterrupt):
+                stage.run()
+        assert stage.record.approval == "approved"
+        if boots:
+            stage.clock.reboot()
+            azure.announce("one", approve="when_ready")
+        assert stage.run()
+        assert (azure.approvals, stage.recorder.words) == (1, ["one"])
+
     def test_p1_the_name_is_known_before_the_document_is_read(self, azure, stage):
         stage.config = stage.config._replace(resource_name=None)
         azure.schedule()
