@@ -37,11 +37,16 @@ class Event:
 
 
 class Entry(NamedTuple):
-    """What a document says of an event; ``resources`` is empty where they cannot be read."""
+    """What a document says of an event.
+
+    :ivar resources: empty where they cannot be read.
+    :ivar not_before: minus infinity where the date is of long ago.
+    """
 
     event: Event
     status: str
     resources: tuple[str, ...]
+    not_before: float
 
 
 class Told(NamedTuple):
@@ -188,7 +193,9 @@ class Azure:
                 clear = False
             else:
                 readable = event.spoilt not in ("no vm", "null vm")
-                entries[event.id.lower()] = Entry(event, status, tuple(event.resources) if readable else ())
+                not_before = float("-inf") if event.spoilt == "odd date" else event.not_before
+                resources = tuple(event.resources) if readable else ()
+                entries[event.id.lower()] = Entry(event, status, resources, not_before)
         flood = self.fault("flood", now)
         if flood == "junk":
             clear = False

@@ -234,7 +234,7 @@ class Judge:
         for key in ids:
             entry = told.entries.get(key)
             if entry is None or entry.status != "Scheduled" or entry.resources != (VM,):
-                self.fail("P1", f"{key} is approved on {entry and entry[1:]}")
+                self.fail("P1", f"{key} is approved on {entry and entry[1:3]}")
                 return
             view = self.views.get(key)
             if self.blind or view is None or view.tainted:
@@ -261,7 +261,7 @@ class Judge:
             elif told.what == "taken":
                 self._note_taken(actor)
             return
-        self.note(f"told {told.what}: {[entry[1:] for entry in told.entries.values()]}, clear: {told.clear}")
+        self.note(f"told {told.what}: {[entry[1:3] for entry in told.entries.values()]}, clear: {told.clear}")
         self.polling.told_to_wait(told.retry_after)
         if told.what in ("name", "word"):
             self._misnamed = self._misnamed or told.what == "word"

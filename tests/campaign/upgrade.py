@@ -72,7 +72,7 @@ def leave_state_of_1_0(machine: Machine) -> None:
     connection.commit()
     connection.close()
     view = machine.judge.views[event.id] = View(event.id, event.kind)
-    view.list(Entry(event, "Scheduled", (VM,)), machine)
+    view.list(Entry(event, "Scheduled", (VM,), event.not_before), machine)
     for label in ("1", "2"):
         run = Run(event.id, "announced", label, 0)
         view.begin(run)

@@ -73,8 +73,7 @@ class View:
             self.may_have_ended = self.prepared = False
             self.earliest_end = self.sure_end = None
         self.kind = entry.event.kind
-        # A date of long ago has come.
-        self.not_before = float("-inf") if entry.event.spoilt == "odd date" else entry.event.not_before
+        self.not_before = entry.not_before
         self.listed_boots.add(machine.boot)
         self.led = self.led or len(entry.resources) > 1
         self.started_last = entry.status == "Started"
