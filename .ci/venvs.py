@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "logs"
 # Python runs it at its start in each of the environments.
-CODE_CACHE = ROOT / ".ci" / "start_cache.py"
+START_CACHE = ROOT / ".ci" / "start_cache.py"
 
 # name: (file in requirements/, Python versions that will do, best first)
 VENVS = {
@@ -111,7 +111,7 @@ def make_venv(name: str) -> Path | None:
     python = next(filter(None, map(find_python, VENVS[name][1])), None)
     if python is None:
         return None
-    files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (requirements, CODE_CACHE)]
+    files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (requirements, START_CACHE)]
     made_from = "\n".join([python, str(folder), *files])
     LOGS.mkdir(parents=True, exist_ok=True)
     with open(LOGS / f"venv-{name}.lock", "w") as lock:
@@ -146,9 +146,9 @@ def _fill(name: str, folder: Path, python: str, requirements: Path) -> None:
                 log.seek(0)
                 sys.exit(f"{log.read()}\nSetting up .venv/{name} failed.")
     (packages,) = folder.glob("lib/python3.*/site-packages")
-    shutil.copy(CODE_CACHE, packages)
-    (packages / f"{CODE_CACHE.stem}.pth").write_text(f"import {CODE_CACHE.stem}\n")
-    (folder / CODE_CACHE.stem).mkdir()
+    shutil.copy(START_CACHE, packages)
+    (packages / f"{START_CACHE.stem}.pth").write_text(f"import {START_CACHE.stem}\n")
+    (folder / START_CACHE.stem).mkdir()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
-_CODE_CACHE = Path(__file__).resolve().parents[1] / ".ci" / "start_cache.py"
+_START_CACHE = Path(__file__).resolve().parents[1] / ".ci" / "start_cache.py"
 
 # Seconds. Ends what hangs; no test judges by it.
 PATIENCE = 600
@@ -128,7 +128,7 @@ class Pair:
         place = self.folder / "python"
         run_as_user(["/usr/bin/python3", "-m", "venv", "--without-pip", str(place)])
         (packages,) = place.glob("lib/python3*/site-packages")
-        shutil.copy(_CODE_CACHE, packages)
+        shutil.copy(_START_CACHE, packages)
         (packages / "start_cache.pth").write_text("import start_cache\n")
         run_as_user(["mkdir", "--mode=777", str(place / "start_cache")])
         return place / "bin" / "python"
