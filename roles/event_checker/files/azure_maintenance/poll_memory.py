@@ -138,7 +138,7 @@ class PollMemory:
                 return name, Doubt(*doubt)
         if self._noted is None:
             return None, None
-        # Where it is doubted and since when is not known, what was remembered is damaged, or the check was killed.
+        # Since when a name is doubted is not known after damage, or where the check was killed.
         return self._noted.name, Doubt(now) if self._noted.doubted else None
 
     def _known_name(self, store: Store, of_any_boot: bool = False) -> _KnownName | None:

@@ -211,27 +211,58 @@ class TestTheNameOfThisVm:
         assert asked(azure, "rehearsed") == ("rehearsed", True)
         assert asked(azure, "web-1") == ("web-1", True)
 
+    @pytest.fixture
+    def check_misnamed(self, serve, folders, clock):
+        """Let a word come in the place of the name, change what is remembered, and check until the name is right."""
+        event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
+        listed = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
+
+        def check_misnamed(change, boots):
+            answers = (b"oops", FINE, *([b"oops"] if boots else []), listed, b"web-1", listed)
+            server = serve(*[(200, answer) for answer in answers])
+            config = parse_config({"endpoint": server.endpoint})
+
+            def check_once():
+                checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
+                assert checker.run(once=True)
+
+            check_once()
+            with closing(open_state(folders)) as state, state.transaction():
+                change(state)
+            if boots:
+                clock.reboot()
+            check_once()
+            clock.advance(10)
+            check_once()
+            with closing(open_state(folders)) as state:
+                assert [record.event.event_id for record in state.all_events()] == ["A1"]
+
+        return check_misnamed
+
     @pytest.mark.parametrize(
         ("name", "value"), [("poller", "{"), ("poller", '{"dnubted": {}}'), ("resource_name", "{"), ("none", "{}")]
     )
-    def test_p4_may_be_wrong_whatever_has_become_of_what_was_remembered(self, serve, folders, clock, name, value):
-        """A word came in the place of the name in two boots, and a bit has flipped between them."""
-        event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
-        listed = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
-        answers = (b"oops", FINE, b"oops", listed, b"web-1", listed)
-        server = serve(*[(200, answer) for answer in answers])
-        config = parse_config({"endpoint": server.endpoint})
+    def test_p4_may_be_wrong_whatever_has_become_of_what_was_remembered(self, check_misnamed, name, value):
+        """A word came in its place in two boots, and a bit has flipped between them."""
 
-        def check_once():
-            checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
-            assert checker.run(once=True)
-
-        check_once()
-        with closing(open_state(folders)) as state, state.transaction():
+        def damage(state):
             state.connection.execute("UPDATE fact SET value = ? WHERE name = ?", (value, name))
-        clock.reboot()
-        check_once()
-        clock.advance(10)
-        check_once()
-        with closing(open_state(folders)) as state:
-            assert [record.event.event_id for record in state.all_events()] == ["A1"]
+
+        check_misnamed(damage, boots=True)
+
+    def test_p4_may_be_wrong_also_where_the_doubt_is_lost_within_a_boot(self, check_misnamed):
+        def damage(state):
+            remembered = state.fact("poller")
+            remembered["dnubted"] = remembered.pop("doubted")
+            state.set_fact("poller", remembered)
+
+        check_misnamed(damage, boots=False)
+
+    def test_p4_may_be_wrong_where_version_1_0_wrote_it(self, check_misnamed):
+        def write_as_1_0(state):
+            name = state.fact("resource_name")
+            del name["doubted"]
+            state.set_fact("resource_name", name)
+            state.connection.execute("DELETE FROM fact WHERE name = 'poller'")
+
+        check_misnamed(write_as_1_0, boots=True)

@@ -291,8 +291,8 @@ def test_the_program_is_ended_when_the_response_is_told_to_end(run, tmp_path, mo
                 return
         os.kill(os.getpid(), signal.SIGTERM)
 
-    # On a busy machine the program may be there before the call that starts it has returned. So it must be this signal,
-    # which waits for that.
+    # On a busy machine the program may be there before the call that starts it has returned. The product holds this
+    # signal back until then.
     before = signal.signal(signal.SIGTERM, stop)
     ended = threading.Event()
     teller = threading.Thread(target=tell)
