@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 from ._errors import MalformedError, NoAnswerError, NotImdsError, NoTimeError, UnreachableError, excerpt
 
 MAX_BODY = 1024 * 1024
+# Most answers have less than this.
+_PIECE = 16 * 1024
 # Azure holds the first answer up to two minutes while it switches the feature on; an answer later than that is lost.
 LONGEST_ANSWER = 125.0
 
@@ -41,7 +43,7 @@ class Response(NamedTuple):
     """One whole HTTP answer.
 
     :ivar status: the HTTP status.
-    :ivar headers: the values by name in lower case.
+    :ivar headers: the values by name in lower case; of a name that comes more than once, the last.
     :ivar body: at most 1 MiB.
     """
 
@@ -118,15 +120,20 @@ class SocketTransport:
 
     def _read(self, response: http.client.HTTPResponse) -> Response:
         # read(amount) trusts a chunk of negative size, and then reads without end.
-        buffer = memoryview(bytearray(MAX_BODY + 1))
-        body = bytes(buffer[: response.readinto(buffer)])
+        buffer, body = memoryview(bytearray(_PIECE)), bytearray()
+        while len(body) <= MAX_BODY:
+            # No more than shows that it is too large: what is not sent would be waited for.
+            count = response.readinto(buffer[: MAX_BODY + 1 - len(body)])
+            if not count:
+                break
+            body += buffer[:count]
         if len(body) > MAX_BODY:
-            raise too_large_error(self._endpoint, body, response.status)
+            raise too_large_error(self._endpoint, bytes(body), response.status)
         if response.length:
             # readinto says nothing of a body that ends early.
-            raise http.client.IncompleteRead(body, response.length)
-        headers = {name.lower(): response.getheader(name) or "" for name, _value in response.getheaders()}
-        return Response(response.status, headers, body)
+            raise http.client.IncompleteRead(bytes(body), response.length)
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return Response(response.status, headers, bytes(body))
 
 
 class _Connection(http.client.HTTPConnection):

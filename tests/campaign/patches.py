@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import functools
 import os
 import time
 from signal import SIGTERM as REAL_SIGTERM
+from types import SimpleNamespace
 from typing import Any, Iterator, Sequence
 from unittest import mock
 
@@ -95,13 +95,10 @@ class _Signal:
         """Whoever kills a process of this world does so by the scheduler."""
 
 
-class _Parser:
-    """Stands in for argparse, which takes longer than a poll."""
-
-    @staticmethod
-    def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
-        command, *numbers = arguments
-        return argparse.Namespace(command=command, config=None, once=False, number=int(numbers[0]) if numbers else None)
+def _read_arguments(arguments: Sequence[str]) -> SimpleNamespace:
+    # argparse takes longer than a poll.
+    command, *numbers = arguments
+    return SimpleNamespace(command=command, config=None, once=False, number=int(numbers[0]) if numbers else None)
 
 
 def _run_step(*arguments: Any) -> str:
@@ -128,7 +125,7 @@ def patched() -> Iterator[None]:
         (cli, "read_config", lambda _path: current().config),
         (cli, "signal", _Signal()),
         (cli, "start_unit", lambda number, **_options: current().start_unit(number)),
-        (cli, "_parser", _Parser),
+        (cli, "_read_arguments", _read_arguments),
         (system, "time", clock),
         (system, "fcntl", _Fcntl()),
         (system, "sys", journal),

@@ -6,17 +6,16 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
 import io
 import json
 import os
-import re
 import signal
 import sqlite3
 import sys
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any, Callable, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
@@ -26,7 +25,6 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     why_not_now,
 )
 
-from . import __version__
 from .config import Config, ConfigError, read_config
 from .database import open_snapshot
 from .opening import open_store
@@ -57,7 +55,7 @@ class _StoppedError(BaseException):
 
 
 def main(arguments: Sequence[str] | None = None, folders: Folders | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options = _read_arguments(sys.argv[1:] if arguments is None else list(arguments))
     folders = folders or Folders()
     if options.config:
         folders = folders._replace(config=options.config)
@@ -78,6 +76,15 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
         # A check that is stopped has lost nothing; what a response was doing has not been done.
         return FAILED if options.command == "respond" else FINE
     return FAILED
+
+
+def _read_arguments(arguments: list[str]) -> SimpleNamespace:
+    if arguments in (["check"], ["check", "--once"]):
+        # This runs every minute, and to make the parser takes as long as several polls.
+        return SimpleNamespace(command="check", config=None, once=len(arguments) > 1)
+    from .arguments import parse
+
+    return parse(arguments)
 
 
 def _is_news(complaint: str, folders: Folders) -> bool:
@@ -106,48 +113,7 @@ def _stop(_number: int, _frame: Any) -> None:
     raise _StoppedError
 
 
-class _Parser(argparse.ArgumentParser):
-    """Asks nobody for the width of the terminal: to find it out, argparse imports a lot that a check has no use for."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, formatter_class=functools.partial(argparse.HelpFormatter, width=79))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="azure-maintenance",
-        description="Notices what becomes of Azure's scheduled events on this VM, and answers them by rules.",
-        epilog="Exit status: 0 fine, 1 failed, 2 bad configuration or usage. Of status: 0 fine, 1 a response failed or "
-        "something waits for a person, 2 bad usage, 3 no document was heard of lately.",
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.add_argument("--config", metavar="FILE", help="read the configuration from here, - for standard input")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="azure-maintenance")
-    check = commands.add_parser("check", help="poll until the next check is due, and start what is due")
-    check.add_argument("--once", action="store_true", help="poll once")
-    respond = commands.add_parser("respond", help="run a response, as its unit does")
-    respond.add_argument("number", type=_number, metavar="ID", help="its number in status")
-    status = commands.add_parser("status", help="what is coming, what was done, what failed, what waits")
-    history = commands.add_parser("history", help="what became of every event that is remembered")
-    for command in (status, history):
-        command.add_argument("--json", action="store_true", help="print JSON")
-    validate = commands.add_parser("validate", help="check the configuration")
-    validate.add_argument(
-        "--syntax-only", action="store_true", help="do not look for the files and programs that it names"
-    )
-    retry = commands.add_parser("retry", help="try a failed response again, from the step that failed")
-    retry.add_argument("number", type=_number, metavar="ID", help="its number in status")
-    return parser
-
-
-def _number(text: str) -> int:
-    # Larger ones fit neither SQLite nor a message.
-    if not re.fullmatch("[0-9]{1,18}", text):
-        raise argparse.ArgumentTypeError("must be the number of a response")
-    return int(text)
-
-
-def _check(options: argparse.Namespace, folders: Folders) -> int:
+def _check(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
     from .check import LOCK_WAIT, START_TIMEOUT, Checker
 
@@ -164,7 +130,7 @@ def _check(options: argparse.Namespace, folders: Folders) -> int:
         return FINE if answered or not options.once else FAILED
 
 
-def _respond(options: argparse.Namespace, folders: Folders) -> int:
+def _respond(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
     from .respond import Responder
 
@@ -178,7 +144,7 @@ def _respond(options: argparse.Namespace, folders: Folders) -> int:
             return FINE if responder.run(options.number) else FAILED
 
 
-def _retry(options: argparse.Namespace, folders: Folders) -> int:
+def _retry(options: SimpleNamespace, folders: Folders) -> int:
     number, now = options.number, Clock(folders).now()
     with closing(open_store(folders)) as store:
         with store.transaction():
@@ -231,7 +197,7 @@ def _make_due_again(store: Store, number: int, now: Moment) -> None:
     store.begin_response(number, DUE, now)
 
 
-def _status(options: argparse.Namespace, folders: Folders) -> int:
+def _status(options: SimpleNamespace, folders: Folders) -> int:
     from .report import exit_status, history_report, needing_attention, report
     from .status import status_text
     from .status_history import history_text
@@ -258,7 +224,7 @@ def _status(options: argparse.Namespace, folders: Folders) -> int:
     return FINE if whole else exit_status(found)
 
 
-def _validate(options: argparse.Namespace, folders: Folders) -> int:
+def _validate(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
     if not options.syntax_only:
         from .validate import find_missing
@@ -276,7 +242,7 @@ def _count(config: Config) -> str:
     return f"{len(config.rules)} rule{'' if len(config.rules) == 1 else 's'}"
 
 
-_COMMANDS: dict[str, Callable[[argparse.Namespace, Folders], int]] = {
+_COMMANDS: dict[str, Callable[[SimpleNamespace, Folders], int]] = {
     "check": _check,
     "respond": _respond,
     "status": _status,

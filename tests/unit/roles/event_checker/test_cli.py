@@ -22,6 +22,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    arguments as parser,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     cli,
     database,
     opening,
@@ -165,6 +168,13 @@ def test_wrong_usage_ends_with_2(shell, capfd, arguments, words):
     assert said.out == ""
     assert words in said.err
     assert "usage: azure-maintenance" in said.err
+
+
+@pytest.mark.parametrize("words", [["check"], ["check", "--once"]], ids=" ".join)
+def test_a_check_that_systemd_starts_is_read_without_the_parser_and_to_the_same_end(words, monkeypatch):
+    read = parser.parse(words)
+    monkeypatch.setattr(parser, "parse", None)
+    assert cli._read_arguments(words) == read
 
 
 def test_help(shell, capfd):
