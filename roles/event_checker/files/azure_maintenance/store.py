@@ -187,13 +187,15 @@ class Store:
     def forget_ended_before(self, at: float) -> None:
         """Remove events that ended before a moment, or long enough ago, unless a response to them is unfinished.
 
-        What became of them stays in the history.
+        An event whose restore failed waits for a person, however the clock is set meanwhile. What became of the others
+        stays in the history.
         """
         old = self._db.execute(
-            "SELECT number FROM event WHERE ended_at IS NOT NULL AND (ended_at < ? OR number NOT IN"
-            " (SELECT number FROM event WHERE ended_at IS NOT NULL ORDER BY number DESC LIMIT ?))"
+            "SELECT number FROM event WHERE ended_at IS NOT NULL"
+            " AND (ended_at < ? AND number NOT IN (SELECT event FROM response WHERE phase = ? AND state = ?) OR"
+            " number NOT IN (SELECT number FROM event WHERE ended_at IS NOT NULL ORDER BY number DESC LIMIT ?))"
             " AND number NOT IN (SELECT event FROM response WHERE state IN (?, ?, ?))",
-            (at, _MOST_ENDED, *UNFINISHED),
+            (at, ENDED, FAILED, _MOST_ENDED, *UNFINISHED),
         ).fetchall()
         for row in old:
             history.keep(self._db, row["number"])

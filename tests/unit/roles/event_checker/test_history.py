@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _history
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import history
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import history, store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.repair import repair
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
@@ -38,7 +39,6 @@ DRAIN, RESTORE = {"command": ["drain"]}, {"command": ["restore"]}
 RULE = make_rule(on_announced=[DRAIN], on_ended=[RESTORE], approve="when_ready", retries=0)
 NOTED = make_rule()
 AZURE = "http://169.254.169.254"
-FAR = 10.0**11
 
 
 class VM:
@@ -72,8 +72,9 @@ class VM:
             self.state.set_approval(number, states.APPROVED, (), self.clock.now())
 
     def forget_events(self) -> None:
-        with self.state.transaction():
-            self.state.forget_ended_before(FAR)
+        """So many events have ended since that these are forgotten."""
+        with mock.patch.object(store, "_MOST_ENDED", 0), self.state.transaction():
+            self.state.forget_ended_before(0.0)
 
     def rows(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = history_report(self.state, self.clock.now(), [])["history"]

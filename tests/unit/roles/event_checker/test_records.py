@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 from contextlib import closing
+from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import Course, course_of
@@ -26,7 +27,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Rule
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.repair import repair
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
+    RETENTION,
+    Store,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
     record_answer,
@@ -270,6 +274,47 @@ def test_however_many_events_end_the_state_keeps_a_thousand(state, clock):
         state.forget_ended_before(0.0)
     assert len(state.all_events()) == 1000
     assert isinstance(state, Store)
+
+
+def end_with_restore(state: Store, clock: Any, result: str) -> int:
+    """An event ends, and its restore too; return the number of that response."""
+    record_answer(state, [RULE], make_document(make_event()), clock.now(), "web-1")
+    record_answer(state, [RULE], make_document(started(make_event())), clock.now(), "web-1")
+    record_answer(state, [RULE], make_document(), clock.now(), "web-1")
+    (restore,) = [each.number for each in state.responses_to(1) if each.phase == "ended"]
+    with state.transaction():
+        for each in state.responses_to(1):
+            state.finish_response(each.number, result if each.number == restore else "failed", None, clock.now())
+    return restore
+
+
+@pytest.mark.parametrize(("result", "kept"), [("failed", True), ("succeeded", False), ("skipped", False)])
+def test_p3_an_event_whose_restore_failed_is_kept_until_it_is_tried_again_even_if_the_clock_is_set(
+    state, clock, result, kept
+):
+    restore = end_with_restore(state, clock, result)
+    clock.set_by(40 * 86400)
+    with state.transaction():
+        state.forget_ended_before(clock.now().at - RETENTION)
+    assert [each.event.key for each in state.all_events()] == (["a1"] if kept else [])
+    with state.transaction():
+        state.finish_response(restore, "succeeded", None, clock.now())
+        state.forget_ended_before(clock.now().at - RETENTION)
+    assert state.all_events() == []
+
+
+def test_p9_however_many_restores_fail_the_state_keeps_a_thousand(state, clock):
+    end_with_restore(state, clock, "failed")
+    with state.transaction():
+        for number in range(1000):
+            state.end_event(
+                state.add_event(make_event(f"E{number}"), None, "announced", clock.now(), None),
+                "withdrawn",
+                clock.now(),
+            )
+        state.forget_ended_before(0.0)
+    assert len(state.all_events()) == 1000
+    assert state.event(1) is None
 
 
 def test_version_1_0_is_shown_no_option_that_it_does_not_know(state):
