@@ -13,10 +13,14 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
 from _imds import serve
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
+
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
 from bench_modules import DOCUMENT, Fleet, Way, cpu_seconds
 
