@@ -223,6 +223,8 @@ imds_reachable:
   sample: true
 """
 
+import gc
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._approve import run_approval
@@ -236,4 +238,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # What is imported stays to the end, where it need not be taken apart: that would cost as much as the request.
+    gc.freeze()
     main()

@@ -8,11 +8,16 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 # Not where it is needed: Ansible loads an action plugin once before it makes the process for each host, and such a
 # process would compile the imports anew.
 from ._windows_action import run_for_windows
+
+# Ansible forks a process for each host, and it has much in memory. To look through that for garbage costs such a
+# process more than its task, because the kernel copies all memory that is touched.
+gc.freeze()
 
 
 def is_windows(action: Any) -> bool:
