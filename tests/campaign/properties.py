@@ -124,6 +124,7 @@ class Judge:
             for view in self.views.values():
                 view.resume_by = view.resume_by and self._machine.now + RESUMED_AFTER
             self.polling.killed()
+            self._note_unsent(actor)
             self.note(f"{actor.kind} {actor.number} was killed")
             return
         if run is not None and status == 0:
@@ -136,6 +137,13 @@ class Judge:
             least = self._machine.timer_interval - MOST_SILENT - self._poll_interval
             lasted = self._machine.now - begun
             self._require("P7", lasted >= least, f"the check ended by itself after {lasted:.1f} s")
+
+    def _note_unsent(self, actor: Actor) -> None:
+        """An approval is noted before it is sent, so a killed response leaves evidence of one that Azure never saw."""
+        told: Told | None = getattr(actor, "told", None)
+        for key, entry in told.entries.items() if told is not None else ():
+            if key in self.views and entry.resources == (VM,):
+                self.views[key].posted = True
 
     # Steps
 
@@ -162,7 +170,8 @@ class Judge:
         actor.step = run  # type: ignore[attr-defined]
         view.begin(run)
 
-    def step_ends(self, actor: Actor, _context: Any, label: str, done: bool) -> None:
+    def step_ends(self, actor: Actor, _context: Any, label: str, done: bool, permanent: bool) -> None:
+        """:param permanent: it failed, and is not tried again."""
         run: Run = actor.step  # type: ignore[attr-defined]
         self._running.remove(run)
         how = "succeeds" if done else "is interrupted" if actor.killed else "fails"
@@ -175,7 +184,8 @@ class Judge:
         elif not actor.killed:
             failures = view.fail(run)
             # It may be killed before it can say so.
-            view.restore_failed = view.restore_failed or (run.phase == "ended" and failures >= TRIES)
+            given_up = permanent or failures >= TRIES
+            view.restore_failed = view.restore_failed or (run.phase == "ended" and given_up)
             boots = self._machine.boot if run.phase == "announced" else 1
             most = TRIES * (view.instances * boots + self.retries) + self.kills
             if not view.tainted:

@@ -13,6 +13,10 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import Deadline, Response
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.codec import (
+    DAMAGED,
+    DAMAGED_STEP,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     Config,
     parse_config,
@@ -69,6 +73,7 @@ class Machine:
         self.disk: str | None = None
         self.locked_until = 0.0
         self.wall_offset = 0.0
+        self._bad_luck: tuple[float, ...] = ()
         self.boot = 0
         self.booted_at = 0.0
         self.up = False
@@ -196,8 +201,10 @@ class Machine:
 
     def start_unit(self, number: int) -> str | None:
         boot = self.boot
-        luck = self.chance("unit", number, self.boot, len(self.actors))
+        luck = self.chance("unit", number, self.boot, len(self.actors), *self._bad_luck)
         if luck < 0.03 and not self.sound:
+            # The next try is another one.
+            self._bad_luck += (luck,)
             return f"azure-maintenance-respond@{number}.service could not be started: out of luck."
 
         def start() -> None:
@@ -269,13 +276,16 @@ class Machine:
         """Stands in for run_step(): what the step does is luck."""
         actor = self.scheduler.current
         assert actor is not None
+        if content == DAMAGED_STEP:
+            # The product runs nothing either.
+            raise StepError(DAMAGED, permanent=True)
         # A bit of the step may have flipped.
         label = content.get("command", ["", "unreadable"])[-1]
         key = (context.event.event_id.lower(), context.phase, label)
         number = self._tries[key] = self._tries.get(key, 0) + 1
         luck, length = self.chance("step", key, number), self.chance("length", key, number)
         self.judge.step_begins(actor, context, label)
-        done = False
+        done = permanent = False
         try:
             if self.sound:
                 luck = 1.0
@@ -287,10 +297,11 @@ class Machine:
                 raise StepError(f"It took longer than {timeout:g} s.")
             self.wait(min(seconds, timeout))
             if luck < 0.16:
-                raise StepError("It failed.", permanent=luck < 0.06)
+                permanent = luck < 0.06
+                raise StepError("It failed.", permanent)
             done = True
         finally:
-            self.judge.step_ends(actor, context, label, done)
+            self.judge.step_ends(actor, context, label, done, permanent)
         return "It is done."
 
 
