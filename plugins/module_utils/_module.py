@@ -11,6 +11,7 @@ Of a module only ``exit_json`` and ``fail_json`` are used, so that something els
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Callable
 
 from ansible.module_utils.basic import env_fallback
@@ -94,3 +95,13 @@ def end_module(module: Any, work: Callable[[], dict[str, Any]]) -> None:
         module.fail_json(**result)
     else:
         module.exit_json(**result)
+
+
+def keep_imports() -> None:
+    """Let the collector of garbage pass over all that is there now.
+
+    To look through it, and to take it apart at the end of a process, costs as much as a request.
+    """
+    # PyPy has a collector of another kind.
+    if hasattr(gc, "freeze"):
+        gc.freeze()

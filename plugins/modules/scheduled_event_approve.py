@@ -223,12 +223,10 @@ imds_reachable:
   sample: true
 """
 
-import gc
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._approve import run_approval
-from ..module_utils._module import approve_argument_spec, end_module, make_client
+from ..module_utils._module import approve_argument_spec, end_module, keep_imports, make_client
 
 
 def main() -> None:
@@ -238,6 +236,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # What is imported stays to the end, where it need not be taken apart: that would cost as much as the request.
-    gc.freeze()
+    keep_imports()
     main()

@@ -288,13 +288,11 @@ imds_reachable:
   sample: false
 """
 
-import gc
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._boot import read_boot_id
 from ..module_utils._info import get_info
-from ..module_utils._module import end_module, info_argument_spec, make_client
+from ..module_utils._module import end_module, info_argument_spec, keep_imports, make_client
 
 
 def main() -> None:
@@ -309,6 +307,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # What is imported stays to the end, where it need not be taken apart: that would cost as much as the request.
-    gc.freeze()
+    keep_imports()
     main()

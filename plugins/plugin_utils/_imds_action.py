@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
+
+from ..module_utils._module import keep_imports
 
 # Not where it is needed: Ansible loads an action plugin once before it makes the process for each host, and such a
 # process would compile the imports anew.
@@ -17,7 +18,7 @@ from ._windows_action import run_for_windows
 
 # Ansible forks a process for each host, and it has much in memory. To look through that for garbage costs such a
 # process more than its task, because the kernel copies all memory that is touched.
-gc.freeze()
+keep_imports()
 
 
 def is_windows(action: Any) -> bool:
