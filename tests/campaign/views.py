@@ -42,6 +42,8 @@ class View:
         self.listed_boots: set[int] = set()
         self.first_boot = 0
         self.not_before = 0.0
+        # As the check has written it down, if it was killed since
+        self.noted_not_before: float | None = None
         self.started_seen = self.started_last = self.started_sure = False
         self.may_have_ended = False
         self.endings = 0
@@ -71,7 +73,7 @@ class View:
             self.listed_boots = set()
             self.started_seen = self.started_sure = self.posted = self.approved = False
             self.may_have_ended = self.prepared = False
-            self.earliest_end = self.sure_end = None
+            self.earliest_end = self.sure_end = self.noted_not_before = None
         self.kind = entry.event.kind
         self.not_before = entry.not_before
         self.listed_boots.add(machine.boot)
@@ -88,7 +90,8 @@ class View:
     def maybe_took_place(self, machine: Machine) -> bool:
         """Tell whether there may be evidence that Azure started it."""
         # A document tells whole seconds.
-        due = machine.now >= self.not_before - 2.0 or machine.clock_was_set
+        first = self.not_before if self.noted_not_before is None else min(self.not_before, self.noted_not_before)
+        due = machine.now >= first - 2.0 or machine.clock_was_set
         return self.started_seen or self.posted or self.first_boot != machine.boot or due
 
     def is_interrupted(self) -> bool:
