@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from ._errors import MalformedError, NoAnswerError, NotImdsError, NoTimeError, UnreachableError, excerpt
 
 MAX_BODY = 1024 * 1024
-# Most answers have less than this.
+# Bytes of a body that are read at once; most bodies have fewer.
 _PIECE = 16 * 1024
 # Azure holds the first answer up to two minutes while it switches the feature on; an answer later than that is lost.
 LONGEST_ANSWER = 125.0
@@ -120,20 +120,21 @@ class SocketTransport:
 
     def _read(self, response: http.client.HTTPResponse) -> Response:
         # read(amount) trusts a chunk of negative size, and then reads without end.
-        buffer, body = memoryview(bytearray(_PIECE)), bytearray()
-        while len(body) <= MAX_BODY:
-            # No more than shows that it is too large: what is not sent would be waited for.
-            count = response.readinto(buffer[: MAX_BODY + 1 - len(body)])
+        piece, received = memoryview(bytearray(_PIECE)), bytearray()
+        while len(received) <= MAX_BODY:
+            # One byte more than is allowed shows that the body is too large. A read for more could wait without need.
+            count = response.readinto(piece[: MAX_BODY + 1 - len(received)])
             if not count:
                 break
-            body += buffer[:count]
+            received += piece[:count]
+        body = bytes(received)
         if len(body) > MAX_BODY:
-            raise too_large_error(self._endpoint, bytes(body), response.status)
+            raise too_large_error(self._endpoint, body, response.status)
         if response.length:
             # readinto says nothing of a body that ends early.
-            raise http.client.IncompleteRead(bytes(body), response.length)
+            raise http.client.IncompleteRead(body, response.length)
         headers = {name.lower(): value for name, value in response.getheaders()}
-        return Response(response.status, headers, bytes(body))
+        return Response(response.status, headers, body)
 
 
 class _Connection(http.client.HTTPConnection):

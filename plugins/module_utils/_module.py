@@ -97,11 +97,11 @@ def end_module(module: Any, work: Callable[[], dict[str, Any]]) -> None:
         module.exit_json(**result)
 
 
-def keep_imports() -> None:
-    """Let the collector of garbage pass over all that is there now.
+def freeze_objects() -> None:
+    """Exclude all objects that exist now from garbage collection.
 
-    To look through it, and to take it apart at the end of a process, costs as much as a request.
+    They are modules mostly, and are used until the process ends. To scan and free them costs as much as a request.
     """
-    # PyPy has a collector of another kind.
+    # PyPy has another garbage collector.
     if hasattr(gc, "freeze"):
         gc.freeze()

@@ -226,7 +226,7 @@ imds_reachable:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._approve import run_approval
-from ..module_utils._module import approve_argument_spec, end_module, keep_imports, make_client
+from ..module_utils._module import approve_argument_spec, end_module, freeze_objects, make_client
 
 
 def main() -> None:
@@ -236,5 +236,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    keep_imports()
+    freeze_objects()
     main()

@@ -292,7 +292,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._boot import read_boot_id
 from ..module_utils._info import get_info
-from ..module_utils._module import end_module, info_argument_spec, keep_imports, make_client
+from ..module_utils._module import end_module, freeze_objects, info_argument_spec, make_client
 
 
 def main() -> None:
@@ -307,5 +307,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    keep_imports()
+    freeze_objects()
     main()

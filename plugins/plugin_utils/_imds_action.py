@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..module_utils._module import keep_imports
+from ..module_utils._module import freeze_objects
 
 # Not where it is needed: Ansible loads an action plugin once before it makes the process for each host, and such a
 # process would compile the imports anew.
 from ._windows_action import run_for_windows
 
-# Ansible forks a process for each host, and it has much in memory. To look through that for garbage costs such a
-# process more than its task, because the kernel copies all memory that is touched.
-keep_imports()
+# Ansible imports this once, and then forks a process for each host. A garbage collection in such a process costs more
+# than its task, because it writes to each object, and the kernel copies the memory that is written to.
+freeze_objects()
 
 
 def is_windows(action: Any) -> bool:

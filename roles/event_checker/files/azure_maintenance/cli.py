@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
 
 def _read_arguments(arguments: list[str]) -> SimpleNamespace:
     if arguments in (["check"], ["check", "--once"]):
-        # This runs every minute, and to make the parser takes as long as several polls.
+        # systemd starts a check every minute. To make the parser takes as long as some polls.
         return SimpleNamespace(command="check", config=None, once=len(arguments) > 1)
     from .arguments import parse
 

@@ -187,13 +187,13 @@ class Store:
     def forget_ended_before(self, at: float) -> None:
         """Remove events that ended before a moment, or long enough ago, unless a response to them is unfinished.
 
-        An event whose restore failed waits for a person, however the clock is set meanwhile. What became of the others
-        stays in the history.
+        An event whose restore failed is kept for the person who must retry it, even where the clock is set meanwhile.
+        The history keeps what became of each event.
         """
         old = self._db.execute(
             "SELECT number FROM event WHERE ended_at IS NOT NULL"
-            " AND (ended_at < ? AND number NOT IN (SELECT event FROM response WHERE phase = ? AND state = ?) OR"
-            " number NOT IN (SELECT number FROM event WHERE ended_at IS NOT NULL ORDER BY number DESC LIMIT ?))"
+            " AND ((ended_at < ? AND number NOT IN (SELECT event FROM response WHERE phase = ? AND state = ?))"
+            " OR number NOT IN (SELECT number FROM event WHERE ended_at IS NOT NULL ORDER BY number DESC LIMIT ?))"
             " AND number NOT IN (SELECT event FROM response WHERE state IN (?, ?, ?))",
             (at, ENDED, FAILED, _MOST_ENDED, *UNFINISHED),
         ).fetchall()

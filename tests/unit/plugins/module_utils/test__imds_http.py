@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _fetch
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import (
+    Deadline,
+    SocketTransport,
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -68,6 +72,25 @@ def test_a_body_of_2_mib_is_not_read_to_its_end(serve, short_pauses, head):
 )
 def test_forms_of_a_good_answer(serve, short_pauses, answer):
     assert serve(answer).client().get_document() == DOCUMENT
+
+
+@pytest.mark.parametrize("size", [0, 1, 16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1, MIB])
+@pytest.mark.parametrize("framing", ["length", "chunked", "closed"])
+def test_p9_a_body_of_up_to_1_mib_is_read_whole(serve, framing, size):
+    body = bytes(number % 251 for number in range(size))
+    answers = {
+        "length": OK + b"Content-Length: %d\r\n\r\n" % size + body,
+        "chunked": chunked(*filter(None, (body[:7], body[7:])), b""),
+        "closed": OK + b"\r\n" + body,
+    }
+    transport = SocketTransport(serve(answers[framing]).endpoint, 3.0)
+    assert transport.exchange("GET", "/", None, Deadline(10.0)).body == body
+
+
+def test_of_a_header_that_comes_twice_the_last_counts(serve):
+    head = OK + b"Retry-After: 3\r\nContent-Length: 37\r\nRetry-After: 7\r\n\r\n"
+    transport = SocketTransport(serve(head + DOCUMENT).endpoint, 3.0)
+    assert transport.exchange("GET", "/", None, Deadline(10.0)).headers["retry-after"] == "7"
 
 
 @pytest.mark.parametrize("status", [101, 102, 103])

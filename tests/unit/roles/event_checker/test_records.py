@@ -263,15 +263,17 @@ def test_the_names_that_are_waited_for_are_bounded():
     assert len(encode_names(["x" * 900_000] * 1000)) < 110_000
 
 
-def test_however_many_events_end_the_state_keeps_a_thousand(state, clock):
+def withdraw_events(state: Store, clock: Any, count: int) -> None:
+    """So many events are announced and withdrawn, and the state is told to forget what it need not keep."""
     with state.transaction():
-        for number in range(1010):
-            state.end_event(
-                state.add_event(make_event(f"E{number}"), None, "announced", clock.now(), None),
-                "withdrawn",
-                clock.now(),
-            )
+        for number in range(count):
+            added = state.add_event(make_event(f"E{number}"), None, "announced", clock.now(), None)
+            state.end_event(added, "withdrawn", clock.now())
         state.forget_ended_before(0.0)
+
+
+def test_however_many_events_end_the_state_keeps_a_thousand(state, clock):
+    withdraw_events(state, clock, 1010)
     assert len(state.all_events()) == 1000
     assert isinstance(state, Store)
 
@@ -305,14 +307,7 @@ def test_p3_an_event_whose_restore_failed_is_kept_until_it_is_tried_again_even_i
 
 def test_p9_however_many_restores_fail_the_state_keeps_a_thousand(state, clock):
     end_with_restore(state, clock, "failed")
-    with state.transaction():
-        for number in range(1000):
-            state.end_event(
-                state.add_event(make_event(f"E{number}"), None, "announced", clock.now(), None),
-                "withdrawn",
-                clock.now(),
-            )
-        state.forget_ended_before(0.0)
+    withdraw_events(state, clock, 1000)
     assert len(state.all_events()) == 1000
     assert state.event(1) is None
 
