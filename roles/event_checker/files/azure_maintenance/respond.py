@@ -128,13 +128,15 @@ class Responder:
                 say(f"{task.title} succeeded.")
                 return True
             name = describe_step(step.content)
+            title = f"{task.title}, step {step.position}: {name}"
             try:
-                message = self._run_step(task, step, f"{task.title}, step {step.position}: {name}")
+                message = self._run_step(task, step, title)
             except _PrepareAgain:
                 say(f"{task.title}: a boot came between the preparation and the approval. It begins again.")
                 self._write(task, lambda: self._store.renew_all_steps(number))
                 continue
             if message is not None:
+                say(f"{title}: {message}", ERROR)
                 self._fail(task, f"Step {step.position} ({name}): {message}")
                 say(f"{task.title} failed. To try again: azure-maintenance retry {number}", ERROR)
                 return False
@@ -258,10 +260,9 @@ class Responder:
             except StepError as error:
                 failures += 1
                 self._finish_step(task, step, records.FAILED, str(error))
-                last = error.permanent or failures > rule.retries
-                say(f"{title}: {error}{'' if last else f' It is tried again in {rule.retry_delay:g} s.'}", ERROR)
-                if last:
+                if error.permanent or failures > rule.retries:
                     return str(error)
+                say(f"{title}: {error} It is tried again in {rule.retry_delay:g} s.", ERROR)
                 self._pause(task)
                 continue
             self._finish_step(task, step, records.SUCCEEDED, message)

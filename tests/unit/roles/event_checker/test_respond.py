@@ -267,7 +267,22 @@ class TestInterrupted:
         assert [step.interruptions for step in stage.state.steps(1)] == [1, 0]
         assert "was interrupted and runs again." in capfd.readouterr().err
 
-    def test_after_three_times_it_fails(self, stage):
+    def test_after_three_times_it_fails_and_the_journal_tells_why(self, stage, capfd):
+        self.interrupt_three_times(stage)
+        told = capfd.readouterr().err
+        assert f"step 1: command {sys.executable}" in told
+        assert ": It was interrupted 3 times and is not run again.\n" in told
+
+    def test_killed_before_the_response_could_fail_the_journal_tells_why(self, stage, capfd):
+        stage.announce("one", retries=0)
+        with stage.state.transaction():
+            stage.state.begin_response(1, states.RUNNING, stage.clock.now())
+            stage.state.finish_step(stage.state.steps(1)[0], states.FAILED, "No.", stage.clock.now())
+        assert not stage.run()
+        assert stage.recorder.words == []
+        assert ": No.\n" in capfd.readouterr().err
+
+    def interrupt_three_times(self, stage):
         stage.announce("one", "two")
         for _number in range(2):
             stage.interrupt()
@@ -283,7 +298,7 @@ class TestInterrupted:
         assert stage.response[1].endswith(message)
 
     def test_a_retry_forgets_the_interruptions(self, stage):
-        self.test_after_three_times_it_fails(stage)
+        self.interrupt_three_times(stage)
         stage.retry()
         stage.interrupt()
         assert stage.run()
