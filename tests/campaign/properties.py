@@ -139,10 +139,10 @@ class Judge:
             self._require("P7", lasted >= least, f"the check ended by itself after {lasted:.1f} s")
 
     def _note_unsent(self, actor: Actor) -> None:
-        """An approval is noted before it is sent, so a killed response leaves evidence of one that Azure never saw."""
+        """A response notes an approval before it sends it. One that is killed in between leaves the note only."""
         told: Told | None = getattr(actor, "told", None)
         for key, entry in told.entries.items() if told is not None else ():
-            if key in self.views and entry.resources == (VM,):
+            if key in self.views and entry.resources == (VM,) and entry.status == "Scheduled":
                 self.views[key].posted = True
 
     # Steps
@@ -177,11 +177,12 @@ class Judge:
         how = "succeeds" if done else "is interrupted" if actor.killed else "fails"
         self.note(f"step {run.phase} {label} of {run.key} {how}")
         view = self.views[run.key]
-        run.interrupted = actor.killed
         if done:
             view.succeed(run)
             self._unsure[actor] = run
-        elif not actor.killed:
+        elif actor.killed:
+            view.interrupt(run)
+        else:
             failures = view.fail(run)
             # It may be killed before it can say so.
             given_up = permanent or failures >= TRIES

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import Entry
 
 if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
+
+# So often a step may be interrupted before it is given up.
+INTERRUPTIONS = 3
 
 
 class Run:
@@ -31,6 +35,8 @@ class View:
     :ivar instances: how many events with this id the check may have told apart.
     :ivar may_have_ended: an answer that ends it has come since it was listed last.
     :ivar sure_end: the number of the document with which the check noted its end, at the latest.
+    :ivar noted_not_before: its NotBefore as the check has written it down. A check that was killed may have read
+        another one.
     :ivar tainted: its records were damaged or lost, so that little can be asked for.
     """
 
@@ -42,8 +48,7 @@ class View:
         self.listed_boots: set[int] = set()
         self.first_boot = 0
         self.not_before = 0.0
-        # As the check has written it down, if it was killed since
-        self.noted_not_before: float | None = None
+        self.noted_not_before = math.inf
         self.started_seen = self.started_last = self.started_sure = False
         self.may_have_ended = False
         self.endings = 0
@@ -63,6 +68,7 @@ class View:
         self._sure: dict[tuple[str, str], list[int]] = {}
         self._last: dict[tuple[str, str], Run] = {}
         self._failures: dict[tuple[str, str], int] = {}
+        self._interruptions: dict[tuple[str, str], int] = {}
         self._restored: set[str] = set()
 
     def list(self, entry: Entry, machine: Machine) -> None:
@@ -73,7 +79,8 @@ class View:
             self.listed_boots = set()
             self.started_seen = self.started_sure = self.posted = self.approved = False
             self.may_have_ended = self.prepared = False
-            self.earliest_end = self.sure_end = self.noted_not_before = None
+            self.earliest_end = self.sure_end = None
+            self.noted_not_before = math.inf
         self.kind = entry.event.kind
         self.not_before = entry.not_before
         self.listed_boots.add(machine.boot)
@@ -90,14 +97,17 @@ class View:
     def maybe_took_place(self, machine: Machine) -> bool:
         """Tell whether there may be evidence that Azure started it."""
         # A document tells whole seconds.
-        first = self.not_before if self.noted_not_before is None else min(self.not_before, self.noted_not_before)
-        due = machine.now >= first - 2.0 or machine.clock_was_set
+        due = machine.now >= min(self.not_before, self.noted_not_before) - 2.0 or machine.clock_was_set
         return self.started_seen or self.posted or self.first_boot != machine.boot or due
 
     def is_interrupted(self) -> bool:
         """Tell whether a step of its restore was begun and not ended, and the event has not come back."""
-        runs = [run for (phase, _label), run in self._last.items() if phase == "ended"]
-        return self.may_have_ended and self.instances == 1 and any(run.interrupted for run in runs)
+        interrupted = any(
+            run.interrupted and self._interruptions[run.phase, run.label] < INTERRUPTIONS
+            for run in self._last.values()
+            if run.phase == "ended"
+        )
+        return self.may_have_ended and self.instances == 1 and interrupted
 
     def begin(self, run: Run) -> None:
         self._last[run.phase, run.label] = run
@@ -118,6 +128,13 @@ class View:
         run.done = True
         if run.phase == "ended":
             self._restored.add(run.label)
+
+    def interrupt(self, run: Run) -> None:
+        run.interrupted = True
+        key = (run.phase, run.label)
+        self._interruptions[key] = self._interruptions.get(key, 0) + 1
+        if run.phase == "ended" and self._interruptions[key] >= INTERRUPTIONS:
+            self.restore_failed = True
 
     def fail(self, run: Run) -> int:
         key = (run.phase, run.label)

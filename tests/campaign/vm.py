@@ -203,7 +203,7 @@ class Machine:
         boot = self.boot
         luck = self.chance("unit", number, self.boot, len(self.actors), *self._bad_luck)
         if luck < 0.03 and not self.sound:
-            # The next try is another one.
+            # The next try has other luck.
             self._bad_luck += (luck,)
             return f"azure-maintenance-respond@{number}.service could not be started: out of luck."
 
@@ -277,7 +277,7 @@ class Machine:
         actor = self.scheduler.current
         assert actor is not None
         if content == DAMAGED_STEP:
-            # The product runs nothing either.
+            # The product does not run it either.
             raise StepError(DAMAGED, permanent=True)
         # A bit of the step may have flipped.
         label = content.get("command", ["", "unreadable"])[-1]
