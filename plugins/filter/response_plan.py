@@ -42,6 +42,10 @@ options:
     description: How many seconds an event that is not approved may be waited for.
     type: float
     default: 0.0
+  check_mode:
+    description: Whether the run only tells what a real one would do, C(ansible_check_mode).
+    type: bool
+    default: false
 author:
   - fleetops contributors (@fleetops)
 """
@@ -80,6 +84,7 @@ def response_plan(
     approve: bool = True,
     outside_vms: str = REFUSE,
     max_wait: float = 0.0,
+    check_mode: bool = False,
 ) -> list[dict[str, Any]]:
     now = time.time()
     known = {}
@@ -98,7 +103,7 @@ def response_plan(
         }
     plans = plan_response(known, approve, outside_vms, max_wait, now)
     progress = {host: known[host]["progress"] for host in hosts}
-    return [{**plan, "held_back": tell_held_back(plan, progress, max_wait, now)} for plan in plans]
+    return [{**plan, "held_back": tell_held_back(plan, progress, max_wait, now, check_mode)} for plan in plans]
 
 
 def _follow(variables: Any, host: str, now: float) -> list[dict[str, Any]]:

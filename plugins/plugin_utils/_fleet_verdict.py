@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import COMPLETED, ENDED, WITHDRAWN
 
 from ._fleet_parts import tell_failure
-from ._fleet_progress import must_restore, progress_key
+from ._fleet_progress import is_coming, must_restore, progress_key
 
 
 def close_progress(
@@ -26,15 +27,22 @@ def close_progress(
     :param wait_timeout: how many seconds the end of an event was waited for.
     """
     closed = []
-    for each in progress:
-        why = _why_left(each, host, may_stay, wait_timeout)
+    followed = list(progress)
+    for each in followed:
+        others = [other for other in followed if other is not each and is_coming(other)]
+        why = _why_left(each, others, host, may_stay, wait_timeout)
         known = why is None or why in each["why"]
         closed.append({**each} if known else {**each, "failed": True, "why": [*each["why"], why]})
     return closed
 
 
-def _why_left(each: Mapping[str, Any], host: str, may_stay: bool, wait_timeout: float) -> str | None:
-    """Return why a host is still prepared for an event, None where it is not, or is meant to be."""
+def _why_left(
+    each: Mapping[str, Any], others: list[Mapping[str, Any]], host: str, may_stay: bool, wait_timeout: float
+) -> str | None:
+    """Return why a host is still prepared for an event, None where it is not, or is meant to be.
+
+    :param others: the other events for which the host stays prepared.
+    """
     if not must_restore(each):
         return None
     cut_short = each["prepared"] is False and not each["failed"]
@@ -45,6 +53,12 @@ def _why_left(each: Mapping[str, Any], host: str, may_stay: bool, wait_timeout: 
         return f"{host} was not restored: it could not be reached."
     if coming:
         return f"{host} was not restored: the event did not end within {wait_timeout:g} s."
+    if others:
+        event = others[0]["event"]
+        name = f"{one_line(str(event['event_type']))} {one_line(event['event_id'])[:8]}"
+        if may_stay:
+            return f"{host} was not restored: it stays prepared for its other event {name}."
+        return f"{host} was not restored: its other event {name} did not end within {wait_timeout:g} s."
     return (
         f"{host} is not known to be restored: the run ended for it, or its connection was lost, before that was done; "
         "see the output above."

@@ -22,13 +22,18 @@ _MOST_HOSTS = 4
 
 
 def tell_held_back(
-    plan: Mapping[str, Any], progress: Mapping[str, Iterable[Mapping[str, Any]]], wait_timeout: float, now: float
+    plan: Mapping[str, Any],
+    progress: Mapping[str, Iterable[Mapping[str, Any]]],
+    wait_timeout: float,
+    now: float,
+    check_mode: bool = False,
 ) -> list[str]:
     """Return what is held back, by whom and why, and what a person can do before the event comes without an approval.
 
     :param plan: one of plan_response(); no lines where nothing stands in its way.
     :param progress: of each host of the play.
     :param wait_timeout: how many seconds an event that is not approved may be waited for.
+    :param check_mode: whether the run only tells what a real one would do.
     """
     if not plan["blocked"]:
         return []
@@ -41,24 +46,29 @@ def tell_held_back(
         if progress_key(each) == key and each["failed"]
         for why in each["why"]
     ]
-    waits = "The hosts stay prepared, and this run waits for it."
-    restores = (
-        f"This run waits {format_duration(int(wait_timeout))} at most (event_response_wait_timeout), so the hosts are "
-        "restored now."
-    )
     todo = (
-        "To do before then: mend the cause and run this again, or let it begin as it is, by the playbook "
-        "fleetops.azure_maintenance.approve with"
+        "To do before then: repair the cause and run this again. Or approve the event although a VM is not prepared, "
+        "with the playbook fleetops.azure_maintenance.approve and"
     )
     return [
         *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),
         *_wrap(f"VMs: {', '.join(event['resources'])}"),
         *(line for reason in dict.fromkeys([*reasons, plan["why"]]) for line in _wrap(reason)),
-        *_wrap(f"{_tell_start(event, now)} {waits if plan['wait'] else restores}"),
+        *_wrap(f"{_tell_start(event, now)} {_tell_wait(plan['wait'], wait_timeout, check_mode)}"),
         *_wrap(todo),
         f"    -e approve_event_ids={event['event_id']}",
         f"    -e approve_resources_ready={','.join(event['resources'])}",
     ]
+
+
+def _tell_wait(waits: bool, wait_timeout: float, check_mode: bool) -> str:
+    run = "A real run" if check_mode else "This run"
+    if waits:
+        return f"{run} keeps the hosts prepared and waits for it."
+    why = f"waits {format_duration(int(wait_timeout))} at most (event_response_wait_timeout)"
+    if not wait_timeout:
+        why = "does not wait"
+    return f"{run} {why}. It restores each host that is prepared for no other event."
 
 
 def _tell_start(event: Mapping[str, Any], now: float) -> str:

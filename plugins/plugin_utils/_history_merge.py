@@ -153,6 +153,7 @@ def _merge_event(group: list[Seen]) -> dict[str, Any]:
     notices = [course.notice for course in courses if course.notice is not None]
     lengths = [course.lasted for course in courses if course.lasted is not None]
     starts = [course.approval_to_start for course in courses if course.approval_to_start is not None]
+    preparations = [each.row["prepare_seconds"] for each in group if each.row["prepare_seconds"] is not None]
     notice = max(notices, default=None)
     event.update(
         week=_week(first),
@@ -167,7 +168,7 @@ def _merge_event(group: list[Seen]) -> dict[str, Any]:
         approved_on=[each.host for each in approvers],
         approval_to_start_seconds=min(starts, default=None),
         lasted_seconds=median_low(lengths) if lengths else None,
-        prepare_seconds=max((each.row["prepare_seconds"] or 0 for each in group), default=0) or None,
+        prepare_seconds=max(preparations, default=None),
         failed_responses=sum(len(each.row["failed_responses"]) for each in group),
         late=any(each.row["late"] for each in group),
         doubtful=any(each.course.doubtful for each in group),

@@ -82,6 +82,11 @@ def part_of(spread: dict[str, int] | None, name: str) -> str:
     return "" if spread is None else format_duration(spread[name])
 
 
+def _range(spread: dict[str, int]) -> str:
+    least, most = part_of(spread, "least"), part_of(spread, "most")
+    return least if least == most else f"{least} to {most}"
+
+
 def documented(notice: dict[str, int] | None) -> str:
     if notice is None:
         return ""
@@ -196,11 +201,11 @@ def as_lines(report: Report) -> list[str]:
         notice, lasted = one["notice"], one["lasted"]
         told = [f"{one['event_type']}: {number(one['events'], 'event')}"]
         if notice is not None:
-            span = f"notice {part_of(notice, 'least')} to {part_of(notice, 'most')}"
+            span = f"notice {_range(notice)}"
             known = documented(one["documented_notice"])
             told.append(f"{span} (documented: {known})" if known else span)
         if lasted is not None:
-            told.append(f"lasted {part_of(lasted, 'least')} to {part_of(lasted, 'most')}")
+            told.append(f"lasted {_range(lasted)}")
         lines.append("; ".join(told))
     hosts = without_history(report)
     lines += [f"{one_line(host['host'])}: {one_line(host['message'] or host['state'])}" for host in hosts[:10]]

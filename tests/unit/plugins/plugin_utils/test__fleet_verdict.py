@@ -59,6 +59,21 @@ def test_who_is_not_restored_has_failed_and_why(changes, may_stay, why):
     assert summarize({"host-a": [closed]})["not_restored"] == left
 
 
+@pytest.mark.parametrize(
+    ("may_stay", "why"),
+    [
+        (False, "host-a was not restored: its other event Reboot C3D4E5F6 did not end within 60 s."),
+        (True, "host-a was not restored: it stays prepared for its other event Reboot C3D4E5F6."),
+    ],
+)
+def test_who_stays_prepared_for_another_event_is_told_which(may_stay, why):
+    over = make_progress(**PREPARED)
+    pending = make_progress(make_event("C3D4E5F6-0000"), phase="started", prepared=True)
+    closed = close_progress([over, pending], "host-a", may_stay, 60.0)[0]
+    assert (closed["failed"], closed["why"]) == (True, [why])
+    assert close_progress([closed, pending], "host-a", may_stay, 60.0)[0] == closed
+
+
 def test_what_did_not_go_as_it_should_is_told_of_each_host_once():
     failed = make_progress(failed=True, why=["No."])
     hosts = {"well": [make_progress()], "idle": [], "failed": [failed, failed], "silent": None, "skipped": None}

@@ -54,11 +54,11 @@ def test_what_is_held_back_says_who_why_until_when_and_what_to_do():
         "  host-b could not be prepared: Drain: rc=1: no such pool",
         "  Not approved: host-b is not prepared.",
         "  Azure starts it without an approval from 2026-11-21 10:15:00 UTC",
-        "    on, in 15 min. The hosts stay prepared, and this run waits for",
+        "    on, in 15 min. This run keeps the hosts prepared and waits for",
         "    it.",
-        "  To do before then: mend the cause and run this again, or let it",
-        "    begin as it is, by the playbook",
-        "    fleetops.azure_maintenance.approve with",
+        "  To do before then: repair the cause and run this again. Or approve",
+        "    the event although a VM is not prepared, with the playbook",
+        "    fleetops.azure_maintenance.approve and",
         "    -e approve_event_ids=C7061BAC-AFDC-4513-B24B-AA5F13A16123",
         "    -e approve_resources_ready=web-1,web-2",
     ]
@@ -75,8 +75,27 @@ def test_nothing_is_told_of_what_is_not_held_back():
 def test_it_says_when_azure_starts_it_as_far_as_it_is_known(not_before, words):
     lines = tell_held_back(make_plan({"not_before": not_before}, wait=False), {}, 3600, NOW)
     assert words in " ".join(lines)
-    assert "restored now" in " ".join(" ".join(lines).split())
     assert all(len(line) <= 68 for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("wait", "wait_timeout", "check_mode", "words"),
+    [
+        (True, 3600, False, "This run keeps the hosts prepared and waits for it."),
+        (True, 3600, True, "A real run keeps the hosts prepared and waits for it."),
+        (
+            False,
+            600,
+            False,
+            "This run waits 10 min at most (event_response_wait_timeout). "
+            "It restores each host that is prepared for no other event.",
+        ),
+        (False, 0, True, "A real run does not wait. It restores each host that is prepared for no other event."),
+    ],
+)
+def test_it_says_what_becomes_of_the_hosts(wait, wait_timeout, check_mode, words):
+    lines = tell_held_back(make_plan(wait=wait), {}, wait_timeout, NOW, check_mode)
+    assert words in " ".join(" ".join(lines).split())
 
 
 STARTED = {"event_id": "b2", "event_type": "Freeze", "event_status": "Started", "not_before": None}

@@ -60,6 +60,13 @@ def merge(hosts, **options):
     return merge_parts([make_part(hosts, "whole", NOW)], NOW, **options)
 
 
+def test_a_preparation_of_less_than_a_second_is_known():
+    hosts = {"host-a": said(row(prepare_seconds=0)), "host-b": said(row(prepare_seconds=None), name="web-2")}
+    report = merge(hosts)
+    assert report["events"][0]["prepare_seconds"] == 0
+    assert report["types"][0]["prepare"] == report["vms"][0]["prepare"]
+
+
 def test_what_several_vms_saw_of_an_event_is_one_event():
     report = merge(
         {

@@ -47,10 +47,17 @@ def test_lines(fleet):
     assert shown(fleet, "lines") == [
         "2 hosts asked: 1 with a history, 0 without a checker, 1 unreachable.",
         "2 events: 1 completed, 1 withdrawn, 0 open.",
-        "Freeze: 1 event; notice 15 min to 15 min (documented: 15 min)",
-        "Reboot: 1 event; notice 15 min to 15 min (documented: 15 min); lasted 3 min 55 s to 3 min 55 s",
+        "Freeze: 1 event; notice 15 min (documented: 15 min)",
+        "Reboot: 1 event; notice 15 min (documented: 15 min); lasted 3 min 55 s",
         "host-b: No route to host",
     ]
+
+
+def test_a_line_has_the_least_and_the_most_where_they_differ():
+    rows = (row(started=65, ended=300), row("B2", notice=600, started=65, ended=100))
+    assert "Reboot: 2 events; notice 10 min to 15 min (documented: 15 min); lasted 35 s to 3 min 55 s" in shown(
+        {"host-a": said(*rows)}, "lines"
+    )
 
 
 def test_json_is_the_data(fleet):
