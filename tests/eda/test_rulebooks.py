@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import threading
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
 from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import (
     LONGEST_WAIT,
     NOWHERE,
@@ -76,16 +78,25 @@ def post_to(checker, port, folder):
     token = folder / "token"
     token.write_text("secret-of-the-webhook\n")
     token.chmod(0o600)
-    step = {"webhook": f"http://127.0.0.1:{port}/azure", "token_file": str(token)}
+    tls = str(make_certificate(folder / "tls.pem", "IP:127.0.0.1"))
+    step = {"webhook": f"https://127.0.0.1:{port}/azure", "token_file": str(token), "ca_file": tls}
     checker.configure({"name": "Tell", "on_announced": [step], "on_started": [step], "on_ended": [step], "timeout": 60})
-    return {"webhook_host": "127.0.0.1", "webhook_port": port, "webhook_token": "secret-of-the-webhook"}
+    return {
+        "webhook_host": "127.0.0.1",
+        "webhook_port": port,
+        "webhook_token": "secret-of-the-webhook",
+        "webhook_certfile": tls,
+        "webhook_keyfile": tls,
+    }
 
 
-def post(port, token, resource_name):
+def post(variables, token, resource_name):
     """Post what a checker could, and return the status of the answer."""
     event = {"event_id": "FORGED", "event_type": "Reboot", "affects_this_vm": True}
     content = {"maintenance_event": event, "maintenance_phase": "announced", "maintenance_outcome": None}
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONGEST_WAIT)
+    host, port = variables["webhook_host"], variables["webhook_port"]
+    context = ssl.create_default_context(cafile=variables["webhook_certfile"])
+    connection = http.client.HTTPSConnection(host, port, timeout=LONGEST_WAIT, context=context)
     body = json.dumps({**content, "resource_name": resource_name})
     connection.request("POST", "/azure", body, {"Authorization": f"Bearer {token}"})
     status = connection.getresponse().status
@@ -161,8 +172,8 @@ def test_checker_to_playbook(checker, tmp_path, port):
         checker.start("check")
         running.wait_for_runs(1)
         # Nobody without the token, and nothing that Ansible takes for more than one host
-        assert post(port, "wrong", "web-2") == 401
-        assert post(port, "secret-of-the-webhook", "web-1,web-2") == 200
+        assert post(variables, "wrong", "web-2") == 401
+        assert post(variables, "secret-of-the-webhook", "web-1,web-2") == 200
         checker.azure.control("DELETE", f"/simulator/events/{event_id}")
         runs = running.wait_for_runs(2)
     assert phases(runs) == [PREPARED, RESTORED]

@@ -12,13 +12,12 @@ import hmac
 import html
 import json
 import os
-import shutil
 import ssl
-import subprocess
 import traceback
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify
+from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -389,25 +388,12 @@ def serve_tls(serve):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """Return a function that makes a self-signed certificate, with its key in the same file."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("the program openssl is not here to make a certificate")
+    """Return a function that makes a certificate, with its key in the same file."""
     folder = tmp_path_factory.mktemp("certificates")
 
     def make(name, address):
         path = folder / f"{name}.pem"
-        if not path.exists():
-            command = (
-                f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={name}"
-            )
-            command += f" -addext subjectAltName={address} -addext keyUsage=critical,digitalSignature,keyCertSign"
-            subprocess.run(
-                [*command.split(), "-keyout", str(path), "-out", f"{path}.crt"], check=True, capture_output=True
-            )
-            with open(path, "a") as file:
-                file.write((folder / f"{name}.pem.crt").read_text())
-        return str(path)
+        return str(path if path.exists() else make_certificate(path, address))
 
     return make
 
