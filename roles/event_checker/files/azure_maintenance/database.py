@@ -15,6 +15,8 @@ from typing import Callable
 from .tables import UnknownTablesError, is_locked, migrate, open_readers, prepare, rescue
 
 _NAME = "state.db"
+# Added to the name of a file that has all that could be read of a damaged one, and is to take its place
+_RESCUED = ".rescued"
 _SMALLEST_PAGE = 512
 # What SQLite says, in words because Python tells the code from 3.11 on only, when a file cannot be written.
 _UNWRITABLE = ("disk is full", "readonly", "read-only", "unable to open", "disk i/o error")
@@ -99,6 +101,8 @@ def return_home(folder: str, fallback_folder: str, warn: Callable[[str], None]) 
 
 def _copy_readable(path: str, target: str, warn: Callable[[str], None]) -> None:
     """Take over what can be read of a file that cannot be written."""
+    if os.path.exists(path + _RESCUED):
+        path += _RESCUED
     if not os.path.exists(path):
         return
     # Complete before it has its name, like a state that is made.
@@ -175,7 +179,10 @@ def _open_sound(
     path: str, warn: Callable[[str], None], busy_timeout: float = 30.0, damaged: bool = False
 ) -> sqlite3.Connection:
     """Open a file, after putting a damaged one aside and making a missing one."""
-    rescued_from = None
+    if os.path.exists(path + _RESCUED):
+        # Whoever put the damaged one aside was killed.
+        warn(f"{path} was damaged and was put aside as {_take_place(path)}. What could be read of it was kept.")
+    damage: Exception | None = None
     if os.path.exists(path):
         try:
             if damaged:
@@ -185,21 +192,44 @@ def _open_sound(
             # All else that stands in the way of opening comes of what is in the file.
             if isinstance(error, sqlite3.DatabaseError) and (is_unwritable(error) or is_locked(error)):
                 raise
-            rescued_from = put_aside(path)
-            reason = error
-    # Complete before it has its name, so that an empty file by that name always tells of damage.
+            damage = error
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    if damage is None:
+        _make(path)
+    else:
+        count = _make(path + _RESCUED, path)
+        warn(
+            f"{path} cannot be used ({damage}) and was put aside as {_take_place(path)}. {count} records of it were "
+            "kept. An event that Azure still lists and that is not among them is taken for new."
+        )
+    return _open(path, busy_timeout)
+
+
+def _make(path: str, damaged: str | None = None) -> int:
+    """Make a file, and return how many records it has of a damaged one.
+
+    It is complete before it has its name, so that an empty file by that name always tells of damage.
+    """
     new = f"{path}.new"
     _unlink(new)
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with closing(_connect(new)) as made:
-        if rescued_from is not None:
-            count = rescue(rescued_from, made)
-            warn(
-                f"{path} cannot be used ({reason}) and was put aside as {rescued_from}. {count} records of it were "
-                "kept. An event that Azure still lists and that is not among them is taken for new."
-            )
+    try:
+        with closing(_connect(new)) as made:
+            count = 0 if damaged is None else rescue(damaged, made)
+            # Closing it would not tell that the disk has no room for what is in its log.
+            made.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.Error:
+        with suppress(OSError):
+            _unlink(new)
+        raise
     os.replace(new, path)
-    return _open(path, busy_timeout)
+    return count
+
+
+def _take_place(path: str) -> str:
+    """Put a damaged file aside, let the rescued one take its place, and return the new name of the damaged one."""
+    aside = put_aside(path)
+    os.replace(path + _RESCUED, path)
+    return aside
 
 
 def _open(path: str, busy_timeout: float) -> sqlite3.Connection:

@@ -400,6 +400,33 @@ def test_a_kill_while_the_file_is_made(tmp_path):
 
 
 @pytest.mark.one_python
+def test_p7_a_kill_while_a_damaged_file_is_put_aside(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    event = builders.make_event()
+    with closing(open_database(str(tmp_path / "live"), str(tmp_path / "run"), pytest.fail)) as connection:
+        record_answer(Store(connection), RULES, builders.make_document(event), NOW, "web-1")
+        for name in ("state.db", "state.db-wal"):
+            shutil.copy(tmp_path / "live" / name, source)
+    finished = []
+
+    def put_aside(place):
+        open_database(str(place.folder), str(place.folder / "run"), place.messages.append, damaged=True).close()
+
+    def check(place):
+        with closing(place.open()) as state:
+            assert [record.event.event_id for record in state.all_events()] == [event.event_id]
+        finished.extend(place.messages)
+        place.messages.clear()
+        place.open().close()
+        assert place.messages == []
+
+    assert kill_everywhere(tmp_path, source, put_aside, check) > 20
+    assert finished
+    assert all("was put aside" in message and "What could be read of it was kept" in message for message in finished)
+
+
+@pytest.mark.one_python
 def test_a_kill_while_it_is_migrated(original, tmp_path, monkeypatch):
     known = dump(original)
     monkeypatch.setattr(tables, "_MIGRATIONS", (*tables._MIGRATIONS, LATER))

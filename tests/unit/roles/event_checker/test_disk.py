@@ -14,8 +14,23 @@ import os
 import subprocess
 import time
 import traceback
+from contextlib import closing
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+    open_database,
+    return_home,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
+    record_answer,
+)
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
+    FakeClock,
+    make_document,
+    make_event,
+    make_rule,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
 CLONE_NEWNS = 0x00020000
@@ -53,13 +68,15 @@ class Disk:
     def __init__(self, path):
         self.path = path
 
-    def fill(self):
+    def fill(self, but=0):
+        """Leave only so many bytes."""
         with open(self.path / "filler", "ab", buffering=0) as filler:
             for size in (65536, 4096, 1):
                 with contextlib.suppress(OSError):
                     while filler.write(b"x" * size):
                         pass
-        assert not os.statvfs(self.path).f_bavail
+            assert not os.statvfs(self.path).f_bavail
+            filler.truncate(max(0, filler.tell() - but))
 
     def empty(self):
         (self.path / "filler").unlink()
@@ -182,6 +199,48 @@ def test_the_state_as_a_crash_left_it(stage, how):
         check_moved_home(vm)
 
     stage(scenario, how)
+
+
+@pytest.mark.parametrize("free", range(0, 240_000, 20_000))
+def test_p7_a_damaged_file_on_a_disk_that_is_nearly_full_costs_no_record(tmp_path, free):
+    disk = Disk(tmp_path / "state")
+    folders = str(disk.path), str(tmp_path / "run")
+
+    def body():
+        with closing(Store(open_database(*folders, pytest.fail))) as state:
+            record_answer(state, [make_rule()], make_document(make_event()), FakeClock().now(), "web-1")
+        with open(disk.path / "state.db", "ab") as file:
+            file.write(bytes(100))
+        disk.fill(but=free)
+        warnings = []
+        for _number in range(2):
+            with closing(Store(open_database(*folders, warnings.append))) as state:
+                assert [record.event.event_id for record in state.pending_events()] == ["A1"]
+        assert sum("was put aside" in warning for warning in warnings) <= 1
+        disk.empty()
+        return_home(*folders, warnings.append)
+        with closing(Store(open_database(*folders, warnings.append))) as state:
+            assert [record.event.event_id for record in state.pending_events()] == ["A1"]
+
+    with_a_disk(disk.path, body)
+
+
+@pytest.mark.parametrize("free", range(0, 240_000, 20_000))
+def test_p7_a_first_start_on_a_disk_that_is_nearly_full_leaves_no_damaged_file(tmp_path, free):
+    disk = Disk(tmp_path / "state")
+    folders = str(disk.path), str(tmp_path / "run")
+
+    def body():
+        disk.fill(but=free)
+        warnings = []
+        for _number in range(2):
+            open_database(*folders, warnings.append).close()
+        disk.empty()
+        return_home(*folders, warnings.append)
+        open_database(*folders, warnings.append).close()
+        assert not any("put aside" in warning for warning in warnings), warnings
+
+    with_a_disk(disk.path, body)
 
 
 def test_the_disk_fills_while_a_check_and_a_response_run(stage):
