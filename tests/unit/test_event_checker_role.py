@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jinja2
@@ -135,7 +137,7 @@ StateDirectoryMode=0700
 RuntimeDirectory=azure-maintenance
 RuntimeDirectoryMode=0700
 RuntimeDirectoryPreserve=yes
-ReadWritePaths={{ __event_checker_facts_dir }}
+ReadWritePaths=-{{ __event_checker_facts_dir }}
 MemoryMax=128M
 IPAddressDeny=any
 CapabilityBoundingSet=
@@ -189,22 +191,26 @@ def test_a_response_is_not_sandboxed_and_its_output_is_kept():
     ] == []
 
 
+ENDED_AT = "2026-11-21T10:00:00Z"
+
+
+def said_of(event_id, ended_at, state, phase="announced"):
+    """Return what status tells of an event with one response."""
+    return {"event_id": event_id, "ended_at": ended_at, "responses": [{"phase": phase, "state": state}]}
+
+
 @pytest.mark.parametrize(
     ("events", "named"),
     [
         ([], ""),
         ([{"event_id": "A", "ended_at": None, "responses": []}], ""),
-        ([{"event_id": "A", "ended_at": None, "responses": [{"state": "succeeded"}]}], "A"),
-        ([{"event_id": "A", "ended_at": None, "responses": [{"state": "planned"}]}], "A"),
-        ([{"event_id": "A", "ended_at": "2026-11-21T10:00:00Z", "responses": [{"state": "due"}]}], "A"),
-        ([{"event_id": "A", "ended_at": "2026-11-21T10:00:00Z", "responses": [{"state": "failed"}]}], ""),
-        (
-            [
-                {"event_id": "A", "ended_at": None, "responses": [{"state": "failed"}]},
-                {"event_id": "{{ 7 * 7 }}", "ended_at": None, "responses": [{"state": "due"}]},
-            ],
-            "A, {{ 7 * 7 }}",
-        ),
+        ([said_of("A", None, "succeeded")], "A"),
+        ([said_of("A", None, "planned")], "A"),
+        ([said_of("A", ENDED_AT, "due")], "A"),
+        ([said_of("A", ENDED_AT, "failed")], ""),
+        ([said_of("A", ENDED_AT, "failed", phase="ended")], "A"),
+        ([said_of("A", ENDED_AT, "succeeded", phase="ended")], ""),
+        ([said_of("A", None, "failed"), said_of("{{ 7 * 7 }}", None, "due")], "A, {{ 7 * 7 }}"),
     ],
 )
 def test_the_removal_names_the_events_with_which_the_checker_has_not_finished(events, named):
@@ -225,9 +231,25 @@ def not_over(said):
     return expression.render(__event_checker_status={} if said is None else {"stdout": said})
 
 
+def test_p7_the_journal_tells_why_a_program_that_is_torn_does_not_start(tmp_path):
+    package = tmp_path / "azure_maintenance"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "cli.py").write_text("def main(:\n")
+    values = {"event_checker_python": sys.executable, "__event_checker_library": str(tmp_path)}
+    launcher = tmp_path / "azure-maintenance"
+    launcher.write_text(jinja2.Environment().from_string(template("azure-maintenance")).render(values))
+    command = [sys.executable, "-IS", str(launcher), "check"]
+    done = subprocess.run(command, capture_output=True, text=True, env={"JOURNAL_STREAM": "8:1"}, check=False)
+    assert done.returncode == 1
+    assert "SyntaxError" in done.stderr
+    assert all(line.startswith("<3>") for line in done.stderr.splitlines())
+
+
 def test_the_removal_asks_before_anything_is_removed_and_the_timer_starts_again():
     (block, _disable) = load("tasks/stop.yml")
     names = [task["name"] for task in block["block"]]
     assert names.index("Wait until no response runs") < names.index("Ask the checker what is not over yet")
+    assert "Stop where what the checker knows would be lost" in names
     assert names[-1] == "Stop where nothing would put the VM back into service"
     assert block["rescue"][0]["name"] == "Start the timer again"
