@@ -45,8 +45,11 @@ class Answer:
                     self._retry_after = response.headers.get("Retry-After", "").strip()
                     self.status = response.status_code
                     heard.set()
+                    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+                        # It was not asked for, and a few bytes may be decoded into all the memory there is.
+                        return
                     # A body that breaks off or never ends does not undo the status.
-                    for piece in response.iter_content(16 * 1024):
+                    for piece in response.raw.stream(16 * 1024, decode_content=False):
                         self._body += piece
                         if len(self._body) >= _MAX_BODY:
                             break

@@ -48,7 +48,7 @@ def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[st
     name = name if isinstance(name, str) else None
     unclear_seconds, missing, interval = _polling(store.fact("poller"), now)
     waits = _waits(store, now)
-    heard = polls.last_answer_at is not None and now.at - polls.last_answer_at <= _SILENCE + interval
+    heard = polls.last_answer_at is not None and abs(now.at - polls.last_answer_at) <= _SILENCE + interval
     return {
         "resource_name": name,
         "heard_lately": heard,

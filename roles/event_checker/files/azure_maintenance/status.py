@@ -52,7 +52,9 @@ def _heard(found: dict[str, Any], now: datetime, heard: bool) -> str:
     last = found["last_answer_at"]
     if not last:
         return "Azure has never answered."
-    return f"Azure answered {ago(last, now)}." if heard else f"No document since {_since(last, now)}."
+    if heard:
+        return f"Azure answered {ago(last, now)}."
+    return f"No document since {'the clock was set back' if parse_utc(last) > now else _since(last, now)}."
 
 
 def title_lines(event: dict[str, Any], about: str, state: str) -> list[str]:

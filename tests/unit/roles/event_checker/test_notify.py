@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
@@ -496,6 +497,14 @@ def test_a_body_without_end_does_not_undo_the_status(serve_slowly, steps, monkey
         assert "took the event" in steps["webhook"](server.endpoint)
     else:
         assert failure(steps["webhook"], server.endpoint).permanent is True
+
+
+def test_p9_a_body_that_was_compressed_unasked_is_not_decoded(serve, steps):
+    body = gzip.compress(gzip.compress(b"x" * 1000))
+    reply = (400, body, {"Content-Encoding": "gzip, gzip"})
+    error = failure(steps["webhook"], serve(reply).endpoint)
+    assert "answered HTTP 400. " in str(error)
+    assert "x" * 10 not in str(error)
 
 
 def test_a_long_body_is_shown_in_part(serve, steps):
