@@ -90,6 +90,10 @@ class _Journal:
 
 class _Signal:
     SIGTERM = REAL_SIGTERM
+    SIGHUP = SIG_IGN = None
+
+    def getsignal(self, *_arguments: Any) -> None:
+        """Nobody's terminal is closed in this world."""
 
     def signal(self, *_arguments: Any) -> None:
         """Whoever kills a process of this world does so by the scheduler."""

@@ -60,6 +60,9 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
     if options.config:
         folders = folders._replace(config=options.config)
     signal.signal(signal.SIGTERM, _stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        # The terminal of whoever runs a response by hand was closed.
+        signal.signal(signal.SIGHUP, _stop)
     try:
         return _COMMANDS[options.command](options, folders)
     except ConfigError as error:

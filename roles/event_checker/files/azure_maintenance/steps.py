@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Any, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, WAITING
@@ -32,6 +32,8 @@ from .system import Folders
 
 # For a program that was told to end
 _GRACE = 10.0
+# What tells a response to end: systemd, a terminal that is closed, and Ctrl-C
+_STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class StepError(Exception):
@@ -147,16 +149,32 @@ def _run_playbook(
     path = playbook_path(name, folders)
     if not os.path.isfile(path):
         raise StepError(f"There is no playbook {path}.", permanent=True)
-    with tempfile.NamedTemporaryFile("w", dir=folders.run, suffix=".yml", encoding="ascii") as file:
-        file.write(unsafe_yaml(context.variables(now)))
-        file.flush()
-        command = [program, "--inventory", "localhost,", "--connection", "local", "--extra-vars", f"@{file.name}", path]
+    with _variables_file(folders.run, unsafe_yaml(context.variables(now))) as variables:
+        command = [program, "--inventory", "localhost,", "--connection", "local", "--extra-vars", f"@{variables}", path]
         quiet = {
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_LOCALHOST_WARNING": "0",
             "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
         }
         return _run_program(command, None, {**quiet, **os.environ}, timeout)
+
+
+@contextlib.contextmanager
+def _variables_file(folder: str, text: str) -> Iterator[str]:
+    """Keep a text in a file that nobody else may read, and give its path."""
+    path = None
+    try:
+        try:
+            descriptor, path = tempfile.mkstemp(".yml", dir=folder)
+            with open(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+        except OSError as error:
+            message = f"Its variables could not be written to {folder}: {error.strerror or error}."
+            raise StepError(message) from error
+        yield path
+    finally:
+        if path is not None:
+            os.unlink(path)
 
 
 def unsafe_yaml(value: Any) -> str:
@@ -179,34 +197,18 @@ def unsafe_yaml(value: Any) -> str:
 
 def _run_program(command: list[str], text: str | None, environment: dict[str, str], timeout: float) -> str:
     """Run a program in a process group of its own; what it prints goes to the journal of the unit."""
-    environment = {key: value for key, value in environment.items() if key != "NOTIFY_SOCKET"}
-    # A stop that arrives while the program starts must wait until it is known which process to end.
-    stops: list[int] = []
-    stop = signal.signal(signal.SIGTERM, lambda number, _frame: stops.append(number))
+    process = None
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
-            # The response itself has no other output, and the journal shows stdout below its own lines.
-            stdout=sys.stderr,
-            stderr=sys.stderr,
-            env=environment,
-            start_new_session=True,
-        )
-    except OSError as error:
-        signal.signal(signal.SIGTERM, stop)
-        raise StepError(f"{command[0]} could not be started: {error.strerror or error}.", permanent=True) from error
-    try:
-        signal.signal(signal.SIGTERM, stop)
-        if stops:
-            os.kill(os.getpid(), signal.SIGTERM)
+        # A stop that arrives while the program starts must wait until it is known which process to end.
+        with _held_stops():
+            process = _start(command, text is not None, environment)
         # A program that does not read its input gets no more of it, and that is no error: communicate() forgives it.
         process.communicate(None if text is None else text.encode(), timeout=timeout)
-    except subprocess.TimeoutExpired as error:
-        _end(process)
-        raise StepError(f"It did not end within {timeout:g} seconds and was stopped.") from error
-    except BaseException:
-        _end(process)
+    except BaseException as error:
+        if process is not None:
+            _end(process)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise StepError(f"It did not end within {timeout:g} s and was stopped.") from error
         raise
     if process.returncode < 0:
         raise StepError(f"It was ended by signal {-process.returncode}.")
@@ -215,14 +217,45 @@ def _run_program(command: list[str], text: str | None, environment: dict[str, st
     return "It ended with status 0."
 
 
+def _start(command: list[str], has_input: bool, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            # The response itself has no other output, and the journal shows stdout below its own lines.
+            stdout=sys.stderr,
+            stderr=sys.stderr,
+            env={key: value for key, value in environment.items() if key != "NOTIFY_SOCKET"},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise StepError(f"{command[0]} could not be started: {error.strerror or error}.", permanent=True) from error
+
+
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the program and all that it has started in its group."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_GRACE)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdin is not None:
-        process.stdin.close()
+    # Whoever is told to end twice must not leave the program behind, beside which the next try would run.
+    with _held_stops():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+@contextlib.contextmanager
+def _held_stops() -> Iterator[None]:
+    """Hold back what tells this program to end, and let it through afterwards."""
+    came: list[int] = []
+    handlers = {stop: signal.signal(stop, lambda number, _frame: came.append(number)) for stop in _STOPS}
+    try:
+        yield
+    finally:
+        for stop, handler in handlers.items():
+            signal.signal(stop, handler)
+        for number in came:
+            os.kill(os.getpid(), number)

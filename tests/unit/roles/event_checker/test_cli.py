@@ -65,9 +65,10 @@ def _outside(monkeypatch):
     """Nothing of the outside: no journal, and the handler of signals as it was."""
     for name in ("JOURNAL_STREAM", "NOTIFY_SOCKET"):
         monkeypatch.delenv(name, raising=False)
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class Shell:
@@ -484,7 +485,9 @@ class TestRespond:
         assert recorder.words == []
         assert shell.response.state == "due"
 
-    def test_sigterm_ends_its_step_and_leaves_it_interrupted(self, shell, tmp_path):
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_p6_a_stop_ends_its_step_and_leaves_it_interrupted(self, shell, tmp_path, number):
+        """As by systemd, or when the terminal of a person is closed."""
         begun, ended = tmp_path / "begun", tmp_path / "ended"
         script = f"trap 'touch {ended}; exit 0' TERM; touch {begun}; while :; do sleep 0.05; done"
         shell.respond_to({"command": ["/bin/sh", "-c", script]}, {"command": ["true"]})
@@ -493,7 +496,7 @@ class TestRespond:
         while not begun.exists():
             assert time.monotonic() < end, process.communicate()
             time.sleep(0.01)
-        process.terminate()
+        process.send_signal(number)
         _printed, said = process.communicate(timeout=600)
         assert process.returncode == 1
         assert said.splitlines()[-1] == "Stopped."

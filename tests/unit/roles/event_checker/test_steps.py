@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -57,26 +58,56 @@ class Stopped(BaseException):
     """What the program raises when it is told to end."""
 
 
-def test_a_stop_that_comes_while_a_program_starts_ends_that_program_too(run, monkeypatch, tmp_path):
+STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+@pytest.fixture
+def stopped():
+    """Raise Stopped at whatever tells the program to end."""
+
+    def stop(_number, _frame):
+        raise Stopped
+
+    before = {number: signal.signal(number, stop) for number in STOPS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_a_stop_that_comes_while_a_program_starts_ends_that_program_too(run, monkeypatch, stopped, number):
     started = []
 
     class SlowPopen(steps.subprocess.Popen):
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)
             started.append(self)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    def stop(_number, _frame):
-        raise Stopped
+            os.kill(os.getpid(), number)
 
     monkeypatch.setattr(steps.subprocess, "Popen", SlowPopen)
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        with pytest.raises(Stopped):
-            run({"command": ["/bin/sh", "-c", "exec sleep 600"]})
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with pytest.raises(Stopped):
+        run({"command": ["/bin/sh", "-c", "exec sleep 600"]})
     assert [process.returncode for process in started] == [-signal.SIGTERM]
+
+
+def test_p6_who_is_told_to_end_twice_leaves_no_program_behind(run, monkeypatch, stopped, tmp_path):
+    """Its lock is free then, and the next run of the response would run the step beside it."""
+    monkeypatch.setattr(steps, "_GRACE", 600)
+    # It tells us a second time while it tidies up.
+    program = (
+        "import os, signal, sys, time\n"
+        "def tidy(*_):\n"
+        "    os.kill(os.getppid(), signal.SIGINT)\n"
+        "    time.sleep(0.3)\n"
+        "    open(sys.argv[1], 'w').close()\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, tidy)\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\n"
+        "time.sleep(600)\n"
+    )
+    with pytest.raises(Stopped):
+        run(python(program, str(tmp_path / "tidied")))
+    assert (tmp_path / "tidied").exists()
 
 
 def python(program: str, *arguments: str) -> dict[str, Any]:
@@ -247,7 +278,7 @@ class TestTimeLimit:
         for seconds in (0.5, 5, 50, 500):
             error = failure(run, python(FAMILY, str(folder), what), timeout=seconds)
             assert (str(error), error.permanent) == (
-                f"It did not end within {seconds:g} seconds and was stopped.",
+                f"It did not end within {seconds:g} s and was stopped.",
                 False,
             )
             paths = list(folder.glob("pid-*"))
@@ -305,6 +336,35 @@ def test_the_program_is_ended_when_the_response_is_told_to_end(run, tmp_path, mo
         teller.join()
         signal.signal(signal.SIGTERM, before)
     assert (tmp_path / "tidied").exists()
+
+
+@pytest.fixture
+def idle_playbook(folders, tmp_path):
+    """Return a configuration whose ansible-playbook does nothing; there is a playbook drain.yml."""
+    program = tmp_path / "ansible-playbook"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    Path(folders.playbooks, "drain.yml").write_text("[]\n")
+    return Config(ansible_playbook=str(program))
+
+
+def test_a_folder_in_which_no_file_can_be_made_for_the_variables_is_told(run, folders, idle_playbook):
+    shutil.rmtree(folders.run)
+    error = failure(run, {"playbook": "drain.yml"}, config=idle_playbook)
+    assert str(error) == f"Its variables could not be written to {folders.run}: No such file or directory."
+    assert error.permanent is False
+
+
+def test_variables_for_which_there_is_no_room_are_told(run, folders, idle_playbook, monkeypatch, tmp_path):
+    path = tmp_path / "variables.yml"
+    path.touch()
+    # Every write to this device fails as on a full disk.
+    full = os.open("/dev/full", os.O_WRONLY)
+    monkeypatch.setattr(steps.tempfile, "mkstemp", lambda *_suffix, **_folder: (full, str(path)))
+    error = failure(run, {"playbook": "drain.yml"}, config=idle_playbook)
+    assert str(error) == f"Its variables could not be written to {folders.run}: No space left on device."
+    assert error.permanent is False
+    assert not path.exists()
 
 
 # Stands for ansible-playbook where what it is given is looked at, not what it does.
