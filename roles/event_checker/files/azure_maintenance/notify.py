@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import re
+import time
 from typing import Any, Callable
 from urllib.parse import quote, unquote, urlsplit
 
@@ -75,7 +76,7 @@ def awx_callback(
     service = Service(before + _address(unquote(template).replace("[+]", "+")) + after, ca_file)
     key = service.read_sent_secret(key_file)
     content = json.dumps({"host_config_key": key, "extra_vars": extra_vars}).encode("ascii")
-    answer = _twice_where_not_found(template, lambda: service.post(content, seconds))
+    answer = _twice_where_not_found(template, lambda left: service.post(content, left), seconds)
     # Up to Tower 3.2 it was 202.
     if answer.status in (201, 202):
         return f"AWX started {_job(answer)}."
@@ -134,7 +135,7 @@ def awx_job(
         unsure = answer.may_have_been_taken()
         return answer, problem
 
-    answer = _twice_where_not_found(template, lambda: service.repeat(launch, seconds))
+    answer = _twice_where_not_found(template, lambda left: service.repeat(launch, left), seconds)
     if earlier is not None:
         return f"AWX has started job {earlier} already."
     if answer.status != 201:
@@ -156,10 +157,16 @@ def _address(template: str) -> str:
     return quote("++".join(quote(name, safe="") for name in (names[0], names[2]) if name), safe="+")
 
 
-def _twice_where_not_found(template: str, ask: Callable[[], Answer]) -> Answer:
-    """Ask, and once more on the first 404: a process of AWX that was given a wrong name does not find the next one."""
-    answer = ask()
-    return ask() if answer.status == 404 and "++" in unquote(template) else answer
+def _twice_where_not_found(template: str, ask: Callable[[float], Answer], seconds: float) -> Answer:
+    """Ask, and once more on the first 404: a process of AWX that was given a wrong name does not find the next one.
+
+    :param ask: gets the seconds that are left.
+    """
+    end = time.monotonic() + seconds
+    answer = ask(seconds)
+    if answer.status == 404 and "++" in unquote(template):
+        return ask(end - time.monotonic())
+    return answer
 
 
 def _find_job(jobs: list[Any], mark: str) -> str | None:

@@ -68,6 +68,7 @@ class Clock:
 def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(http_client, "time", clock)
+    monkeypatch.setattr(notify, "time", clock)
     send = http_client.send
     # Where only pauses take time, an answer takes none, however busy the machine is.
     monkeypatch.setattr(
@@ -201,6 +202,15 @@ def test_a_template_that_has_a_name_is_looked_for_twice(serve, secret, template,
         assert len(server.requests) == asked
         if asked == 2:
             assert call(serve(unknown, STARTED).endpoint) == "AWX started job 17."
+
+
+def test_a_template_that_is_looked_for_twice_gets_no_more_time(serve, secret, clock):
+    busy = (503, b"")
+    server = serve(busy, busy, (404, b""), then=busy)
+    begun = clock.now
+    with pytest.raises(notify.NotifyError, match="HTTP 503"):
+        notify.awx_job(server.endpoint, "Drain++Ops", {}, 6.0, token_file=secret, mark=MARK)
+    assert clock.now - begun <= 6.0
 
 
 def jobs(*marks):
