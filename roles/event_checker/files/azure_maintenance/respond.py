@@ -262,7 +262,8 @@ class Responder:
                 self._finish_step(task, step, records.FAILED, str(error))
                 if error.permanent or failures > rule.retries:
                     return str(error)
-                say(f"{title}: {error} It is tried again in {rule.retry_delay:g} s.", ERROR)
+                pause = f" in {rule.retry_delay:g} s" if rule.retry_delay else ""
+                say(f"{title}: {error} It is tried again{pause}.", ERROR)
                 self._pause(task)
                 continue
             self._finish_step(task, step, records.SUCCEEDED, message)

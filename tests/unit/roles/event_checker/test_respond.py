@@ -205,6 +205,13 @@ def test_a_step_that_fails_at_first_is_tried_again(stage, capfd):
     assert "command " in capfd.readouterr().err
 
 
+def test_a_try_that_follows_at_once_is_told_without_a_pause(stage, capfd):
+    stage.recorder.fail(1)
+    stage.announce("one", retries=1, retry_delay=0)
+    assert stage.run()
+    assert "It is tried again.\n" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("retries", [0, 1, 3])
 def test_a_step_fails_after_one_try_and_the_retries(stage, retries, capfd):
     stage.recorder.fail(9)
