@@ -351,6 +351,16 @@ def test_each_reason_has_a_section_with_the_messages_that_come_and_no_others(sim
     assert set(shown) - seen == set()
 
 
+# What Ansible says of the variables of a role that its specification does not allow.
+SAID_BY_ANSIBLE = (
+    "Validation of arguments failed",
+    "event_checker_rules.on_annonced. Supported parameters include",
+    "approve, lead_time",
+    "missing required arguments",
+    "name found in event_checker_rules",
+)
+
+
 def test_every_other_message_stands_in_the_code():
     sources = [path for folder in ("plugins", "roles", "playbooks") for path in (TREE / folder).rglob("*.*")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources if path.suffix in (".py", ".yml"))
@@ -362,4 +372,4 @@ def test_every_other_message_stands_in_the_code():
     for message in told:
         for piece in re.split("…|: ", message):
             piece = piece.strip(" .;,()")
-            assert len(piece) < 8 or piece in code, f"{piece!r} of {message!r} is not in the code"
+            assert len(piece) < 8 or piece in code or piece in SAID_BY_ANSIBLE, f"{piece!r} of {message!r} is not in the code"
