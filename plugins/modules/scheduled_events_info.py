@@ -68,7 +68,10 @@ options:
     type: list
     elements: str
   event_ids:
-    description: Only the events with these ids.
+    description:
+      - Only the events with these ids, which must be whole. An empty list selects all events.
+      - M(fleetops.azure_maintenance.scheduled_event_approve) differs. It takes unique beginnings of ids too, and
+        approves nothing for an empty list.
     type: list
     elements: str
   due_within:
