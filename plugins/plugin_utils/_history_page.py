@@ -119,7 +119,7 @@ def _of_events(report: Report) -> list[str]:
     return [
         _section(report, "types", "By type", TYPE_HEADS, type_rows(report), note=(
             'A lead_time must be longer than the preparation takes, and shorter than the notice. "Shorter" counts '
-            'events whose notice lacked more than a tenth of the documented one; "late" those that began before the VM '
+            'events whose notice was more than 10 % shorter than documented; "late" those that began before the VM '
             "was prepared."
         )),
         _plot_section("notice", "Notice given against documented", plot_notice(report), (
