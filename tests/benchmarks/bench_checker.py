@@ -58,7 +58,7 @@ def install_program(root: Path, endpoint: str) -> list[str]:
     folders = f"system.Folders({', '.join(repr(str(path)) for path in paths)})"
     text = text.replace("from azure_maintenance.", "from azure_maintenance import system\nfrom azure_maintenance.")
     text = text.replace("import sys\n", f"import sys\n{TELL_STATUS.format(path=str(root / 'status'))}", 1)
-    launcher.write_text(text.replace("main()", f"main(folders={folders})"))
+    launcher.write_text(text.replace("sys.exit(main())", f"sys.exit(main(folders={folders}))"))
     return [PYTHON, "-IS", str(launcher), "check"]
 
 
