@@ -21,6 +21,7 @@ NOT_FOUND = "not_found"
 REFUSED = "refused"
 
 NOT_LISTED = "it has ended, was withdrawn, or was never there."
+_FORCE = "Set force to approve anyway."
 UNCLEAR_DOCUMENT = "an entry of the document cannot be read and may be this event. Ask again."
 
 
@@ -51,13 +52,19 @@ class ApprovalRequest(NamedTuple):
 
 
 class Approval(NamedTuple):
-    """What becomes of one event: ``result`` is one of this module's four words, ``why`` a sentence for people."""
+    """What becomes of one event.
+
+    :ivar result: one of this module's four words.
+    :ivar why: why it is refused, a sentence for people.
+    :ivar advice: which option of a caller would have it approved, a sentence; the checker has no such options.
+    """
 
     event_id: str
     result: str
     event_status: str | None = None
     waiting_for: tuple[str, ...] = ()
     why: str = ""
+    advice: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -181,26 +188,30 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
         )
     if not request.force:
         if not event.resources:
-            return _refuse(event, "it lists no VM, so readiness cannot be confirmed; set force to approve anyway")
+            return _refuse(event, "it lists no VM, so readiness cannot be confirmed", advice=_FORCE)
         ready = request.ready
         waiting_for = tuple(name for name in event.resources if fold_case(name) not in ready)
         if waiting_for:
-            return _refuse(
-                event,
-                f"it waits for {', '.join(map(one_line, waiting_for))}; prepare them and name them in resources_ready",
-                waiting_for,
-            )
+            return _refuse_unready(event, waiting_for)
         if not event.names_its_vms:
             return _refuse(event, "not every VM that it lists can be read; ask again")
         if event.event_status != SCHEDULED:
-            return _refuse(event, f"its status is neither {SCHEDULED} nor {STARTED}; set force to approve anyway")
+            return _refuse(event, f"its status is neither {SCHEDULED} nor {STARTED}", advice=_FORCE)
     return Approval(event.event_id, APPROVED, event.event_status)
 
 
-def _refuse(event: Event, why: str, waiting_for: tuple[str, ...] = ()) -> Approval:
-    return Approval(
-        event.event_id, REFUSED, event.event_status, waiting_for, f"{_title(event)} is not approved: {why}."
-    )
+def _refuse_unready(event: Event, waiting_for: tuple[str, ...]) -> Approval:
+    names = ", ".join(map(one_line, waiting_for))
+    if len(waiting_for) == 1:
+        why, advice = f"{names} is not known to be ready", "Prepare it and add its name to resources_ready."
+    else:
+        why, advice = f"{names} are not known to be ready", "Prepare them and add their names to resources_ready."
+    return _refuse(event, why, waiting_for, advice)
+
+
+def _refuse(event: Event, why: str, waiting_for: tuple[str, ...] = (), advice: str = "") -> Approval:
+    said = f"{_title(event)} is not approved: {why}."
+    return Approval(event.event_id, REFUSED, event.event_status, waiting_for, said, advice)
 
 
 def _title(event: Event) -> str:

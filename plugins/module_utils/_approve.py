@@ -91,13 +91,14 @@ def _describe(
     before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
     approved = plan.ids_to_approve
     words_of = {APPROVED: "would be approved:"} if check_mode else {}
+    refused = " ".join(f"{refusal.why} {refusal.advice}".strip() for refusal in plan.refusals)
     done = "; ".join(f"{words_of.get(each.result, each.result)} {one_line(each.event_id)}" for each in plan.approvals)
     return {
         "changed": bool(approved) or unanswered,
         "approvals": [approval.to_dict() for approval in plan.approvals],
         "events": [event.to_dict(now, resource_name) for event in plan.events],
         "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},
-        "msg": " ".join(refusal.why for refusal in plan.refusals) or done or "no such event",
+        "msg": refused or done or "no such event",
     }
 
 

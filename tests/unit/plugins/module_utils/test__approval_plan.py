@@ -121,6 +121,8 @@ def test_the_guard(wanted: dict[str, Any], event: dict[str, Any], result: str, w
     assert bool(approval.why) is (result == "refused")
     for name in waiting_for:
         assert name in approval.why
+    assert "resources_ready" not in approval.why, "the checker shows it, and has no such option"
+    assert ("resources_ready" in approval.advice) is bool(waiting_for)
 
 
 UNREADABLE_VMS = [[None], [5, "vm-1"], ["vm-1", ""], ["vm-1", {"name": "vm-2"}]]
@@ -303,6 +305,31 @@ def test_a_refusal_says_which_event_it_is() -> None:
     first, second = (refusal.why for refusal in made.refusals)
     assert "A (Reboot)" in first
     assert "B (unknown type)" in second
+
+
+@pytest.mark.parametrize(
+    ("vms", "why", "advice"),
+    [
+        (
+            ["vm-1", "vm-2"],
+            "Event A (Reboot) is not approved: vm-2 is not known to be ready.",
+            "Prepare it and add its name to resources_ready.",
+        ),
+        (
+            ["vm-1", "vm-2", "vm-3"],
+            "Event A (Reboot) is not approved: vm-2, vm-3 are not known to be ready.",
+            "Prepare them and add their names to resources_ready.",
+        ),
+        (
+            [],
+            "Event A (Reboot) is not approved: it lists no VM, so readiness cannot be confirmed.",
+            "Set force to approve anyway.",
+        ),
+    ],
+)
+def test_what_a_caller_can_do_is_a_sentence_of_its_own(vms: list[str], why: str, advice: str) -> None:
+    (refusal,) = plan(raw_event("A", *vms), event_ids=("A",)).refusals
+    assert (refusal.why, refusal.advice) == (why, advice)
 
 
 def test_an_approval_as_users_see_it() -> None:

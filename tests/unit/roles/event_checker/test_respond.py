@@ -547,7 +547,8 @@ class TestApproval:
         assert (stage.record.approval, stage.record.waiting_for) == ("waiting", ("web-2",))
         state, message = stage.steps[1]
         assert state == "succeeded"
-        assert message.startswith(f"Left to a runbook for the fleet. Event {event_id} (Reboot) is not approved")
+        why = f"Event {event_id} (Reboot) is not approved: web-2 is not known to be ready."
+        assert message == f"Left to a runbook for the fleet. {why}"
 
     @pytest.mark.parametrize(("given", "approvals"), [("web-2", 0), (None, 1)])
     def test_a_vm_approves_under_the_name_that_is_configured_or_that_azure_gives_it_now(
