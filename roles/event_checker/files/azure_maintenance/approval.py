@@ -95,7 +95,7 @@ class Approval:
             raise StepError(f"{said} Nothing is approved.")
         listed = done.document and done.document.find(self._record.event.event_id)
         self._note_waiting(approval.waiting_for, listed, name)
-        return f"Left to a runbook for the fleet. {approval.why}"
+        return f"{records.LEFT_TO_FLEET} {approval.why}"
 
     def _note_waiting(self, waiting_for: tuple[str, ...], event: Event | None, name: str) -> None:
         number, now = self._record.number, self._clock.now()

@@ -28,6 +28,9 @@ SENDING = "sending"
 APPROVED = "approved"
 WAITING = "waiting"
 
+# What the step that approves says of an event that it leaves to others. status goes by it.
+LEFT_TO_FLEET = "Left to a runbook for the fleet."
+
 
 class Moment(NamedTuple):
     """One moment on two clocks: the wall clock, which may be set, and the seconds since this boot began.

@@ -14,6 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
 
+from .records import LEFT_TO_FLEET
 from .report import may_be_retried
 
 _WIDTH = 79
@@ -110,6 +111,10 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
     for step in response["steps"]:
         tries = f", {step['tries']} tries" if step["tries"] > 1 else ""
         why = f": {step['message']}" if step["state"] == "failed" and step["message"] else ""
+        if (step["message"] or "").startswith(LEFT_TO_FLEET):
+            # Nothing was approved, so the word for its state would say too much.
+            lines += fold("approve   left to the fleet", "     ")
+            continue
         lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
     if may_be_retried(response, event):
         lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")

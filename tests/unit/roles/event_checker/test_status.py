@@ -297,7 +297,7 @@ SITUATIONS = [
           web-1, web-2, db from Platform: Host server is undergoing maintenance.
           rule: Drain before a reboot
           response 1, on_announced: succeeded just now
-             succeeded approve
+             approve   left to the fleet
           approval: waits for web-2, db; a runbook for the fleet approves it""",
     ),
     (
