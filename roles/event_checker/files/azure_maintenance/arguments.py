@@ -9,9 +9,15 @@ from __future__ import annotations
 import argparse
 import re
 from types import SimpleNamespace
-from typing import Sequence
+from typing import Any, Sequence
 
 from . import __version__
+
+_STATUS = "Exit status: 0 fine, 1 failed, 2 bad configuration or usage."
+_STATUS_OF_STATUS = (
+    "Exit status of status: 0 fine, 1 a response failed or something waits for a person, 2 bad usage, "
+    "3 no usable answer from Azure lately."
+)
 
 
 def parse(arguments: Sequence[str]) -> SimpleNamespace:
@@ -26,27 +32,64 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="azure-maintenance",
         description="Notices what becomes of Azure's scheduled events on this VM, and answers them by rules.",
-        epilog="Exit status: 0 fine, 1 failed, 2 bad configuration or usage. Of status: 0 fine, 1 a response failed or "
-        "something waits for a person, 2 bad usage, 3 no document was heard of lately.",
+        epilog=f"{_STATUS} {_STATUS_OF_STATUS}",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--config", metavar="FILE", help="read the configuration from here, - for standard input")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="azure-maintenance")
-    check = commands.add_parser("check", help="poll until the next check is due, and start what is due")
+    check = _add(
+        commands,
+        "check",
+        "poll until the next check is due, and start what is due",
+        "Polls the metadata service until the next check is due, writes down what becomes of the events, and starts "
+        "the responses that are due. A systemd timer runs it.",
+    )
     check.add_argument("--once", action="store_true", help="poll once")
-    respond = commands.add_parser("respond", help="run a response, as its unit does")
+    respond = _add(
+        commands,
+        "respond",
+        "run a response, as its unit does",
+        "Runs the steps of one response, as the unit azure-maintenance-respond@ID does.",
+    )
     respond.add_argument("number", type=_number, metavar="ID", help="its number in status")
-    status = commands.add_parser("status", help="what is coming, what was done, what failed, what waits")
-    history = commands.add_parser("history", help="what became of every event that is remembered")
+    status = _add(
+        commands,
+        "status",
+        "what is coming, what was done, what failed, what waits",
+        "Shows the events that are coming, what was done for them, what failed, and what waits for whom.",
+        _STATUS_OF_STATUS,
+    )
+    history = _add(
+        commands,
+        "history",
+        "what became of every event that is remembered",
+        "Shows every event that is remembered, the newest first: the notice that was given, how long it lasted, and "
+        "what was done for it.",
+    )
     for command in (status, history):
         command.add_argument("--json", action="store_true", help="print JSON")
-    validate = commands.add_parser("validate", help="check the configuration")
+    validate = _add(
+        commands,
+        "validate",
+        "check the configuration",
+        "Checks the configuration, and whether the files and programs that it names are there.",
+    )
     validate.add_argument(
         "--syntax-only", action="store_true", help="do not look for the files and programs that it names"
     )
-    retry = commands.add_parser("retry", help="try a failed response again, from the step that failed")
+    retry = _add(
+        commands,
+        "retry",
+        "try a failed response again, from the step that failed",
+        "Makes a failed response due again. It begins with the step that failed, as soon as it may run.",
+    )
     retry.add_argument("number", type=_number, metavar="ID", help="its number in status")
     return parser
+
+
+def _add(commands: Any, name: str, short: str, sentence: str, epilog: str = _STATUS) -> argparse.ArgumentParser:
+    """Add a command with a few words for the list of commands, and a sentence for its own help."""
+    return commands.add_parser(name, help=short, description=sentence, epilog=epilog)
 
 
 def _number(text: str) -> int:

@@ -178,13 +178,39 @@ def test_a_check_that_systemd_starts_is_read_without_the_parser_and_to_the_same_
     assert cli._read_arguments(words) == read
 
 
+OF_STATUS = (
+    "Exit status of status: 0 fine, 1 a response failed or something waits for a person, 2 bad usage, "
+    "3 no usable answer from Azure lately."
+)
+
+
 def test_help(shell, capfd):
     with pytest.raises(SystemExit) as caught:
         shell("--help")
     assert caught.value.code == 0
     told = " ".join(capfd.readouterr().out.split())
     assert "Exit status: 0 fine, 1 failed, 2 bad configuration or usage." in told
-    assert "Of status: 0 fine, 1 a response failed or something waits for a person, 2 bad usage, 3 no document" in told
+    assert OF_STATUS in told
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("check", "Polls the metadata service"),
+        ("respond", "Runs the steps of one response"),
+        ("status", OF_STATUS),
+        ("history", "Shows every event that is remembered"),
+        ("validate", "Checks the configuration"),
+        ("retry", "Makes a failed response due again."),
+    ],
+)
+def test_each_command_has_a_sentence_in_its_help(shell, capfd, command, words):
+    with pytest.raises(SystemExit) as caught:
+        shell(command, "--help")
+    assert caught.value.code == 0
+    told = " ".join(capfd.readouterr().out.split())
+    assert words in told
+    assert "Exit status" in told
 
 
 def test_the_version_is_that_of_the_collection(shell, capfd):
