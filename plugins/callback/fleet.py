@@ -33,8 +33,8 @@ notes:
   - A VM is shown by its resource name, and with its name in the inventory in parentheses where that differs.
   - A run that is interrupted prints no table.
 requirements:
-  - Set as stdout callback. The command C(ansible) reads this setting only where callback plugins are switched on for it,
-    by E(ANSIBLE_LOAD_CALLBACK_PLUGINS=1) or C(bin_ansible_callbacks=true) in C(ansible.cfg), and without C(-o).
+  - Set as stdout callback. The command C(ansible) reads this setting only where callback plugins are switched on for
+    it, by E(ANSIBLE_LOAD_CALLBACK_PLUGINS=1) or C(bin_ansible_callbacks=true) in C(ansible.cfg), and without C(-o).
 seealso:
   - module: fleetops.azure_maintenance.scheduled_events_info
 author:

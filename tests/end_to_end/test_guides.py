@@ -373,4 +373,6 @@ def test_every_other_message_stands_in_the_code():
     for message in told:
         for piece in re.split("…|: |[.] ", message):
             piece = piece.strip(" .;,()")
-            assert len(piece) < 8 or piece in code or piece in SAID_BY_ANSIBLE, f"{piece!r} of {message!r} is not in the code"
+            assert len(piece) < 8 or piece in code or piece in SAID_BY_ANSIBLE, (
+                f"{piece!r} of {message!r} is not in the code"
+            )
