@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         query = arguments.pop("query", None)
-        # A result says what is wrong, not an exception: Ansible heeds failed_when for results only.
+        # A result says what is wrong, not an exception: Ansible applies failed_when to results only.
         try:
             compiled = self._compile(query) if query not in (None, "") else None
         except QueryError as error:
@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
         try:
             return jmespath.compile(query)
         except jmespath.exceptions.JMESPathError as error:
-            raise QueryError(f"query {query!r} is no JMESPath expression: {error}") from error
+            raise QueryError(f"query must be a JMESPath expression, not {query!r}: {error}") from error
 
     def _apply(self, compiled: Any, query: str, result: dict[str, Any]) -> Any:
         # JMESPath knows plain types only. Newer ansible-core has its own types for strings, and objects for warnings.

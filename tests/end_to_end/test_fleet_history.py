@@ -198,7 +198,7 @@ def test_check_mode_reads_and_tells_and_writes_nothing(fleet):
     [
         ({"fleet_history_mode": "html"}, "fleet_history_mode must be report, part or merge, not html."),
         pytest.param(
-            {"fleet_history_mode": "part"}, "fleet_history_part must name this slice", marks=pytest.mark.matrix
+            {"fleet_history_mode": "part"}, "fleet_history_part must be set: a name", marks=pytest.mark.matrix
         ),
         pytest.param(
             {"fleet_history_max_age": "1h"},

@@ -146,8 +146,8 @@ def test_a_folder_that_cannot_be_written_is_told_before_any_host_is_asked(fleet,
     ("wrong", "said"),
     [
         ({"fleet_report_mode": "html"}, "fleet_report_mode must be report, part or merge, not html."),
-        ({"fleet_report_mode": "part"}, "fleet_report_part must name this slice"),
-        pytest.param({"fleet_report_part": "../x"}, "fleet_report_part must name this slice", marks=pytest.mark.matrix),
+        ({"fleet_report_mode": "part"}, "fleet_report_part must be set: a name"),
+        pytest.param({"fleet_report_part": "../x"}, "fleet_report_part must be set: a name", marks=pytest.mark.matrix),
         pytest.param(
             {"fleet_report_max_age": "1h"},
             "fleet_report_max_age must be a number of seconds, not 1h.",

@@ -357,7 +357,7 @@ def test_a_query_that_is_wrong_is_shown(fleet):
     show = {"ansible.builtin.debug": {"msg": "{{ asked.msg }}"}}
     run = fleet.run([{**task, "ignore_errors": True}, show], wrong=Unsafe(fleet.text("query")))
     assert fleet.text.ran() == []
-    assert f'query \\"{fleet.text("query")}\\" is no JMESPath expression' in run.out
+    assert f'query must be a JMESPath expression, not \\"{fleet.text("query")}\\"' in run.out
 
 
 # In each round a fact of what each filter returns, which later rounds go on with

@@ -192,7 +192,7 @@ def parse_rule(content: Any, where: str) -> Rule:
     }
     rule = Rule(match=match, **steps, **fields)
     if rule.approve not in APPROVE:
-        raise ConfigError(f"{where}: approve is {excerpt(rule.approve)}, which is none of {', '.join(APPROVE)}.")
+        raise ConfigError(f"{where}: approve must be {NEVER}, {WHEN_READY} or {AT_ONCE}, not {excerpt(rule.approve)}.")
     if rule.on_waiting and rule.approve == NEVER:
         raise ConfigError(
             f"{where}: on_waiting needs approve: {WHEN_READY} or {AT_ONCE}; with {NEVER} no approval waits."
@@ -279,6 +279,8 @@ def _take(where: str, content: Any, known: Mapping[str, Check]) -> dict[str, Any
         if key not in known:
             raise ConfigError(f"{where}: unknown key {excerpt(str(key))}; known are {_names(known)}.")
         wanted = None if value is None else known[key](value)
+        if wanted == validators.NO_JMESPATH:
+            raise ConfigError(f"{where}: {wanted}")
         if wanted:
             raise ConfigError(f"{where}: {key} must be {wanted}, not {_show(value)}.")
     return {key: value for key, value in content.items() if value is not None}

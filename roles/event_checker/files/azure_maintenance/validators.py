@@ -14,6 +14,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
 
 Check = Callable[[Any], Optional[str]]
 
+# The one answer that is a whole sentence: the value may be good.
+NO_JMESPATH = "query needs the Python library jmespath. Install python3-jmespath, or leave query out."
+
 
 def text(value: Any) -> str | None:
     return None if isinstance(value, str) and value else "a string"
@@ -81,7 +84,7 @@ def query(value: Any) -> str | None:
     try:
         import jmespath
     except ImportError:
-        return "left out, or the Python library jmespath installed (Debian: python3-jmespath)"
+        return NO_JMESPATH
     try:
         jmespath.compile(value)
     except (jmespath.exceptions.JMESPathError, AttributeError, RecursionError, TypeError) as error:
