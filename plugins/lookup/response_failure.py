@@ -13,6 +13,12 @@ description:
   - A lookup, because naming C(ansible_failed_task) in a template runs the templates of that task anew. Of an include
     that could not be loaded Ansible keeps nothing, so that the sentence refers to the output.
   - Made for the role P(fleetops.azure_maintenance.event_response#role).
+options:
+  _terms:
+    description: Names of tasks that the sentence leaves out, because the reason says enough.
+    type: list
+    elements: str
+    default: []
 author:
   - fleetops contributors (@fleetops)
 """
@@ -52,7 +58,8 @@ class LookupModule(LookupBase):
         result = (variables or {}).get("ansible_failed_result") or {}
         if not result:
             return [mark_unsafe(_UNKNOWN)]
-        told = ": ".join(part for part in (str(task.get("name") or ""), tell_failure(result)) if part)
+        name = str(task.get("name") or "")
+        told = ": ".join(part for part in ("" if name in terms else name, tell_failure(result)) if part)
         told = told[:_LONGEST] + ("…" if len(told) > _LONGEST else "")
         # Another sentence may follow.
         return [mark_unsafe(told if told.endswith((".", "!", "?", "…")) else f"{told}.")]

@@ -13,6 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED
 
 _SUCCEEDED = "succeeded"
+_BECOME = {"failed": "failed", "skipped": "was skipped"}
 _UNFINISHED = ("planned", "due", "running")
 
 
@@ -52,10 +53,11 @@ def _judge(event: Mapping[str, Any]) -> Told:
     latest = max(preparations, key=lambda response: int(response["number"]))
     state, number = latest["state"], latest["number"]
     if state != _SUCCEEDED:
-        return Told(f"its checker has not prepared it: response {number} is {state}.", state in _UNFINISHED)
+        become = _BECOME.get(state, f"is {state}")
+        return Told(f"response {number} of its checker {become}.", state in _UNFINISHED)
     for step in latest["steps"]:
         if step["state"] != _SUCCEEDED:
-            return Told(f"its checker has not prepared it: a step of response {number} is {step['state']}.")
+            return Told(f"a step of response {number} of its checker is {step['state']}.")
         # The clock of the VM may have been set since, so that no time tells on which side of a boot it is.
         if "in_this_boot" not in step:
             return Told("its checker does not tell in which boot it prepared it: install the checker of this version.")

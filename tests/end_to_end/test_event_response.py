@@ -474,8 +474,8 @@ def test_who_is_prepared_by_its_checker_in_this_boot_counts_as_prepared_and_nobo
     run = three.respond(playbook=RESPOND, **words)
     assert run.code == 2, run.out + run.err
     assert three.approved == [("web-1", [of_a])]
-    assert "its checker has not prepared it: response 1 is failed." in run.out
-    assert "host-c could not be prepared: Ask azure-maintenance for its status: " in run.out
+    assert "host-b could not be prepared: response 1 of its checker failed." in run.out
+    assert "host-c could not be prepared: The host has no checker: run install_checker for it." in run.out
     assert of_c in run.out
 
 
