@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ._document import SCHEDULED, STARTED, Document, Event, Incarnation, fold_case
 from ._errors import one_line
-from ._selection import NO_DOCUMENT, Selection, find_named, keys
+from ._selection import NO_DOCUMENT, SHORTEST_BEGINNING, Selection, find_named, keys
 
 APPROVED = "approved"
 ALREADY_STARTED = "already_started"
@@ -21,6 +21,7 @@ NOT_FOUND = "not_found"
 REFUSED = "refused"
 
 NOT_LISTED = "it has ended, was withdrawn, or was never there."
+_TOO_SHORT = f"The beginning of an id needs at least {SHORTEST_BEGINNING} characters."
 _FORCE = "Set force to approve anyway."
 UNCLEAR_DOCUMENT = "an entry of the document cannot be read and may be this event. Ask again."
 
@@ -114,7 +115,9 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
         warnings.append(NO_DOCUMENT)
     else:
         why = NOT_LISTED if document.is_clear else UNCLEAR_DOCUMENT
-        warnings.extend(f"Event {one_line(event_id)} is not in the document: {why}" for event_id in absent)
+        for event_id in absent:
+            short = f" {_TOO_SHORT}" if request.beginnings and len(event_id) < SHORTEST_BEGINNING else ""
+            warnings.append(f"Event {one_line(event_id)} is not in the document: {why}{short}")
     return ApprovalPlan(_hold_back(approvals), tuple(warnings), tuple(events))
 
 

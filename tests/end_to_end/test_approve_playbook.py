@@ -115,7 +115,8 @@ def test_a_survey_left_empty_fails_clearly_before_any_vm_is_asked(fleet):
     fleet.announce("Reboot", "web-1")
     run = fleet.approve(**EMPTY_SURVEY)
     assert run.code != 0
-    reason = "Nothing says which events to approve: set event_ids, event_types or event_sources."
+    options = "set approve_event_ids, approve_event_types or approve_event_sources."
+    reason = f"Nothing says which events to approve: {options}"
     assert run.out.count(f'"msg": "{reason}"') == len(VMS), run.out
     assert fleet.asked() == set()
 
@@ -151,9 +152,26 @@ def test_an_id_that_no_vm_has_seen_fails_the_run_and_does_not_keep_another_from_
     fleet.simulator.control("DELETE", f"/simulator/events/{gone}")
     run = fleet.approve(target="web-1,web-2", approve_event_ids=[gone, ours], approve_resources_ready="web-1")
     assert run.code != 0
-    assert f"No VM that was asked has seen {gone}: gone, withdrawn, or another id." in run.out
+    said = f"No VM that was asked lists event {gone}. It has ended, was withdrawn, or the id is wrong."
+    assert said in run.words
     assert f"Event {gone} is not in the document" in re.sub(r"\s+", " ", run.err)
     assert fleet.posted() == [("web-1", [ours])]
+
+
+def test_a_beginning_that_is_too_short_is_told_so(fleet):
+    event = fleet.announce("Reboot", "web-1")
+    run = fleet.approve(target="web-1", approve_event_ids=event[:3])
+    assert run.code != 0
+    wrong = f"No VM that was asked lists event {event[:3]}. It has ended, was withdrawn, or the id is wrong."
+    assert f"{wrong} The beginning of an id needs at least 4 characters." in run.words
+    assert fleet.posted() == []
+
+
+def test_an_empty_list_selects_nothing_and_is_no_mistake(fleet):
+    fleet.announce("Reboot", "web-1")
+    run = fleet.approve(target="web-1", approve_event_ids=[])
+    assert run.code == 0, run.out
+    assert fleet.posted() == []
 
 
 def test_an_id_is_named_by_the_characters_that_a_table_shows(fleet):

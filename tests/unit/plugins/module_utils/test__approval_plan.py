@@ -423,6 +423,13 @@ def test_p14_the_beginning_of_two_ids_is_refused_and_nothing_is_approved_beside_
     ]
 
 
+def test_p14_a_beginning_that_is_too_short_is_told_so() -> None:
+    (warning,) = plan(raw_event("C7061BAC-1", "vm-1"), event_ids=("c70",), beginnings=True).warnings
+    assert warning.endswith(" The beginning of an id needs at least 4 characters.")
+    (warning,) = plan(raw_event("C7061BAC-1", "vm-1"), event_ids=("c70",)).warnings
+    assert warning.endswith("or was never there.")
+
+
 def test_p14_a_whole_id_is_never_the_beginning_of_another_one() -> None:
     whole = "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
     made = plan(raw_event(f"{whole}-2", "vm-1"), event_ids=(whole,), beginnings=True)
