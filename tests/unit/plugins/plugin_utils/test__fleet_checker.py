@@ -34,10 +34,16 @@ def said(*responses, event_id="a1", heard=True):
         pytest.param(said(), "has no preparation", id="no rule"),
         pytest.param(said(response(phase="ended")), "has no preparation", id="restored only"),
         pytest.param(said(response(state="running")), "response 1 of its checker is running.", id="not yet"),
-        pytest.param(said(response(1), response(2, state="failed")), "response 2 of its checker failed.", id="the last one failed"),
+        pytest.param(
+            said(response(1), response(2, state="failed")),
+            "response 2 of its checker failed.",
+            id="the last one failed",
+        ),
         pytest.param(said(response(state="skipped")), "response 1 of its checker was skipped.", id="not prepared"),
         pytest.param(
-            said(response(steps=[{**STEP, "state": "skipped"}])), "a step of response 1 of its checker is skipped", id="step"
+            said(response(steps=[{**STEP, "state": "skipped"}])),
+            "a step of response 1 of its checker is skipped",
+            id="step",
         ),
         pytest.param(
             said(response(steps=[{**STEP, "in_this_boot": False}, STEP])),
