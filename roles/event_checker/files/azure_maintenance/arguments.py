@@ -89,7 +89,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add(commands: Any, name: str, short: str, sentence: str, epilog: str = _STATUS) -> argparse.ArgumentParser:
     """Add a command with a few words for the list of commands, and a sentence for its own help."""
-    return commands.add_parser(name, help=short, description=sentence, epilog=epilog)
+    command: argparse.ArgumentParser = commands.add_parser(name, help=short, description=sentence, epilog=epilog)
+    return command
 
 
 def _number(text: str) -> int:
