@@ -35,7 +35,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: The patterns, as they were given.
+  description:
+    - The patterns, as they were given. Where all of them only leave hosts out, as C(!db), C(all) stands before them,
+      which is what Ansible takes them for, so that another can be added.
   type: list
   elements: str
 """
@@ -45,7 +47,7 @@ from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleError, AnsibleLookupError
-from ansible.inventory.manager import InventoryManager
+from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.lookup import LookupBase
 
 _EMPTY = "target is empty: name the hosts, such as target=web, or target=all for every host of the inventory."
@@ -63,7 +65,9 @@ class LookupModule(LookupBase):
         if not self._matches(patterns, limit, variables["groups"]):
             among = f"that --limit {limit} leaves" if limit else "of the inventory"
             raise AnsibleLookupError(f"target: no host {among} matches '{','.join(patterns)}'. No host was asked.")
-        return patterns
+        # One that only leaves hosts out means all others, and no longer does with another pattern beside it.
+        leaves_out = all(each.startswith(("!", "&")) for each in split_host_pattern(patterns) if each)
+        return ["all", *patterns] if leaves_out else patterns
 
     def _matches(self, patterns: list[str], limit: str | None, groups: dict[str, list[str]]) -> bool:
         manager = InventoryManager(self._loader, parse=False)

@@ -78,6 +78,12 @@ class Fleet:
         inventory["all"]["hosts"].setdefault(host, {}).update(variables)
         self.inventory.write_text(json.dumps(inventory))
 
+    def put_into(self, group, *hosts):
+        """Put these hosts into a group of the inventory."""
+        inventory = json.loads(self.inventory.read_text())
+        inventory[group] = {"hosts": {host: {} for host in hosts}}
+        self.inventory.write_text(json.dumps(inventory))
+
     def give_boot_id(self, host):
         """Let this host have a boot id of its own; returns the file that holds it."""
         boot = self.folder / f"{host}.boot"

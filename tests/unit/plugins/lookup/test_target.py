@@ -30,7 +30,6 @@ def ask(target, limit=None, groups=None):
         ("web", None),
         ("web-*", None),
         ("~web-\\d", None),
-        ("!db-1", None),
         ("web:&web-1", None),
         ("nope,db-1", None),
         ("localhost", None),
@@ -41,6 +40,11 @@ def ask(target, limit=None, groups=None):
 )
 def test_a_pattern_that_a_host_matches_is_returned_as_it_is(target, limit):
     assert ask(target, limit) == [target]
+
+
+@pytest.mark.parametrize("target", ["!db-1", "&web", "&web:!web-1", "!web-1, !db-1"])
+def test_a_pattern_that_only_leaves_hosts_out_is_one_of_all_hosts_also_beside_another(target):
+    assert ask(target) == ["all", target]
 
 
 def test_a_list_of_patterns_stays_a_list():
