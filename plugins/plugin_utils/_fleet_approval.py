@@ -136,4 +136,6 @@ def _obstacle(host: str, known: Mapping[str, Any], each: Mapping[str, Any] | Non
         return f"{host} is not prepared: it booted after its preparation"
     if not each["prepared"]:
         return f"{host} is not prepared"
+    if each["restored"] is not None:
+        return f"{host} is not prepared: it was restored after its preparation"
     return None

@@ -44,6 +44,12 @@ builtins.open = open
 """
 
 
+def summary_of(run):
+    """Return what the run tells the next node of a workflow, where the indentation of the output is lost."""
+    told = run.out.split("CUSTOM STATS", 1)[1].split("RUN: ", 1)[1]
+    return json.loads(" ".join(told.split()))["event_response"]
+
+
 class Fleet:
     """Hosts of an inventory, each a VM of the simulator, and what the play made of them.
 
@@ -102,18 +108,31 @@ class Fleet:
 
     def respond(self, *arguments, prepare="", restore="", play=None, playbook=None, **variables):
         """Run a play with the role, or a playbook, with further tasks of prepare and restore; returns the run."""
+        settings = self.write_files(prepare, restore, **variables)
+        content = {"hosts": "all", "gather_facts": False, "roles": [ROLE], **(play or {})}
+        (self.folder / "play.json").write_text(json.dumps([content]))
+        return self.run(playbook or str(self.folder / "play.json"), "--extra-vars", json.dumps(settings), *arguments)
+
+    def respond_in_turn(self, *plays):
+        """Run a playbook of these plays; where one is a mapping without hosts, respond with these variables."""
+        plays = [
+            play if "hosts" in play else {"import_playbook": RESPOND, "vars": self.write_files(**play)}
+            for play in plays
+        ]
+        (self.folder / "site.json").write_text(json.dumps(plays))
+        return self.run(str(self.folder / "site.json"))
+
+    def write_files(self, prepare="", restore="", **variables):
+        """Write the files of tasks, with these further ones; returns the variables of the role."""
         (self.folder / "prepare.yml").write_text(PREPARE + textwrap.dedent(prepare))
         (self.folder / "restore.yml").write_text(RESTORE + textwrap.dedent(restore))
-        settings = {
+        return {
             "event_response_prepare": str(self.folder / "prepare.yml"),
             "event_response_restore": str(self.folder / "restore.yml"),
             "event_response_wait_timeout": LONGEST_RUN,
             "event_response_reconnect_timeout": 1,
             **variables,
         }
-        content = {"hosts": "all", "gather_facts": False, "roles": [ROLE], **(play or {})}
-        (self.folder / "play.json").write_text(json.dumps([content]))
-        return self.run(playbook or str(self.folder / "play.json"), "--extra-vars", json.dumps(settings), *arguments)
 
     def run(self, *arguments):
         env = {

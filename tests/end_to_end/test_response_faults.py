@@ -10,10 +10,14 @@ Most hosts here have an event of their own, so that one run shows many faults.
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, HOSTS, RESPOND, Fleet
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
+    FAR_OFF,
+    HOSTS,
+    RESPOND,
+    Fleet,
+    summary_of,
+)
 
 # What the tasks of a host do, by the name of the fault. What is known before a host is asked is refused at once, and is
 # tested in test_event_response.py; so the names of what is included are known only later here.
@@ -84,12 +88,6 @@ def each_alone(make_fleet):
         return fleet, dict(zip(names, hosts)), {host: fleet.announce(vm, notice=FAR_OFF) for host, vm in hosts.items()}
 
     return make
-
-
-def summary_of(run):
-    """Return what the run tells the next node of a workflow, where the indentation of the output is lost."""
-    told = run.out.split("CUSTOM STATS", 1)[1].split("RUN: ", 1)[1]
-    return json.loads(" ".join(told.split()))["event_response"]
 
 
 @pytest.mark.parametrize(
@@ -219,3 +217,42 @@ def test_a_role_alone_names_who_was_lost(make_fleet):
     assert fleet.approved == []
     assert "host-b is not known to be restored" in run.out
     assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
+
+
+@pytest.mark.releases
+def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_run(make_fleet):
+    """The first is about the Freeze of each host, the second about its Reboot.
+
+    Then host-a is out of it, as it was lost in a play between them, host-b is lost when it is asked, host-c while it is
+    restored, and host-d does not know how long to wait.
+    """
+    hosts = {f"host-{name}": f"web-{number}" for number, name in enumerate("abcd")}
+    fleet = make_fleet(hosts, hosts)
+    for vm in hosts.values():
+        fleet.announce(vm, event_type="Freeze", notice=FAR_OFF)
+    reboots = {host: fleet.announce(vm, notice=FAR_OFF) for host, vm in hosts.items()}
+    # A response asks, prepares, asks again, approves, waits and restores.
+    for host, use in {"host-a": 7, "host-b": 7, "host-c": 12}.items():
+        fleet.set(host, mortal_dies_at=use, mortal_back_after=1)
+    fleet.set("host-d", second_wait_timeout="soon")
+    # Were all hosts of that play lost, it would be the last one.
+    between = {"raw": "true", "when": "inventory_hostname == 'host-a'"}
+    run = fleet.respond_in_turn(
+        {"event_response_event_types": ["Freeze"]},
+        {"hosts": "host-a,host-d", "gather_facts": False, "tasks": [between]},
+        {
+            "event_response_event_types": ["Reboot"],
+            "event_response_wait_timeout": "{{ second_wait_timeout | default(600) }}",
+        },
+    )
+    assert run.code != 0, run.out + run.err
+    summary = summary_of(run)
+    assert summary["not_asked"] == ["host-a", "host-b", "host-d"], run.out
+    assert summary["not_restored"] == []
+    assert [event["event_id"] for event in summary["events"]] == [reboots["host-c"]]
+    assert [ids for _vm, ids in fleet.approved][4:] == [[reboots["host-c"]]]
+    assert sorted(summary["faults"]) == ["host-a", "host-b", "host-d"]
+    freeze = "prepare {0} Freeze", "restore {0} Freeze completed"
+    reboot = "prepare host-c Reboot", "restore host-c Reboot completed"
+    for host in hosts:
+        assert fleet.story(host) == [line.format(host) for line in freeze] + list(reboot if host == "host-c" else ())

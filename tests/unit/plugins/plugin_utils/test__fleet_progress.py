@@ -221,6 +221,20 @@ UNPREPARED = make_progress(prepared=False)
             id="booted after its preparation",
         ),
         pytest.param(
+            {**READY, "host-b": host("web-2", make_progress(restored=True))},
+            None,
+            [],
+            "host-b is not prepared: it was restored after its preparation",
+            id="prepared by an earlier response, and restored",
+        ),
+        pytest.param(
+            {**READY, "host-b": host("web-2", make_progress(restored=False))},
+            None,
+            [],
+            "host-b is not prepared: it was restored after its preparation",
+            id="prepared, and a restore has begun",
+        ),
+        pytest.param(
             {**READY, "host-b": host("web-2", make_progress(no_answer="HTTP 500"))},
             None,
             [],
