@@ -14,6 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from ._fleet_progress import progress_key, seconds_left
 
 REFUSE = "refuse"
+IGNORE = "ignore"
 OTHER_BATCH = "is in another batch of the play"
 
 
@@ -25,7 +26,7 @@ def plan_response(
     :param hosts: what is known of each host of the play, in the order of the play: ``resource_name``, ``progress``,
         and ``lost``, a sentence that says why the host takes no part any more, or None.
     :param approve: whether anything may be approved.
-    :param outside_vms: REFUSE keeps an event unapproved that lists a VM that is not a host of the play.
+    :param outside_vms: IGNORE approves an event also where it lists a VM that is not a host of the play.
     :param max_wait: how many seconds an event may be waited for that is not approved.
     :returns: for each event ``event``, ``approver`` (a host, or None), ``resources_ready``, ``why`` (why it is not
         approved, or None), ``blocked`` (whether something stands in the way), ``wait`` (whether to wait for its end).
@@ -67,7 +68,7 @@ def _plan_event(
         plan["why"] = "It started before it was approved."
         return plan
     ready, outside, obstacles = _check_readiness(event, progress, hosts, names)
-    if outside and outside_vms == REFUSE:
+    if outside and outside_vms != IGNORE:
         obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *_unasked(hosts)]))
     if not ready and not obstacles:
         obstacles.append("it names no VM of this play")

@@ -256,3 +256,28 @@ def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_run(make_flee
     reboot = "prepare host-c Reboot", "restore host-c Reboot completed"
     for host in hosts:
         assert fleet.story(host) == [line.format(host) for line in freeze] + list(reboot if host == "host-c" else ())
+
+
+@pytest.mark.releases
+def test_a_play_that_ignores_errors_still_knows_who_is_prepared_and_who_is_restored(each_alone):
+    """host-0 fails while it is prepared, host-1 is lost then, and host-2 fails while it is restored."""
+    fleet, hosts, events = each_alone(["fails", "is lost", "is not restored", "goes well"])
+    failing, lost, unrestored, well = hosts.values()
+    fleet.set(failing, prepare_fault="failed command")
+    fleet.set(lost, mortal_dies_at=2, mortal_back_after=1)
+    fleet.set(unrestored, restore_fault="failed command")
+    files = {
+        phase: RAISE.replace("fault }}", f"{phase}_fault }}}}").replace("fault != 'none'", f"{phase}_fault is defined")
+        for phase in ("prepare", "restore")
+    }
+    ignore = {"ignore_errors": True, "ignore_unreachable": True}
+    nowhere = fleet.respond(play=ignore, event_response_prepare="/nowhere/drain.yml")
+    assert nowhere.code != 0
+    assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
+    run = fleet.respond(play=ignore, **files)
+    assert run.code != 0, run.out + run.err
+    assert sorted(ids for _vm, ids in fleet.approved) == sorted([events[host]] for host in (unrestored, well))
+    summary = summary_of(run)
+    assert sorted(summary["faults"]) == [failing, lost, unrestored]
+    assert summary["not_restored"] == [lost, unrestored]
+    assert fleet.story(well) == [f"prepare {well} Reboot", f"restore {well} Reboot completed"]

@@ -321,6 +321,12 @@ def test_vms_outside_may_be_ignored():
     assert (plan["approver"], plan["resources_ready"]) == ("host-a", ["web-1", "web-2"])
 
 
+def test_a_word_that_nobody_knows_ignores_no_vm():
+    """Ansible refuses such a word, and a play can ignore that."""
+    (plan,) = response_plan.plan_response({"host-a": READY["host-a"]}, True, "allow", 0.0, NOW)
+    assert (plan["approver"], plan["blocked"]) == (None, True)
+
+
 def test_nobody_of_the_event_is_there_although_outside_vms_are_ignored():
     hosts = {"host-a": host("web-9", make_progress())}
     (plan,) = response_plan.plan_response(hosts, True, "ignore", 0.0, NOW)
