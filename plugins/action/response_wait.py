@@ -80,6 +80,10 @@ class ActionModule(ActionBase):
         except AnsibleConnectionFailure as error:
             self._leave_connection()
             return {"unreachable": True, "msg": str(error)}
+        except AnsibleError as error:
+            # A host that goes down or comes up has more ways to fail, such as a prompt of sudo that does not come.
+            self._leave_connection()
+            return {"failed": True, "msg": str(error)}
         return answer
 
     def _leave_connection(self) -> None:

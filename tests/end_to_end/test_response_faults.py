@@ -164,6 +164,31 @@ def test_a_host_is_lost_in_each_task_that_needs_it(each_alone, back_after):
         assert phases == (story if back_after else story[: story.count("prepare")]), task
 
 
+@pytest.mark.releases
+@pytest.mark.parametrize(
+    ("playbook", "play"),
+    [
+        pytest.param(None, {"any_errors_fatal": True}, id="the role alone"),
+        pytest.param(RESPOND, None, id="the playbook", marks=pytest.mark.matrix),
+    ],
+)
+def test_an_error_while_asking_that_is_not_a_lost_connection_leaves_nobody_unrestored(each_alone, playbook, play):
+    """Such as a prompt of sudo that does not come while a host goes down."""
+    fleet, hosts, events = each_alone(["asked again", "once while it waits", "twice while it waits", "none"])
+    for task, use, times in (("asked again", 3, 1), ("once while it waits", 5, 1), ("twice while it waits", 5, 2)):
+        fleet.set(hosts[task], mortal_dies_at=use, mortal_back_after=times, mortal_error="plain")
+    run = fleet.respond(playbook=playbook, play=play)
+    assert run.code == 2, run.out + run.err
+    held_back = hosts["asked again"]
+    summary = summary_of(run)
+    assert list(summary["faults"]) == [held_back]
+    assert f"{held_back} could not be asked again: " in summary["faults"][held_back][0]
+    assert sorted(ids for _vm, ids in fleet.approved) == sorted([events[host]] for host in events if host != held_back)
+    for host in events:
+        outcome = "-" if host == held_back else "completed"
+        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot {outcome}"], run.out
+
+
 @pytest.mark.parametrize(
     ("hosts", "lost"),
     [

@@ -29,6 +29,14 @@ options:
     type: int
     vars:
       - name: mortal_back_after
+  error:
+    description:
+      - What is raised then. C(plain) is an error that Ansible does not take for a lost connection, such as a prompt of
+        sudo that does not come, or a file that could not be transferred.
+    choices: [connection, plain]
+    default: connection
+    vars:
+      - name: mortal_error
   become_success_timeout:
     description: What the local connection of ansible-core 2.19 asks for where a task becomes another user.
     type: int
@@ -42,7 +50,7 @@ options:
 import os
 from pathlib import Path
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.connection.local import Connection as LocalConnection
 
 
@@ -63,6 +71,8 @@ class Connection(LocalConnection):
         up = self.get_option("up")
         if not os.path.exists(up) or self._is_lost(Path(up + ".uses")):
             Path(up + ".missed").touch()
+            if self.get_option("error") == "plain":
+                raise AnsibleError("Timeout (12s) waiting for privilege escalation prompt: ")
             raise AnsibleConnectionFailure("The host is down.")
 
     def _is_lost(self, uses: Path) -> bool:
