@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 # Returns the blocks of a file; raises what Ansible raises.
 LoadFile = Callable[[str], Sequence[Any]]
@@ -23,6 +23,12 @@ _ROLES = ("include_role", "ansible.builtin.include_role", "ansible.legacy.includ
 _META = ("meta", "ansible.builtin.meta", "ansible.legacy.meta")
 # Each takes hosts out of the play, also out of the tasks that would restore them.
 _ENDS = ("end_host", "end_play", "end_batch", "end_role")
+# As YAML and Ansible read it
+_TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
+_RUN_ONCE = (
+    "{path}: run_once: true must not be used: the task runs for one host, and what becomes of it counts for all hosts, "
+    "also for those that only wait. Use delegate_to without it."
+)
 # The next line says why.
 _NO_CONTENTS = "Unable to retrieve file contents"
 _POSITION = re.compile(r"(?:The error appears to be in '(?P<old>[^']+)': line |Origin: (?P<new>[^\n]+?):)(?P<line>\d+)")
@@ -48,6 +54,8 @@ def _find_file_faults(
         # Ansible has many errors, and any of them would stop the run when it loads the file.
         yield tell_error(error, path)
         return
+    if any(map(_runs_once, tasks)):
+        yield _RUN_ONCE.format(path=path)
     here = [os.path.dirname(path), *folders]
     for task in tasks:
         words = str(task.args.get("_raw_params") or "")
@@ -67,6 +75,13 @@ def _find_file_faults(
                 yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
             else:
                 yield from _find_file_faults(found, load_file, load_role, here, seen)
+
+
+def _runs_once(task: Any) -> bool:
+    """Tell whether a task, or what it includes, surely runs for one host only; a template is not known yet."""
+    applied = task.args.get("apply") if task.action in (*_INCLUDES, *_ROLES) else None
+    given = (task.run_once, applied.get("run_once") if isinstance(applied, Mapping) else None)
+    return any(str(value).strip().lower() in _TRUE for value in given)
 
 
 def _walk(entries: Sequence[Any]) -> Iterator[Any]:

@@ -357,6 +357,13 @@ BAD_FILES = [
     ("- import_tasks: gone.yml", "gone.yml"),
     ("- include_role: {name: gone}", "the role 'gone' was not found"),
     ("- block: [{debug: {}}]\n  rescue: [{meta: end_play}]", "bad-9.yml: meta: end_play must not be used"),
+    ("- debug: {}\n  run_once: yes", "bad-10.yml: run_once: true must not be used"),
+    ("- block: [{debug: {}}]\n  run_once: true", "bad-11.yml: run_once: true must not be used"),
+    ("- import_tasks: sub/once.yml\n  run_once: true", "bad-12.yml: run_once: true must not be used"),
+    (
+        "- include_tasks: {file: sub/once.yml, apply: {run_once: true}}",
+        "bad-13.yml: run_once: true must not be used",
+    ),
 ]
 
 
@@ -392,6 +399,7 @@ def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, 
     one.announce("web-1")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "bad.yml").write_text("- nope:")
+    (tmp_path / "sub" / "once.yml").write_text("- debug: {}")
     cases = []
     for number, (content, _words) in enumerate(BAD_FILES):
         path = tmp_path / f"bad-{number}.yml"
@@ -418,6 +426,7 @@ def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
     run = one.respond(
         prepare="""
         - include_tasks: beside.yml
+          run_once: false
         - import_tasks: beside.yml
         - include_role: {name: drain}
         - include_tasks: "{{ later }}"
