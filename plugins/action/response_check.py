@@ -19,7 +19,14 @@ from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import filter_loader
 
-from ..plugin_utils._response_input import NOTHING, WORDS, tell_doubtful_input, tell_wrong_input
+from ..plugin_utils._response_input import (
+    NOTHING,
+    WORDS,
+    group_input,
+    tell_differences,
+    tell_doubtful_input,
+    tell_wrong_input,
+)
 from ..plugin_utils._task_files import find_file_faults
 from ..plugin_utils._unsafe import mark_unsafe
 
@@ -35,18 +42,30 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
-        given = {name: "" if value is None else str(value) for name, value in self._task.args.items()}
-        prefix = given.pop("prefix", "event_response")
-        faults = tell_wrong_input(given)
-        for name, words in (("prepare", WORDS), ("restore", (NOTHING,))):
-            if given.get(name) and given[name] not in words:
-                faults += [f"{prefix}_{name}: {fault}" for fault in self._find_faults(given[name])]
-        doubts = tell_doubtful_input(given)
+        prefix = str(self._task.args.get("prefix", "event_response"))
+        settings = self._settings(task_vars or {})
+        faults, doubts = tell_differences(settings), []
+        for hosts, given in group_input(settings):
+            found = tell_wrong_input(given)
+            for name, words in (("prepare", WORDS), ("restore", (NOTHING,))):
+                if given[name] and given[name] not in words:
+                    found += [f"{prefix}_{name}: {fault}" for fault in self._find_faults(given[name])]
+            faults += [hosts + fault for fault in found]
+            doubts += [hosts + doubt for doubt in tell_doubtful_input(given)]
         if doubts:
-            result["warnings"] = [*result.get("warnings", ()), *doubts]
+            result["warnings"] = [*result.get("warnings", ()), *mark_unsafe(doubts)]
         if faults:
             result.update(failed=True, msg=mark_unsafe(" ".join([*faults, "No host was asked."])))
         return result
+
+    def _settings(self, task_vars: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """Return what each host has noted, or what this task is given, where no hosts are named."""
+        hosts = self._task.args.get("hosts")
+        if hosts is None:
+            return {"": self._task.args}
+        noted = {host: task_vars["hostvars"][host].get("__event_response_settings") for host in hosts}
+        # A condition of the play may leave out some of them.
+        return {host: settings for host, settings in noted.items() if settings} or {"": {}}
 
     def _find_faults(self, given: str) -> Sequence[str]:
         path = os.path.realpath(os.path.expanduser(given))

@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Any, Mapping, Sequence
+
+from ..module_utils._document import fold_case
+from ..module_utils._errors import one_line
+from ..module_utils._selection import words
 
 NOTHING = "nothing"
 CHECKER = "checker"
@@ -22,6 +26,67 @@ _NO_RESTORE = (
     "event_response_restore is not set, so the hosts stay as event_response_prepare leaves them. Is its name "
     f"misspelled? Set it to {NOTHING} if nothing need be restored."
 )
+_DIFFERS = (
+    "event_response_{name} must be the same for all hosts of a run, because one of them decides for all: it is "
+    "{values}. Give all of them the same value, or respond in a run for each value, with another target or --limit."
+)
+# What one host decides for all; each host looks at the others itself.
+_OF_ALL = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms")
+_OF_EACH = ("prepare", "restore", "due_within")
+_MOST_NAMED = 3
+
+
+def tell_differences(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which variables of the role differ between the hosts although one host decides by them, a sentence each.
+
+    :param settings: the values of each host, by the names without ``event_response_``.
+    """
+    faults = []
+    for name in _OF_ALL:
+        hosts: dict[str, list[str]] = {}
+        shown: dict[str, str] = {}
+        for host, given in settings.items():
+            text = _read(name, given.get(name))
+            shown.setdefault(fold_case(text), text)
+            hosts.setdefault(fold_case(text), []).append(host)
+        if len(hosts) > 1:
+            named = [f"{shown[key] or 'empty'} for {_name(hosts[key])}" for key in list(hosts)[:_MOST_NAMED]]
+            left = sum(len(hosts[key]) for key in list(hosts)[_MOST_NAMED:])
+            named += [f"others for {left} more"] if left else []
+            faults.append(_DIFFERS.format(name=name, values=", ".join(named[:-1]) + f", and {named[-1]}"))
+    return faults
+
+
+def _read(name: str, value: Any) -> str:
+    """Return a value as text, which is the same for values that mean the same."""
+    if name == "event_ids":
+        return " ".join(sorted((one_line(word) for word in words(value)), key=fold_case))
+    text = str(value).strip().lower()
+    try:
+        return f"{float(text):.0f}" if name == "wait_timeout" else text
+    except ValueError:
+        return text
+
+
+def group_input(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict[str, str]]]:
+    """Return the values, as text, that each host looks at itself, once for all hosts that have the same.
+
+    :param settings: as for tell_differences.
+    :returns: with the hosts that a sentence about these values begins with; nothing where all hosts have them.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for host, given in settings.items():
+        values = tuple("" if given.get(name) is None else str(given[name]) for name in _OF_EACH)
+        groups.setdefault(values, []).append(host)
+    return [
+        ("" if len(groups) == 1 else f"{_name(hosts)}: ", dict(zip(_OF_EACH, values)))
+        for values, hosts in groups.items()
+    ]
+
+
+def _name(hosts: Sequence[str]) -> str:
+    left = len(hosts) - _MOST_NAMED
+    return ", ".join(hosts[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
 def tell_wrong_input(given: Mapping[str, str]) -> list[str]:

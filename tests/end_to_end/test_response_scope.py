@@ -41,3 +41,39 @@ def test_p14_nobody_takes_part_whom_the_target_does_not_name(make_fleet, others,
     assert [fleet.story(host) for host in others] == [[] for _host in others]
     requests = fleet.azure.control("GET", "/simulator/journal")["requests"]
     assert {one["vm"] for one in requests if "/metadata/" in one["path"]} == {"web-1"}
+
+
+@pytest.mark.releases
+def test_what_one_host_decides_for_all_must_be_the_same_for_all_and_each_file_is_checked(make_fleet):
+    fleet = make_fleet({"host-a": "web-1", "host-b": "web-2"})
+    events = {host: fleet.announce(vm, notice=FAR_OFF) for host, vm in (("host-a", "web-1"), ("host-b", "web-2"))}
+    fleet.set("host-b", event_response_approve=False)
+    for host, event in events.items():
+        fleet.set(host, event_response_event_ids=[event])
+    differ = fleet.respond(playbook=RESPOND)
+    for words in (
+        "event_response_approve must be the same for all hosts of a run, because one of them decides for all: it is "
+        "true for host-a, and false for host-b.",
+        f"it is {events['host-a']} for host-a, and {events['host-b']} for host-b.",
+        "No host was asked.",
+    ):
+        assert words in differ.words
+
+    for host in events:
+        fleet.set(host, event_response_approve=True, event_response_event_ids=[], own=f"{fleet.folder}/{host}.yml")
+    own = {"event_response_prepare": "{{ own }}"}
+    (fleet.folder / "host-a.yml").write_text("- raw: echo a >>{{ story | quote }}")
+    (fleet.folder / "host-b.yml").write_text("- meta: end_host")
+    refused = fleet.respond(playbook=RESPOND, **own)
+    assert (
+        f"host-b: event_response_prepare: {fleet.folder}/host-b.yml: meta: end_host must not be used" in refused.words
+    )
+    assert "host-a: event_response_prepare" not in refused.words
+    assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
+    assert (differ.code, refused.code) == (2, 2)
+
+    (fleet.folder / "host-b.yml").write_text("- raw: echo b >>{{ story | quote }}")
+    run = fleet.respond(playbook=RESPOND, **own)
+    assert run.code == 0, run.out + run.err
+    assert sorted(fleet.approved) == [("web-1", [events["host-a"]]), ("web-2", [events["host-b"]])]
+    assert [fleet.story(host)[0] for host in events] == ["a", "b"]

@@ -1,0 +1,68 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role event_response is given: by one host for all, and by each host for itself."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._response_input import (
+    group_input,
+    tell_differences,
+)
+
+SAME = {"approve": True, "wait": True, "wait_timeout": 3600.0, "outside_vms": "refuse", "event_ids": []}
+MUST = "event_response_{} must be the same for all hosts of a run, because one of them decides for all: it is {}. "
+DO = "Give all of them the same value, or respond in a run for each value, with another target or --limit."
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        pytest.param("approve", [True, True, True], None, id="the same"),
+        pytest.param("approve", [True, "True", "true"], None, id="the same as text"),
+        pytest.param("approve", [True, True, False], "true for host-0, host-1, and false for host-2", id="approve"),
+        pytest.param("wait", [False, True], "false for host-0, and true for host-1", id="wait"),
+        pytest.param("wait_timeout", [60.0, "60", 60], None, id="the same number"),
+        pytest.param("wait_timeout", [60, 3600.0], "60 for host-0, and 3600 for host-1", id="wait_timeout"),
+        pytest.param("outside_vms", ["refuse", "ignore"], "refuse for host-0, and ignore for host-1", id="outside_vms"),
+        pytest.param("event_ids", [["A1", "B2"], "b2, a1\n", ["B2", "A1"]], None, id="the same events"),
+        pytest.param("event_ids", [[], "", None], None, id="all events"),
+        pytest.param("event_ids", [["A1"], []], "A1 for host-0, and empty for host-1", id="one of them takes all"),
+        pytest.param(
+            "event_ids", [["b2\n A1"], ["C\t3"]], 'A1 b2 for host-0, and "C\\t3" for host-1', id="events of its own"
+        ),
+        pytest.param(
+            "approve",
+            [True] * 5 + [False],
+            "true for host-0, host-1, host-2 and 2 more, and false for host-5",
+            id="many hosts",
+        ),
+        pytest.param(
+            "wait_timeout",
+            [1, 2, 3, 4, 5],
+            "1 for host-0, 2 for host-1, 3 for host-2, and others for 2 more",
+            id="many values",
+        ),
+    ],
+)
+def test_what_one_host_decides_for_all_must_be_the_same_for_all(name, values, said):
+    settings = {f"host-{number}": {**SAME, name: value} for number, value in enumerate(values)}
+    assert tell_differences(settings) == ([MUST.format(name, said) + DO] if said else [])
+
+
+def test_what_a_host_decides_for_itself_may_differ_and_is_looked_at_once():
+    web, db = {"prepare": "web.yml", "restore": None}, {"prepare": "db.yml", "restore": None}
+    settings = {"web-1": {**SAME, **web}, "db-1": {**SAME, **db}, "web-2": {**SAME, **web}}
+    assert tell_differences(settings) == []
+    assert group_input(settings) == [
+        ("web-1, web-2: ", {"prepare": "web.yml", "restore": "", "due_within": ""}),
+        ("db-1: ", {"prepare": "db.yml", "restore": "", "due_within": ""}),
+    ]
+
+
+def test_nobody_is_named_where_all_are_given_the_same():
+    assert group_input({"web-1": {"due_within": 60}, "web-2": {"due_within": "60"}}) == [
+        ("", {"prepare": "", "restore": "", "due_within": "60"})
+    ]
