@@ -54,7 +54,7 @@ from ..plugin_utils._unsafe import unsafe_filter
 def response_settle(progress: Any, plans: Any, hostvars: Any, wait: bool = True) -> list[dict[str, Any]]:
     own = {progress_key(each) for each in progress}
     approvers = {plan["approver"] for plan in plans if plan["approver"] and progress_key(plan) in own}
-    results = {host: hostvars[host]["__event_response_approvals"]["results"] for host in approvers}
+    results = {host: (hostvars[host].get("__event_response_approvals") or {}).get("results", ()) for host in approvers}
     return settle_progress(progress, plans, results, wait, time.time())
 
 

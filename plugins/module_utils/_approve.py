@@ -36,6 +36,29 @@ def run_approval(
     :param params: the module's options.
     :param warn: is called with each warning, also where an error follows.
     :param poll_interval: seconds from one look to the next while wait_for waits, by default POLL_INTERVAL.
+    """
+    sent: list[str] = []
+    try:
+        return _run(params, client, warn, check_mode, poll_interval, sent.extend)
+    except ImdsError as error:
+        in_doubt = bool(sent) and not error.refused
+        if in_doubt:
+            warn(_IN_DOUBT)
+        return {"failed": True, "msg": str(error), **failure_data(error), "in_doubt": in_doubt}
+    except ValueError as error:
+        return {"failed": True, "msg": str(error), "in_doubt": False}
+
+
+def _run(
+    params: Mapping[str, Any],
+    client: ImdsClient,
+    warn: Callable[[str], None],
+    check_mode: bool,
+    poll_interval: float | None,
+    before_post: Callable[[list[str]], None],
+) -> dict[str, Any]:
+    """Do it.
+
     :raises ImdsError: there was no usable answer.
     :raises ValueError: an option is wrong, or the name of this VM is not known.
     """
@@ -52,12 +75,7 @@ def run_approval(
     if check_mode:
         done = Approved(plan_approval(found.document, request, now_utc()), found.document)
     else:
-        try:
-            done = approve(found.client, found.document, request, found.deadline)
-        except ImdsError as error:
-            if not error.refused:
-                warn(_IN_DOUBT)
-            raise
+        done = approve(found.client, found.document, request, found.deadline, before_post)
     for warning in done.plan.warnings:
         warn(warning)
     if done.unanswered:
@@ -95,6 +113,7 @@ def _describe(
     done = "; ".join(f"{words_of.get(each.result, each.result)} {one_line(each.event_id)}" for each in plan.approvals)
     return {
         "changed": bool(approved) or unanswered,
+        "in_doubt": unanswered,
         "approvals": [approval.to_dict() for approval in plan.approvals],
         "events": [event.to_dict(now, resource_name) for event in plan.events],
         "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},

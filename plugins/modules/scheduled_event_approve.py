@@ -117,7 +117,8 @@ notes:
   - The document is read after the name of this VM is known, and again before an approval is sent again. An event that
     got another VM meanwhile is refused.
   - When the answer to an approval is lost, and the event has started or is gone afterwards, the task reports a
-    change and warns that Azure may have taken the approval.
+    change and warns that Azure may have taken the approval. Where that cannot be found out, the task fails.
+    In both cases RV(in_doubt) is true.
 seealso:
   - module: fleetops.azure_maintenance.scheduled_events_info
 author:
@@ -193,6 +194,16 @@ events:
   returned: success, refusal, and failure while waiting
   type: list
   elements: dict
+  version_added: 1.1.0
+in_doubt:
+  description:
+    - Whether an approval was sent whose answer was lost, so that Azure may have taken it although
+      RV(approvals[].result) is not V(approved), or although the task failed.
+    - When this is false, and RV(changed) is not true, Azure has certainly taken no approval of the task.
+    - When it is missing, as after a lost connection or where the module did not come to its end, that is not known.
+  returned: always
+  type: bool
+  sample: false
   version_added: 1.1.0
 diff:
   description: The status of each event before, and V(approved) for those that this task approves.

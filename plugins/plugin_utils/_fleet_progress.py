@@ -218,12 +218,13 @@ def _settle(
     """Return what a plan and its result change of one event of one host."""
     approver = plan["approver"]
     if approver:
-        changes = _judge_approval(approver, _approval(results.get(approver, ()), progress_key(each)))
+        changes = _judge_approval(approver, _approval(results.get(approver, ()), progress_key(each)), wait)
     else:
         changes = {"why": plan["why"], "failed": each["failed"] or plan["blocked"], "stays_prepared": plan["wait"]}
     if changes.get("approved_by") and each["notice_used_seconds"] is None:
         changes["notice_used_seconds"] = round(now - each["seen_at"])
-    if not wait and each["phase"] == ANNOUNCED and not changes.get("approved_by"):
+    may_start = changes.get("approved_by") or changes.get("may_be_approved")
+    if not wait and changes.get("phase", each["phase"]) == ANNOUNCED and not may_start:
         changes["stays_prepared"] = False
     return changes
 
@@ -271,20 +272,31 @@ def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, An
     return {}
 
 
-def _judge_approval(approver: str, approval: Mapping[str, Any]) -> dict[str, Any]:
+def _judge_approval(approver: str, approval: Mapping[str, Any], wait: bool) -> dict[str, Any]:
     """Return what the result of scheduled_event_approve for one event changes, for each of its hosts."""
-    if approval.get("unreachable"):
-        # The very event that was approved may have cut the connection.
-        why = f"Whether {approver} approved it is not known: its connection was lost."
-        return {"connection_lost": True, "may_be_approved": True, "why": why}
-    # Where it is changed and not approved, an approval was sent and its answer was lost.
+    # Only the module itself can tell that nothing was sent, or that Azure took nothing.
+    in_doubt = approval.get("in_doubt") is not False
     cases: dict[Any, dict[str, Any]] = {
         "approved": {"approved_by": approver},
-        "already_started": {"phase": STARTED, "may_be_approved": bool(approval.get("changed"))},
-        "not_found": {"may_be_approved": bool(approval.get("changed"))},
+        "already_started": {"phase": STARTED, "may_be_approved": in_doubt},
+        # It is over, so nothing is to come that the hosts must stay prepared for.
+        "not_found": {"may_be_approved": in_doubt, "stays_prepared": wait},
     }
-    failure = {"failed": True, "why": f"Not approved: {approver}: {approval.get('msg') or 'it gave no answer'}"}
-    return cases.get(approval.get("result"), failure)
+    known = cases.get(approval.get("result"))
+    if known is not None:
+        return known
+    said = approval.get("msg") or "it gave no answer"
+    if not in_doubt:
+        return {"failed": True, "why": f"Not approved: {approver}: {said}"}
+    lost = bool(approval.get("unreachable"))
+    # The very event that was approved may have cut the connection.
+    why = f"Whether {approver} approved it is not known: {'its connection was lost.' if lost else said}"
+    changes: dict[str, Any] = {"may_be_approved": True, "failed": not lost or not wait, "why": why}
+    if not wait:
+        changes["why"] += " Azure may start it at any time, so each host that is prepared for it stays prepared."
+    if lost:
+        changes["connection_lost"] = True
+    return changes
 
 
 def progress_key(each: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
     FAR_OFF,
     HOSTS,
+    LONG,
     RESPOND,
     Fleet,
     summary_of,
@@ -187,6 +188,22 @@ def test_an_error_while_asking_that_is_not_a_lost_connection_leaves_nobody_unres
     for host in events:
         outcome = "-" if host == held_back else "completed"
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot {outcome}"], run.out
+
+
+@pytest.mark.releases
+def test_an_approval_whose_answer_was_lost_with_the_connection_leaves_the_hosts_prepared(make_fleet):
+    """The event has started, and this run does not wait for its end."""
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF, started_for=LONG)
+    # Asked, prepared, asked again, told to approve
+    fleet.set("host-a", mortal_cut_at=4)
+    run = fleet.respond(playbook=RESPOND, event_response_wait=False)
+    assert run.code == 2, run.out + run.err
+    assert fleet.approved == [("web-1", [event])]
+    for host in ("host-a", "host-b"):
+        assert fleet.story(host) == [f"prepare {host} Reboot"], run.out
+    assert "Whether host-a approved it is not known: its connection was lost." in run.words
+    assert sorted(summary_of(run)["faults"]) == ["host-a", "host-b"]
 
 
 @pytest.mark.parametrize(

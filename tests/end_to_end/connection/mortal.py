@@ -37,6 +37,12 @@ options:
     default: connection
     vars:
       - name: mortal_error
+  cut_at:
+    description: Which use of the connection, counted from 1, does its work and loses the answer. 0 for none.
+    default: 0
+    type: int
+    vars:
+      - name: mortal_cut_at
   become_success_timeout:
     description: What the local connection of ansible-core 2.19 asks for where a task becomes another user.
     type: int
@@ -61,7 +67,10 @@ class Connection(LocalConnection):
 
     def exec_command(self, *arguments, **options):
         self._check()
-        return super().exec_command(*arguments, **options)
+        answer = super().exec_command(*arguments, **options)
+        if self.get_option("cut_at") and self._count_uses() == self.get_option("cut_at"):
+            raise AnsibleConnectionFailure("The connection was reset.")
+        return answer
 
     def put_file(self, *arguments, **options):
         self._check()
@@ -69,18 +78,22 @@ class Connection(LocalConnection):
 
     def _check(self) -> None:
         up = self.get_option("up")
-        if not os.path.exists(up) or self._is_lost(Path(up + ".uses")):
+        if self.get_option("dies_at") or self.get_option("cut_at"):
+            # Ansible uses the connections of a host one after the other.
+            with Path(up + ".uses").open("a") as file:
+                file.write(".")
+        if not os.path.exists(up) or self._is_lost():
             Path(up + ".missed").touch()
             if self.get_option("error") == "plain":
                 raise AnsibleError("Timeout (12s) waiting for privilege escalation prompt: ")
             raise AnsibleConnectionFailure("The host is down.")
 
-    def _is_lost(self, uses: Path) -> bool:
+    def _is_lost(self) -> bool:
         dies_at, back_after = self.get_option("dies_at"), self.get_option("back_after")
         if not dies_at:
             return False
-        # Ansible uses the connections of a host one after the other.
-        with uses.open("a") as file:
-            file.write(".")
-        number = uses.stat().st_size
+        number = self._count_uses()
         return dies_at <= number and (not back_after or number < dies_at + back_after)
+
+    def _count_uses(self) -> int:
+        return os.stat(self.get_option("up") + ".uses").st_size

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (
@@ -384,8 +385,9 @@ def run(server, **options):
 )
 def test_a_word_that_azure_does_not_use_is_refused_before_anything_is_asked(serve, options, message):
     server = serve()
-    with pytest.raises(ValueError, match=message):
-        run(server, **options)
+    result, _warnings = run(server, **options)
+    assert (result["failed"], result["in_doubt"]) == (True, False)
+    assert re.search(message, result["msg"])
     assert server.requests == []
 
 
@@ -411,17 +413,39 @@ def test_p1_an_event_that_grew_while_the_name_was_held_is_not_sent(serve):
 @pytest.mark.parametrize("after", [document(event("A", "Started")), document()], ids=["started", "gone"])
 def test_a_lost_answer_and_then_an_event_that_started_or_went_is_a_change_and_a_warning(serve, after):
     result, warnings = run(serve(NAME, document(event("A")), LOST, after))
-    assert result["changed"]
+    assert (result["changed"], result["in_doubt"]) == (True, True)
     assert [warning for warning in warnings if "answer was lost" in warning]
     assert "failed" not in result
 
 
 def test_a_lost_answer_and_then_a_failure_says_that_azure_may_have_taken_it(serve):
-    warnings = []
-    server = serve(NAME, document(event("A")), LOST, (403, b""))
-    with pytest.raises(_errors.NoAnswerError):
-        _approve.run_approval(OPTIONS, server.client(), warnings.append, check_mode=False)
+    result, warnings = run(serve(NAME, document(event("A")), LOST, (403, b"")))
+    assert (result["failed"], result["in_doubt"], result["reason"]) == (True, True, "timeout")
     assert [warning for warning in warnings if "answer was lost" in warning]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([(403, b"")], id="the name is refused"),
+        pytest.param([(404, b'{"error": "Not found"}')], id="there is no name"),
+        pytest.param([NAME, (403, b"")], id="the document is refused"),
+        pytest.param([NAME, (500, b""), b"SSH-2.0-OpenSSH\r\n"], id="the document cannot be read"),
+        pytest.param([NAME, document(GROWN)], id="the guard refuses"),
+        pytest.param([NAME, document(event("A")), (403, b"")], id="the approval is refused"),
+        pytest.param([NAME, document(event("A")), (429, b""), (403, b"")], id="throttled, and then refused"),
+        pytest.param([NAME, document(event("A")), (429, b""), document(GROWN)], id="throttled, and then the guard"),
+    ],
+)
+def test_a_failure_says_whether_it_is_certain_that_azure_took_no_approval(serve, answers):
+    result, warnings = run(serve(*answers, then=answers[-1]))
+    assert (result["failed"], result["in_doubt"]) == (True, False)
+    assert not [warning for warning in warnings if "answer was lost" in warning]
+
+
+def test_an_approval_that_azure_took_is_not_in_doubt(serve):
+    result, _warnings = run(serve(NAME, document(event("A")), OK))
+    assert (result["changed"], result["in_doubt"]) == (True, False)
 
 
 def test_p4_an_event_that_an_unclear_document_does_not_list_is_waited_for(serve):

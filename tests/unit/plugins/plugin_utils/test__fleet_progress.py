@@ -371,28 +371,43 @@ def plan_for(approver, **more):
     return {**plan, **more}
 
 
-REFUSED = {"approvals": [{"result": "refused"}], "msg": "It waits for web-2."}
+def result_of(word, in_doubt=False, **more):
+    return {"approvals": [{"result": word}], "in_doubt": in_doubt, **more}
+
+
+REFUSED = result_of("refused", failed=True, msg="It waits for web-2.")
+FORBIDDEN = {"failed": True, "msg": "HTTP 403", "in_doubt": False}
+LOST = {"failed": True, "msg": "HTTP 500", "in_doubt": True}
+CRASHED = {"failed": True, "msg": "MODULE FAILURE", "changed": False}
 WENT_DOWN = {"unreachable": True, "msg": "down"}
+NOT_KNOWN = "Whether host-a approved it is not known: "
 
 
 @pytest.mark.parametrize(
     ("result", "approved_by", "outcome", "failed", "why"),
     [
-        pytest.param({"approvals": [{"result": "approved"}]}, "host-a", "completed", False, [], id="approved"),
-        pytest.param({"approvals": [{"result": "already_started"}]}, None, "completed", False, [], id="started"),
-        pytest.param({"approvals": [{"result": "not_found"}]}, None, "withdrawn", False, [], id="gone"),
+        pytest.param(result_of("approved"), "host-a", "completed", False, [], id="approved"),
+        pytest.param(result_of("already_started"), None, "completed", False, [], id="started"),
+        pytest.param(result_of("not_found"), None, "withdrawn", False, [], id="gone"),
+        pytest.param(result_of("not_found", True), None, "completed", False, [], id="not answered, and gone"),
+        pytest.param(REFUSED, None, "withdrawn", True, ["Not approved: host-a: It waits for web-2."], id="refused"),
+        pytest.param(FORBIDDEN, None, "withdrawn", True, ["Not approved: host-a: HTTP 403"], id="Azure refused"),
+        pytest.param(LOST, None, "completed", True, [NOT_KNOWN + "HTTP 500"], id="not answered"),
         pytest.param(
-            {"approvals": [{"result": "not_found"}], "changed": True}, None, "completed", False, [], id="not answered"
+            {**REFUSED, "in_doubt": True},
+            None,
+            "completed",
+            True,
+            [NOT_KNOWN + "It waits for web-2."],
+            id="not answered, and then refused",
         ),
-        pytest.param(REFUSED, None, "withdrawn", True, ["It waits for web-2."], id="refused"),
-        pytest.param({"msg": "HTTP 500"}, None, "withdrawn", True, ["HTTP 500"], id="failed"),
-        pytest.param({}, None, "withdrawn", True, ["it gave no answer"], id="nothing"),
-        pytest.param(WENT_DOWN, None, "completed", False, ["is not known"], id="the approver went down"),
+        pytest.param(CRASHED, None, "completed", True, [NOT_KNOWN + "MODULE FAILURE"], id="the module did not end"),
+        pytest.param({}, None, "completed", True, [NOT_KNOWN + "it gave no answer"], id="nothing"),
+        pytest.param(WENT_DOWN, None, "completed", False, [NOT_KNOWN], id="the approver went down"),
     ],
 )
 def test_what_came_of_an_approval(result, approved_by, outcome, failed, why):
-    results = {"host-a": [{**result, "item": {"event": make_event("a1")}}]}
-    (each,) = response.settle_progress([make_progress()], [plan_for("host-a")], results, True, NOW + 30)
+    each = settle(result)
     assert (each["approved_by"], each["failed"]) == (approved_by, failed)
     assert len(each["why"]) == len(why)
     assert all(words in said for words, said in zip(why, each["why"]))
@@ -400,6 +415,35 @@ def test_what_came_of_an_approval(result, approved_by, outcome, failed, why):
     assert each["stays_prepared"]
     (ended,) = response.follow_progress([each], answer(), NOW + 60)
     assert ended["outcome"] == outcome
+
+
+def settle(result, wait=True):
+    results = {"host-a": [{**result, "item": {"event": make_event("a1")}}]}
+    (each,) = response.settle_progress([make_progress()], [plan_for("host-a")], results, wait, NOW + 30)
+    return each
+
+
+@pytest.mark.parametrize(
+    ("result", "stays", "failed"),
+    [
+        pytest.param(result_of("approved"), True, False, id="approved"),
+        pytest.param(result_of("already_started"), True, False, id="started"),
+        pytest.param(result_of("not_found"), False, False, id="gone"),
+        pytest.param(result_of("not_found", True), False, False, id="not answered, and gone"),
+        pytest.param(REFUSED, False, True, id="refused"),
+        pytest.param(FORBIDDEN, False, True, id="Azure refused"),
+        pytest.param(LOST, True, True, id="not answered"),
+        pytest.param(CRASHED, True, True, id="the module did not end"),
+        pytest.param(WENT_DOWN, True, True, id="the approver went down"),
+    ],
+)
+def test_p3_without_waiting_whoever_may_be_approved_stays_prepared_and_what_is_not_known_is_a_fault(
+    result, stays, failed
+):
+    each = settle(result, wait=False)
+    assert (each["stays_prepared"], each["failed"]) == (stays, failed)
+    told = " ".join(each["why"])
+    assert (NOT_KNOWN in told and "stays prepared" in told) is (stays and failed)
 
 
 @pytest.mark.parametrize(
