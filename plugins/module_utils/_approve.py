@@ -64,7 +64,7 @@ def _run(
     """
     selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
     if [] in selecting:
-        return _describe(ApprovalPlan((), ()), "")
+        return _describe(Approved(ApprovalPlan((), ()), None), "")
     if not any(map(words, selecting)):
         raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
     if not params["wait_timeout"] > 0:
@@ -80,7 +80,7 @@ def _run(
         warn(warning)
     if done.unanswered:
         warn(_IN_DOUBT)
-    result = _describe(done.plan, request.resource_name, check_mode, done.unanswered)
+    result = _describe(done, request.resource_name, check_mode)
     if done.plan.refusals:
         return {**result, "failed": True}
     if params["wait_for"] != "nothing" and not check_mode:
@@ -101,23 +101,23 @@ def _read_request(params: Mapping[str, Any], resource_name: str) -> ApprovalRequ
     )
 
 
-def _describe(
-    plan: ApprovalPlan, resource_name: str, check_mode: bool = False, unanswered: bool = False
-) -> dict[str, Any]:
-    """Return the plan as users see it."""
+def _describe(done: Approved, resource_name: str, check_mode: bool = False) -> dict[str, Any]:
+    """Return what was done as users see it."""
+    plan = done.plan
     now = now_utc()
     before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
     approved = plan.ids_to_approve
     words_of = {APPROVED: "would be approved:"} if check_mode else {}
     refused = " ".join(f"{refusal.why} {refusal.advice}".strip() for refusal in plan.refusals)
-    done = "; ".join(f"{words_of.get(each.result, each.result)} {one_line(each.event_id)}" for each in plan.approvals)
+    what = "; ".join(f"{words_of.get(each.result, each.result)} {one_line(each.event_id)}" for each in plan.approvals)
     return {
-        "changed": bool(approved) or unanswered,
-        "in_doubt": unanswered,
+        "changed": bool(approved) or done.unanswered,
+        "in_doubt": done.unanswered,
+        "document_is_clear": done.clear,
         "approvals": [approval.to_dict() for approval in plan.approvals],
         "events": [event.to_dict(now, resource_name) for event in plan.events],
         "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},
-        "msg": refused or done or "no such event",
+        "msg": refused or what or "no such event",
     }
 
 
@@ -126,12 +126,10 @@ def _wait(
 ) -> dict[str, Any]:
     """Wait as wait_for says, and return the result with the statuses that were seen."""
     # Without a clear document an event that is not listed may still be there, so it is waited for.
-    clear = done.document is not None and done.document.is_clear
-    plan = done.plan
     statuses = {
         approval.event_id: approval.event_status
-        for approval in plan.approvals
-        if approval.result != NOT_FOUND or not clear
+        for approval in done.plan.approvals
+        if approval.result != NOT_FOUND or not done.clear
     }
     if not statuses:
         return result
@@ -172,6 +170,11 @@ class Approved(NamedTuple):
     plan: ApprovalPlan
     document: Document | None
     unanswered: bool = False
+
+    @property
+    def clear(self) -> bool:
+        """Whether every entry of the document could be read, so that an event which is not listed is gone."""
+        return self.document is not None and self.document.is_clear
 
 
 def approve(

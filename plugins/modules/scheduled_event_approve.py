@@ -205,6 +205,15 @@ in_doubt:
   type: bool
   sample: false
   version_added: 1.1.0
+document_is_clear:
+  description:
+    - Whether there was a document and each of its entries could be read, as in
+      M(fleetops.azure_maintenance.scheduled_events_info). Where it is false, an event that is V(not_found) may still be
+      there.
+  returned: success, refusal, and failure while waiting
+  type: bool
+  sample: true
+  version_added: 1.1.0
 diff:
   description: The status of each event before, and V(approved) for those that this task approves.
   returned: success

@@ -282,10 +282,12 @@ def _judge_approval(approver: str, approval: Mapping[str, Any], wait: bool) -> d
         # It is over, so nothing is to come that the hosts must stay prepared for.
         "not_found": {"may_be_approved": in_doubt, "stays_prepared": wait},
     }
-    known = cases.get(approval.get("result"))
-    if known is not None:
-        return known
+    result = approval.get("result")
     said = approval.get("msg") or "it gave no answer"
+    if result == "not_found" and not approval.get("document_is_clear"):
+        said = "no document told whether the event is still there."
+    elif result in cases:
+        return cases[result]
     if not in_doubt:
         return {"failed": True, "why": f"Not approved: {approver}: {said}"}
     lost = bool(approval.get("unreachable"))

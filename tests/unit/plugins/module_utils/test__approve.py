@@ -304,6 +304,15 @@ def test_the_approval_ends_with_its_limit(serve, clock, fault):
     assert sum(clock.pauses) < 600
 
 
+@pytest.mark.parametrize(
+    ("answer", "clear"), [(document(), True), (document(None), False), ((200, b""), False)], ids=["all", "some", "none"]
+)
+def test_p4_it_is_told_whether_an_event_that_is_not_found_may_still_be_there(serve, answer, clear):
+    result, warnings = run(serve(NAME, answer))
+    assert (result["approvals"][0]["result"], result["document_is_clear"]) == ("not_found", clear)
+    assert warnings
+
+
 def test_an_empty_body_or_a_fault_between_two_tries_is_asked_over(serve):
     case = Case(serve, document(event("A")), (503, b""), (200, b""), (500, b""), ["reset"], document(event("A")), OK)
     assert results(case.approve()) == {"A": "approved"}

@@ -371,8 +371,8 @@ def plan_for(approver, **more):
     return {**plan, **more}
 
 
-def result_of(word, in_doubt=False, **more):
-    return {"approvals": [{"result": word}], "in_doubt": in_doubt, **more}
+def result_of(word, in_doubt=False, clear=True, **more):
+    return {"approvals": [{"result": word}], "in_doubt": in_doubt, "document_is_clear": clear, **more}
 
 
 REFUSED = result_of("refused", failed=True, msg="It waits for web-2.")
@@ -390,6 +390,14 @@ NOT_KNOWN = "Whether host-a approved it is not known: "
         pytest.param(result_of("already_started"), None, "completed", False, [], id="started"),
         pytest.param(result_of("not_found"), None, "withdrawn", False, [], id="gone"),
         pytest.param(result_of("not_found", True), None, "completed", False, [], id="not answered, and gone"),
+        pytest.param(
+            result_of("not_found", clear=False),
+            None,
+            "withdrawn",
+            True,
+            ["Not approved: host-a: no document told whether the event is still there"],
+            id="P4: not listed, but nothing tells that it is gone",
+        ),
         pytest.param(REFUSED, None, "withdrawn", True, ["Not approved: host-a: It waits for web-2."], id="refused"),
         pytest.param(FORBIDDEN, None, "withdrawn", True, ["Not approved: host-a: HTTP 403"], id="Azure refused"),
         pytest.param(LOST, None, "completed", True, [NOT_KNOWN + "HTTP 500"], id="not answered"),
