@@ -27,6 +27,11 @@ options:
     description: Whether the end of the events is waited for.
     type: bool
     default: true
+  max_wait:
+    description: How many seconds an event may be waited for whose approval was refused.
+    type: float
+    default: 0.0
+    version_added: 1.1.0
 author:
   - fleetops contributors (@fleetops)
 """
@@ -47,15 +52,16 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_progress import progress_key, settle_progress
+from ..plugin_utils._fleet_progress import progress_key, read_approvals, settle_progress
 from ..plugin_utils._unsafe import unsafe_filter
 
 
-def response_settle(progress: Any, plans: Any, hostvars: Any, wait: bool = True) -> list[dict[str, Any]]:
+def response_settle(
+    progress: Any, plans: Any, hostvars: Any, wait: bool = True, max_wait: float = 0.0
+) -> list[dict[str, Any]]:
     own = {progress_key(each) for each in progress}
-    approvers = {plan["approver"] for plan in plans if plan["approver"] and progress_key(plan) in own}
-    results = {host: (hostvars[host].get("__event_response_approvals") or {}).get("results", ()) for host in approvers}
-    return settle_progress(progress, plans, results, wait, time.time())
+    plans = [plan for plan in plans if progress_key(plan) in own]
+    return settle_progress(progress, plans, read_approvals(plans, hostvars), wait, time.time(), max_wait)
 
 
 class FilterModule:

@@ -11,7 +11,7 @@ from typing import Any, Mapping, Sequence
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
-from ._fleet_progress import progress_key, seconds_left
+from ._fleet_progress import is_near, progress_key
 
 REFUSE = "refuse"
 IGNORE = "ignore"
@@ -77,9 +77,7 @@ def _plan_event(
         plan["why"] = (
             f"Not approved: {'; '.join(obstacles)}." if approve else "Not approved: event_response_approve is false."
         )
-        # Azure starts it at NotBefore even without an approval: what is prepared stays so, if that is not far off.
-        left = seconds_left(event, now)
-        plan["wait"] = left is not None and left <= max_wait
+        plan["wait"] = is_near(event, max_wait, now)
         return plan
     # The first of the resources is the leader.
     plan["approver"] = ready[0]

@@ -171,6 +171,13 @@ def seconds_left(event: Mapping[str, Any], now: float) -> int | None:
     return _read_event(event).seconds_until_start(datetime.fromtimestamp(now, timezone.utc))
 
 
+def is_near(event: Mapping[str, Any], max_wait: float, now: float) -> bool:
+    """Tell whether an event that is not approved is waited for: Azure starts it at NotBefore even without an approval,
+    and what is prepared stays so, if that is not far off."""
+    left = seconds_left(event, now)
+    return left is not None and left <= max_wait
+
+
 def mark_progress(progress: Iterable[Mapping[str, Any]], event_id: str, **changes: Any) -> list[dict[str, Any]]:
     """Note something of one event; ``why``, a reason or None, is added to the reasons that were noted before.
 
@@ -193,13 +200,15 @@ def settle_progress(
     results: Mapping[str, Iterable[Mapping[str, Any]]],
     wait: bool,
     now: float,
+    max_wait: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Note what became of the plans.
 
     :param results: of each host that was to approve, what scheduled_event_approve returned for each of its plans.
     :param wait: whether the end of the events is waited for.
+    :param max_wait: how many seconds an event may be waited for whose approval was refused.
     """
-    by_key = {progress_key(plan): plan for plan in plans}
+    by_key = {progress_key(plan): plan for plan in hold_back_refused(plans, results, max_wait, now)}
     settled = []
     for each in progress:
         plan = by_key.get(progress_key(each))
@@ -263,6 +272,33 @@ def must_restore(each: Mapping[str, Any]) -> bool:
     return each["prepared"] is not None and each["restored"] is None
 
 
+def read_approvals(
+    plans: Iterable[Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Iterable[Mapping[str, Any]]]:
+    """Return of each host that was to approve what scheduled_event_approve returned for each of its plans."""
+    approvers = {plan["approver"] for plan in plans if plan["approver"]}
+    return {host: (hostvars[host].get("__event_response_approvals") or {}).get("results", ()) for host in approvers}
+
+
+def hold_back_refused(
+    plans: Iterable[Mapping[str, Any]],
+    results: Mapping[str, Iterable[Mapping[str, Any]]],
+    max_wait: float,
+    now: float,
+) -> list[Mapping[str, Any]]:
+    """Return the plans; what was certainly refused is held back, as if nobody had been to approve it."""
+    held = []
+    for plan in plans:
+        approver = plan["approver"]
+        why = _why_refused(_approval(results.get(approver, ()), progress_key(plan))) if approver else None
+        if why:
+            wait = is_near(plan["event"], max_wait, now)
+            why = f"Not approved: {approver}: {why}"
+            plan = {**plan, "approver": None, "why": why, "blocked": True, "wait": wait}
+        held.append(plan)
+    return held
+
+
 def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
     """Return the result for one event, an empty one where there is none."""
     for result in results:
@@ -272,27 +308,38 @@ def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, An
     return {}
 
 
+def _is_in_doubt(approval: Mapping[str, Any]) -> bool:
+    """Tell whether Azure may have taken an approval: only the module itself can tell that it has not."""
+    return approval.get("in_doubt") is not False
+
+
+def _why_refused(approval: Mapping[str, Any]) -> str | None:
+    """Return why Azure has certainly taken no approval of an event that is not known to be gone or to have started."""
+    result = approval.get("result")
+    if _is_in_doubt(approval) or result in ("approved", "already_started"):
+        return None
+    if result == "not_found":
+        clear = approval.get("document_is_clear")
+        return None if clear else "no document told whether the event is still there."
+    return str(approval.get("msg") or "it gave no answer")
+
+
 def _judge_approval(approver: str, approval: Mapping[str, Any], wait: bool) -> dict[str, Any]:
     """Return what the result of scheduled_event_approve for one event changes, for each of its hosts."""
-    # Only the module itself can tell that nothing was sent, or that Azure took nothing.
-    in_doubt = approval.get("in_doubt") is not False
+    in_doubt = _is_in_doubt(approval)
     cases: dict[Any, dict[str, Any]] = {
         "approved": {"approved_by": approver},
         "already_started": {"phase": STARTED, "may_be_approved": in_doubt},
         # It is over, so nothing is to come that the hosts must stay prepared for.
         "not_found": {"may_be_approved": in_doubt, "stays_prepared": wait},
     }
-    result = approval.get("result")
-    said = approval.get("msg") or "it gave no answer"
-    if result == "not_found" and not approval.get("document_is_clear"):
-        said = "no document told whether the event is still there."
-    elif result in cases:
-        return cases[result]
-    if not in_doubt:
-        return {"failed": True, "why": f"Not approved: {approver}: {said}"}
+    known = cases.get(approval.get("result"))
+    if known is not None:
+        return known
     lost = bool(approval.get("unreachable"))
     # The very event that was approved may have cut the connection.
-    why = f"Whether {approver} approved it is not known: {'its connection was lost.' if lost else said}"
+    said = "its connection was lost." if lost else approval.get("msg") or "it gave no answer"
+    why = f"Whether {approver} approved it is not known: {said}"
     changes: dict[str, Any] = {"may_be_approved": True, "failed": not lost or not wait, "why": why}
     if not wait:
         changes["why"] += " Azure may start it at any time, so each host that is prepared for it stays prepared."

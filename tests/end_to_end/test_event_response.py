@@ -105,6 +105,19 @@ def test_an_event_held_back_that_is_far_off_is_not_waited_for_and_does_not_hold_
     assert three.story("host-c") == ["prepare host-c Reboot", "restore host-c Reboot completed"]
 
 
+def test_an_approval_that_azure_refuses_holds_the_event_back(fleet):
+    """It is far off, so the hosts are restored at once."""
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    fleet.azure.control("POST", "/simulator/faults", {"fault": "status", "status": 403, "methods": ["POST"]})
+    run = fleet.respond(event_response_wait_timeout=15)
+    assert run.code == 2, run.out + run.err
+    for host in ("host-a", "host-b"):
+        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot -"], run.out
+    held = run.words[run.words.index(f"HELD BACK: Reboot {event}") :]
+    assert "Not approved: host-a: http://" in held
+    assert "Waiting for" not in run.out
+
+
 def test_a_host_that_becomes_unreachable_before_the_approval_holds_it_back(fleet):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(

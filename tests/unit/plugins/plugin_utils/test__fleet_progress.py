@@ -425,10 +425,26 @@ def test_what_came_of_an_approval(result, approved_by, outcome, failed, why):
     assert ended["outcome"] == outcome
 
 
-def settle(result, wait=True):
+def settle(result, wait=True, max_wait=900.0):
     results = {"host-a": [{**result, "item": {"event": make_event("a1")}}]}
-    (each,) = response.settle_progress([make_progress()], [plan_for("host-a")], results, wait, NOW + 30)
+    (each,) = response.settle_progress([make_progress()], [plan_for("host-a")], results, wait, NOW + 30, max_wait)
     return each
+
+
+@pytest.mark.parametrize(
+    ("result", "max_wait", "stays"),
+    [
+        pytest.param(REFUSED, 870, True, id="refused, and near"),
+        pytest.param(REFUSED, 869, False, id="refused, and far off"),
+        pytest.param(FORBIDDEN, 869, False, id="Azure refused, and far off"),
+        pytest.param(result_of("not_found", clear=False), 869, False, id="nothing told of it, and far off"),
+        pytest.param(LOST, 869, True, id="it may be approved"),
+        pytest.param(WENT_DOWN, 869, True, id="it may be approved by a host that is lost"),
+        pytest.param(result_of("approved"), 869, True, id="approved"),
+    ],
+)
+def test_a_refused_approval_holds_the_event_back_as_an_obstacle_does(result, max_wait, stays):
+    assert settle(result, max_wait=max_wait)["stays_prepared"] is stays
 
 
 @pytest.mark.parametrize(
