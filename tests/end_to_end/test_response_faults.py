@@ -10,7 +10,10 @@ Most hosts here have an event of their own, so that one run shows many faults.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
     FAR_OFF,
     HOSTS,
@@ -323,3 +326,35 @@ def test_a_play_that_ignores_errors_still_knows_who_is_prepared_and_who_is_resto
     assert sorted(summary["faults"]) == [failing, lost, unrestored]
     assert summary["not_restored"] == [lost, unrestored]
     assert fleet.story(well) == [f"prepare {well} Reboot", f"restore {well} Reboot completed"]
+
+
+@pytest.mark.releases
+def test_many_rounds_of_waiting_are_not_as_many_includes_deep(make_fleet):
+    """Ansible breaks down where some hundred files include each other. Each round ends when a host is restored."""
+    hosts = {f"host-{number}": f"web-{number}" for number in range(10)}
+    fleet = make_fleet(hosts, hosts)
+    for number, vm in enumerate(hosts.values(), start=1):
+        fleet.announce(vm, notice=FAR_OFF, started_for=LONG * number)
+    depths = fleet.folder / "depths"
+    fleet.settings.update(
+        ANSIBLE_CALLBACK_PLUGINS=str(Path(__file__).with_name("callback")),
+        ANSIBLE_CALLBACKS_ENABLED="keep_depth",
+        KEEP_DEPTH=str(depths),
+    )
+
+    def end_one_after_the_other(over):
+        ended = 0
+        while not over.wait(0.1):
+            restored = sum(len(fleet.story(host)) > 1 for host in hosts)
+            if len(fleet.approved) == len(hosts) and restored == ended:
+                fleet.pass_time(LONG)
+                ended += 1
+
+    with beside(end_one_after_the_other):
+        run = fleet.respond("--forks", "10", playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    for host in hosts:
+        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
+    rounds = list(map(int, depths.read_text().split()))
+    assert len(rounds) >= len(hosts)
+    assert max(rounds) - min(rounds) < 7
