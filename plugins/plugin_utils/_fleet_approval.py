@@ -68,7 +68,8 @@ def _plan_event(
         plan["why"] = "It started before it was approved."
         return plan
     ready, outside, obstacles = _check_readiness(event, progress, hosts, names)
-    if outside and outside_vms != IGNORE:
+    # Who was not asked yet may be one of them.
+    if outside and (outside_vms != IGNORE or _later_batches(hosts)):
         obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *_unasked(hosts)]))
     if not ready and not obstacles:
         obstacles.append("it names no VM of this play")
@@ -90,7 +91,12 @@ def _unasked(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     nameless = {host: known["lost"] for host, known in hosts.items() if not known["resource_name"]}
     lost = [f"{host} {why}" for host, why in nameless.items() if why not in (None, OTHER_BATCH)]
     # Of a large fleet these are many, and none of them has to do with the event.
-    return lost + (["hosts in later batches of the play were not asked"] if OTHER_BATCH in nameless.values() else [])
+    return lost + (["hosts in later batches of the play were not asked"] if _later_batches(hosts) else [])
+
+
+def _later_batches(hosts: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether hosts of the play were not asked because they are in later batches."""
+    return any(known["lost"] == OTHER_BATCH and not known["resource_name"] for known in hosts.values())
 
 
 def _check_readiness(

@@ -327,6 +327,29 @@ def test_a_word_that_nobody_knows_ignores_no_vm():
     assert (plan["approver"], plan["blocked"]) == (None, True)
 
 
+@pytest.mark.parametrize(
+    ("other", "obstacle"),
+    [
+        pytest.param(
+            host(None, lost=response_plan.OTHER_BATCH),
+            "no host of this play said that it is web-2, hosts in later batches of the play were not asked",
+            id="a later batch, which may have the VM",
+        ),
+        pytest.param(
+            host("web-2", make_progress(), lost=response_plan.OTHER_BATCH),
+            "host-b is in another batch of the play",
+            id="an earlier batch, which has it",
+        ),
+        pytest.param(host("web-3", lost=response_plan.OTHER_BATCH), None, id="an earlier batch, which has it not"),
+    ],
+)
+def test_a_vm_that_may_be_in_another_batch_is_not_ignored(other, obstacle):
+    hosts = {"host-a": READY["host-a"], "host-b": other}
+    (plan,) = response_plan.plan_response(hosts, True, "ignore", 0.0, NOW)
+    assert plan["approver"] == (None if obstacle else "host-a")
+    assert plan["why"] == (obstacle and f"Not approved: {obstacle}.")
+
+
 def test_nobody_of_the_event_is_there_although_outside_vms_are_ignored():
     hosts = {"host-a": host("web-9", make_progress())}
     (plan,) = response_plan.plan_response(hosts, True, "ignore", 0.0, NOW)
