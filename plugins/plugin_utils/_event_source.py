@@ -28,6 +28,9 @@ from ._event_source_state import Seen, State, StateFile, logger
 
 _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
+# Of the events that no answer lists any more, and that have not ended, because no answer could be read in full (P9)
+MOST_UNLISTED = 1000
+
 
 def is_host_name(name: str) -> bool:
     """Tell whether Ansible takes it for one host: as a limit, other characters make a pattern or name a file."""
@@ -57,6 +60,7 @@ class Watcher:
         answered = self._boot_id is not None and state.answered_boot_id == self._boot_id
         self._poller = Poller(client, poll_interval, resource_name, answered, check_name=_check_name)
         self._complaints: set[str] = set()
+        self._forgets = False
 
     def poll(self) -> tuple[list[dict[str, Any]], float]:
         """Ask once, and return what is to be told and the seconds from this question to the next."""
@@ -99,11 +103,12 @@ class Watcher:
         news = _find_news(following, before)
         told = [_tell(transition, name, now) for transition in news]
         self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
-        self._seen = {event.key: before[event.key] for event in following.missing}
+        unlisted = {event.key: before[event.key] for event in following.missing}
         # A name that may be wrong makes no event that of another VM (P4).
         name_is_sure = self._poller.name_is_sure
         if not name_is_sure or answer.document is None or not answer.document.is_clear:
-            self._seen.update(foreign)
+            unlisted = {**foreign, **unlisted}
+        self._seen = self._bound(unlisted)
         if foreign and not name_is_sure:
             self._poller.question_name()
         for key, event in following.listed.items():
@@ -111,6 +116,20 @@ class Watcher:
             self._seen[key] = Seen(event, first_boot_id, told=True)
         self._write()
         return told
+
+    def _bound(self, unlisted: dict[str, Seen]) -> dict[str, Seen]:
+        """Return the latest of the events that are not listed, in the order in which they were missed first."""
+        too_many = len(unlisted) - MOST_UNLISTED
+        if too_many <= 0:
+            return unlisted
+        if not self._forgets:
+            self._forgets = True
+            logger.warning(
+                "More than %d events are missing from answers that cannot be read in full. The oldest are forgotten, "
+                "and their ends are not told.",
+                MOST_UNLISTED,
+            )
+        return dict(list(unlisted.items())[too_many:])
 
     def _complain(self, error: Exception) -> None:
         complaint = f"Unexpected error: {type(error).__name__}: {excerpt(str(error))}. The source goes on asking."

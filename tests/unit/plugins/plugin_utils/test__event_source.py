@@ -156,6 +156,30 @@ def test_a_vm_that_could_not_be_read_in_resources_is_still_unknown_after_a_resta
     assert (news["maintenance_phase"], news["maintenance_event"]["affects_this_vm"]) == ("ended", None)
 
 
+def test_p9_what_is_remembered_is_bounded_while_no_answer_can_be_read_in_full(boot, tmp_path, caplog, monkeypatch):
+    """The oldest that are not listed any more are forgotten, and never one that is listed."""
+    monkeypatch.setattr(_event_source, "MOST_UNLISTED", 5)
+
+    def answer(number):
+        events = [{**EVENT, "EventId": f"{number}-{each}"} for each in range(3)]
+        return json.dumps({"Events": [{**EVENT, "EventId": "STAYS"}, *events, 7]}).encode()
+
+    answers = [answer(number) for number in range(20)]
+    watcher = _event_source.Watcher(Service([], [*answers, NOTHING]), "web-1", 1.0, str(tmp_path / "state.json"))
+    with caplog.at_level(logging.WARNING):
+        for _answer in answers:
+            told(watcher)
+    kept = [each["EventId"] for each in json.loads((tmp_path / "state.json").read_text())["Events"]]
+    assert sorted(kept) == sorted(
+        ["17-1", "17-2", *(f"18-{n}" for n in range(3)), "STAYS", *(f"19-{n}" for n in range(3))]
+    )
+    assert [line for line in caplog.messages if "forgotten" in line] == [
+        "More than 5 events are missing from answers that cannot be read in full. The oldest are forgotten, and their "
+        "ends are not told."
+    ]
+    assert len(told(watcher)) == 9
+
+
 def test_an_error_that_nobody_foresaw_does_not_end_the_asking(boot, caplog):
     service = Service([], [RuntimeError("odd"), RuntimeError("odd"), LISTED])
     watcher = _event_source.Watcher(service, "web-1", 1.0, None)
