@@ -61,8 +61,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - For each event C(event), C(approver), C(resources_ready), C(why), C(blocked), C(wait), and C(held_back), lines
-      that tell an operator what is held back and what to do.
+    - For each event C(event), C(approver), C(resources_ready), C(why), C(blocked), C(wait), C(label), which
+      event is approved for whom, and C(held_back), lines that tell an operator what is held back and what to do.
   type: list
   elements: dict
 """
@@ -72,7 +72,7 @@ from typing import Any, Callable
 
 from ..plugin_utils._fleet_approval import OTHER_BATCH, REFUSE, plan_response
 from ..plugin_utils._fleet_progress import follow_progress, note_boot, rejoin_progress
-from ..plugin_utils._fleet_words import tell_held_back
+from ..plugin_utils._fleet_words import tell_held_back, tell_plan
 from ..plugin_utils._unsafe import unsafe_filter
 
 
@@ -103,7 +103,10 @@ def response_plan(
         }
     plans = plan_response(known, approve, outside_vms, max_wait, now)
     progress = {host: known[host]["progress"] for host in hosts}
-    return [{**plan, "held_back": tell_held_back(plan, progress, max_wait, now, check_mode)} for plan in plans]
+    return [
+        {**plan, "label": tell_plan(plan), "held_back": tell_held_back(plan, progress, max_wait, now, check_mode)}
+        for plan in plans
+    ]
 
 
 def _follow(variables: Any, host: str, now: float) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import COMPLETED, ENDED, WITHDRAWN
 
 from ._fleet_parts import tell_failure
@@ -80,8 +80,14 @@ def find_faults(
         else:
             found = [why for each in followed if each["failed"] for why in each["why"]]
         if found:
-            faults[host] = list(dict.fromkeys(found))
+            # Ansible shows the message of a failed task as it is.
+            faults[host] = list(dict.fromkeys(map(_tell, found)))
     return faults
+
+
+def _tell(why: str) -> str:
+    """Return a reason, in which there may be names from outside, so that it can be shown on a terminal."""
+    return escape(" ".join(why.split()))
 
 
 def _tell_not_asked(host: str, answer: Mapping[str, Any] | None) -> str:
@@ -115,7 +121,7 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
             known["hosts"].append(host)
             if each["failed"]:
                 known["failed_hosts"].append(host)
-            known["why"] += [reason for reason in each["why"] if reason not in known["why"]]
+            known["why"] += [reason for reason in map(_tell, each["why"]) if reason not in known["why"]]
             # One VM that has seen it happen knows more than one that has not.
             if each["outcome"] == COMPLETED:
                 known["outcome"] = COMPLETED

@@ -10,7 +10,7 @@ import textwrap
 from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import STARTED
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
 
@@ -56,9 +56,15 @@ def tell_held_back(
         *(line for reason in dict.fromkeys([*reasons, plan["why"]]) for line in _wrap(reason)),
         *_wrap(f"{_tell_start(event, now)} {_tell_wait(plan['wait'], wait_timeout, check_mode)}"),
         *_wrap(todo),
-        f"    -e approve_event_ids={event['event_id']}",
-        f"    -e approve_resources_ready={','.join(event['resources'])}",
+        escape(f"    -e approve_event_ids={event['event_id']}"),
+        escape(f"    -e approve_resources_ready={','.join(event['resources'])}"),
     ]
+
+
+def tell_plan(plan: Mapping[str, Any]) -> str:
+    """Return which event is approved for whom."""
+    event = plan["event"]
+    return escape(f"{event['event_type']} {event['event_id']} for {', '.join(plan['resources_ready'])}")
 
 
 def _tell_wait(waits: bool, wait_timeout: float, check_mode: bool) -> str:
@@ -83,7 +89,7 @@ def _tell_start(event: Mapping[str, Any], now: float) -> str:
 
 def _wrap(text: str, indent: str = "  ") -> list[str]:
     return textwrap.wrap(
-        " ".join(text.split()),
+        escape(" ".join(text.split())),
         _WIDTH,
         initial_indent=indent,
         subsequent_indent=indent + "  ",

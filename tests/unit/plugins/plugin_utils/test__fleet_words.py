@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_progress import NEW_PROGRESS
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_verdict import find_faults, summarize
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_words import (
     tell_held_back,
     tell_outcome,
+    tell_plan,
     tell_waiting,
 )
 
@@ -152,3 +154,26 @@ def test_what_is_told_at_the_end_fits_a_terminal():
         "Reboot C7061BAC-AFDC-4513-B24B-AA5F13A16123 completed, approved by",
         "  host-1: host-0.example.com, host-1.example.com,",
     ]
+
+
+STEERS = "web-9\x1b]0;pwned\x07\x9b31m\u202e"
+
+
+def test_no_text_from_outside_steers_the_terminal():
+    event = {"event_type": f"Reb{STEERS}oot", "resources": ["web-1", STEERS]}
+    each = make_progress(event, failed=True, why=[f"No: {STEERS}"])
+    plan = make_plan(
+        event, why=f"Not approved: no host of this play said that it is {STEERS}.", resources_ready=[STEERS]
+    )
+    faults = find_faults({"host-a": [each], "host-b": None}, {"host-b": {"failed": True, "msg": STEERS}})
+    told = [
+        *tell_held_back(plan, {"host-a": [each]}, 3600, NOW),
+        *tell_outcome(summarize({"host-a": [each]}), faults, False),
+        tell_waiting({"host-a": [each]}, NOW, NOW),
+        tell_plan(plan),
+        *(fault for found in faults.values() for fault in found),
+    ]
+    assert [ascii(line) for line in told if not line.isprintable()] == []
+    assert sum("pwned" in line for line in told) >= 8
+    # Each fault is told once.
+    assert sum("No: web-9" in line for line in tell_outcome(summarize({"host-a": [each]}), faults, False)) == 1
