@@ -199,7 +199,7 @@ in_doubt:
   description:
     - Whether an approval was sent whose answer was lost, so that Azure may have taken it although
       RV(approvals[].result) is not V(approved), or although the task failed.
-    - When this is false, and RV(changed) is not true, Azure has certainly taken no approval of the task.
+    - When this is false, and C(changed) is not true, Azure has certainly taken no approval of the task.
     - When it is missing, as after a lost connection or where the module did not come to its end, that is not known.
   returned: always
   type: bool
