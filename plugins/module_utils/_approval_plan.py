@@ -204,12 +204,10 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
 
 
 def _refuse_unready(event: Event, waiting_for: tuple[str, ...]) -> Approval:
-    names = ", ".join(map(one_line, waiting_for))
+    advice = "Prepare them and add their names to resources_ready."
     if len(waiting_for) == 1:
-        why, advice = f"{names} is not known to be ready", "Prepare it and add its name to resources_ready."
-    else:
-        why, advice = f"{names} are not known to be ready", "Prepare them and add their names to resources_ready."
-    return _refuse(event, why, waiting_for, advice)
+        advice = "Prepare it and add its name to resources_ready."
+    return _refuse(event, f"it waits for {', '.join(map(one_line, waiting_for))}", waiting_for, advice)
 
 
 def _refuse(event: Event, why: str, waiting_for: tuple[str, ...] = (), advice: str = "") -> Approval:

@@ -104,7 +104,7 @@ def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_anoth
     alone = fleet.announce("Reboot", "db-1")
     run = fleet.approve(approve_event_types="Reboot")
     assert run.code != 0
-    assert "web-2 is not known to be ready. Prepare it and add its name to resources_ready." in run.out
+    assert "it waits for web-2. Prepare it and add its name to resources_ready." in run.out
     assert recap(run)["web-1"] == {**recap(run)["web-1"], "failed": 1, "changed": 0}
     assert fleet.posted() == [("db-1", [alone])]
     assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 1, "db-1": 0}
@@ -129,7 +129,7 @@ def test_check_mode_says_what_it_would_do_and_fails_where_the_guard_would_refuse
         "--check", "--diff", target="web-1,db-1", approve_event_types="Reboot", approve_wait_for="ended"
     )
     assert run.code != 0
-    assert "web-2 is not known to be ready" in run.out
+    assert "it waits for web-2" in run.out
     assert [recap(run)[host]["failed"] for host in ("web-1", "db-1")] == [1, 0]
     assert recap(run)["db-1"]["changed"] == 1
     assert f'-    "{event}": "Scheduled"' in run.out

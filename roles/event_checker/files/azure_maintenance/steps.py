@@ -208,7 +208,7 @@ def _run_program(command: list[str], text: str | None, environment: dict[str, st
         if process is not None:
             _end(process)
         if isinstance(error, subprocess.TimeoutExpired):
-            raise StepError(f"It did not end within {timeout:g} s and was stopped.") from error
+            raise StepError(f"It did not end within {timeout:g} seconds and was stopped.") from error
         raise
     if process.returncode < 0:
         raise StepError(f"It was ended by signal {-process.returncode}.")

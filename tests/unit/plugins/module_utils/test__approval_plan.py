@@ -312,12 +312,12 @@ def test_a_refusal_says_which_event_it_is() -> None:
     [
         (
             ["vm-1", "vm-2"],
-            "Event A (Reboot) is not approved: vm-2 is not known to be ready.",
+            "Event A (Reboot) is not approved: it waits for vm-2.",
             "Prepare it and add its name to resources_ready.",
         ),
         (
             ["vm-1", "vm-2", "vm-3"],
-            "Event A (Reboot) is not approved: vm-2, vm-3 are not known to be ready.",
+            "Event A (Reboot) is not approved: it waits for vm-2, vm-3.",
             "Prepare them and add their names to resources_ready.",
         ),
         (

@@ -547,7 +547,7 @@ class TestApproval:
         assert (stage.record.approval, stage.record.waiting_for) == ("waiting", ("web-2",))
         state, message = stage.steps[1]
         assert state == "succeeded"
-        why = f"Event {event_id} (Reboot) is not approved: web-2 is not known to be ready."
+        why = f"Event {event_id} (Reboot) is not approved: it waits for web-2."
         assert message == f"Left to a runbook for the fleet. {why}"
 
     @pytest.mark.parametrize(("given", "approvals"), [("web-2", 0), (None, 1)])

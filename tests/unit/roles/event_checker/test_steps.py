@@ -278,7 +278,7 @@ class TestTimeLimit:
         for seconds in (0.5, 5, 50, 500):
             error = failure(run, python(FAMILY, str(folder), what), timeout=seconds)
             assert (str(error), error.permanent) == (
-                f"It did not end within {seconds:g} s and was stopped.",
+                f"It did not end within {seconds:g} seconds and was stopped.",
                 False,
             )
             paths = list(folder.glob("pid-*"))
