@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import COMPLETED, ENDED, WITHDRAWN
 
 from ._fleet_parts import tell_failure
 from ._fleet_progress import is_coming, must_restore, progress_key
+from ._fleet_words import name_event
 
 
 def close_progress(
@@ -54,8 +55,7 @@ def _why_left(
     if coming:
         return f"{host} was not restored: the event did not end within {wait_timeout:g} s."
     if others:
-        event = others[0]["event"]
-        name = f"{one_line(str(event['event_type']))} {one_line(event['event_id'])[:8]}"
+        name = name_event(others[0]["event"])
         if may_stay:
             return f"{host} was not restored: it stays prepared for its other event {name}."
         return f"{host} was not restored: its other event {name} did not end within {wait_timeout:g} s."

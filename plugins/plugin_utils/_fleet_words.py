@@ -114,9 +114,14 @@ def tell_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline: 
     return f"Waiting for {_shorten(list(awaited))}, {left} at most: {'; '.join(parts)}"
 
 
+def name_event(event: Mapping[str, Any]) -> str:
+    """Return how an event is called in a sentence: its type, and as much of its id as tables show."""
+    return f"{one_line(str(event['event_type']))} {one_line(event['event_id'])[:8]}"
+
+
 def _tell_event(each: Mapping[str, Any], now: float) -> str:
     event = each["event"]
-    name = f"{one_line(str(event['event_type']))} {one_line(event['event_id'])[:8]}"
+    name = name_event(event)
     if each["phase"] == STARTED:
         return f"{name} has started"
     left = seconds_left(event, now)
