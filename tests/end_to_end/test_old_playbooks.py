@@ -25,8 +25,16 @@ PLAY = """
 @pytest.mark.parametrize(
     ("said", "kept_for"),
     [
-        pytest.param(json.dumps(OPEN), "event A1: drained/restore.yml.", id="P3: an event is open"),
-        pytest.param("", "that azure-maintenance status does not tell", id="the checker does not answer"),
+        pytest.param(
+            json.dumps(OPEN),
+            "because the checker has not finished with event A1: drained/restore.yml.",
+            id="P3: an event is open",
+        ),
+        pytest.param(
+            "",
+            "azure-maintenance status does not tell whether the checker has finished with every event",
+            id="the checker does not answer",
+        ),
         pytest.param('{"events": []}', None, id="all is over"),
     ],
 )
