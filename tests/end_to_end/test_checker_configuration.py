@@ -1,0 +1,78 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The configuration of the checker, which may hold the address of a webhook that nobody else may know, stays out of logs.
+
+A module writes what it is given to the system's log, and with -vvv Ansible prints it too, unless the task has no_log.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+import yaml
+from ansible_collections.fleetops.azure_maintenance.tests.unit.test_event_checker_role import ROLE
+
+SECRET = "T0KEN-0F-THE-WEBHOOK"
+RULE = {"name": "Drain", "on_announced": [{"webhook": f"https://hooks.example.com/{SECRET}"}]}
+CONFIG = {"metrics_dir": "/var/lib/metrics", "rules": [RULE]}
+PLAY = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role:
+        name: fleetops.azure_maintenance.event_checker
+        tasks_from: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tasks", "rules", "code"),
+    [
+        pytest.param("check_input.yml", [RULE], 0, id="the rules are checked on the controller"),
+        pytest.param("check_input.yml", [{**RULE, "retries": -1}], 2, id="and one is wrong"),
+        pytest.param("old_metrics.yml", [], 0, id="the configuration of before is read"),
+    ],
+)
+def test_p12_the_address_of_a_webhook_stays_out_of_what_ansible_prints(ansible, tmp_path, tasks, rules, code):
+    (tmp_path / "play.yml").write_text(PLAY.format(tasks))
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    variables = tmp_path / "variables.json"
+    variables.write_text(
+        json.dumps(
+            {
+                "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+                "__event_checker_config_file": str(tmp_path / "config.json"),
+                "event_checker_rules": rules,
+            }
+        )
+    )
+    play = ["ansible-playbook", "-vvv", "-i", "localhost,", "-c", "local", "-e", f"@{variables}", tmp_path / "play.yml"]
+    run = ansible(*play)
+    assert run.code == code, run.out
+    assert SECRET not in run.out + run.err
+    assert base64.b64encode(json.dumps(CONFIG).encode()).decode() not in run.out + run.err
+    if code:
+        assert "retries must be" in run.words
+
+
+def all_tasks(tasks):
+    for task in tasks:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from all_tasks(task.get(part, []))
+
+
+def test_p12_no_task_logs_the_configuration():
+    handed = set()
+    for file in (ROLE / "tasks").glob("*.yml"):
+        for task in all_tasks(yaml.safe_load(file.read_text(encoding="utf-8"))):
+            command = task.get("ansible.builtin.command", {})
+            source = task.get("ansible.builtin.slurp", {}).get("src", "")
+            if "__event_checker_config " in command.get("stdin", "") or "__event_checker_config_file" in source:
+                assert task.get("no_log") is True, task["name"]
+                handed.add(task["name"])
+    assert handed == {"Check the rules", "Check the configuration on the VM", "Read the configuration"}
