@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The role event_checker refuses to remove a checker whose state is in memory only; the lab removes the others."""
+"""The role event_checker removes no checker that is still needed, and stops none that it does not remove."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 
 import pytest
 
@@ -23,6 +24,44 @@ PLAY = """
 """
 
 
+RESPONSE = "azure-maintenance-respond@7.service loaded activating start Respond to an Azure maintenance event"
+
+
+@pytest.fixture
+def stop(ansible, tmp_path):
+    """Run the tasks that stop the checker; return the run, and what systemctl was asked to do meanwhile."""
+    programs, run_dir, asked = tmp_path / "programs", tmp_path / "run", tmp_path / "asked"
+    for folder in (programs, run_dir):
+        folder.mkdir()
+
+    def run(running="", **variables):
+        systemctl = programs / "systemctl"
+        systemctl.write_text(
+            f"""#!/bin/sh
+echo "$@" >> {shlex.quote(os.fspath(asked))}
+case "$1" in
+  list-units) printf %s {shlex.quote(running)} ;;
+  show) printf 'LoadState=loaded\nActiveState=active\n' ;;
+esac
+"""
+        )
+        systemctl.chmod(0o755)
+        (tmp_path / "play.yml").write_text(PLAY)
+        variables = {
+            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+            "programs": os.fspath(programs),
+            "__event_checker_run_dir": os.fspath(run_dir),
+            **variables,
+        }
+        done = ansible(
+            "ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), tmp_path / "play.yml"
+        )
+        return done, [line.split()[0] for line in asked.read_text().splitlines()]
+
+    run.run_dir = run_dir
+    return run
+
+
 @pytest.mark.parametrize(
     ("in_memory", "options", "refused"),
     [
@@ -31,26 +70,33 @@ PLAY = """
         pytest.param(False, {}, False, id="on the disk"),
     ],
 )
-def test_a_state_that_is_in_memory_only_is_not_lost(ansible, tmp_path, in_memory, options, refused):
-    programs, run_dir = tmp_path / "programs", tmp_path / "run"
-    for folder in (programs, run_dir):
-        folder.mkdir()
-    # No unit of a response runs.
-    systemctl = programs / "systemctl"
-    systemctl.write_text("#!/bin/sh\n")
-    systemctl.chmod(0o755)
+def test_a_state_that_is_in_memory_only_is_not_lost(stop, in_memory, options, refused):
     if in_memory:
-        (run_dir / "state.db").touch()
-    (tmp_path / "play.yml").write_text(PLAY)
-    variables = {
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        "programs": os.fspath(programs),
-        "__event_checker_was_installed": False,
-        "__event_checker_run_dir": os.fspath(run_dir),
-        **options,
-    }
-    run = ansible(
-        "ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), tmp_path / "play.yml"
-    )
+        (stop.run_dir / "state.db").touch()
+    run, _asked = stop(__event_checker_was_installed=False, **options)
     assert run.code == (2 if refused else 0), run.out
     assert ("which is in memory: the disk could not be written" in run.words) is refused
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_p8_the_checker_works_while_a_response_is_waited_for(stop, forced):
+    """Whoever loses or cancels the run during the wait leaves a VM that is looked after."""
+    run, asked = stop(
+        RESPONSE, __event_checker_was_installed=True, event_checker_response_wait=0, event_checker_force=forced
+    )
+    assert run.code == 2
+    assert "Responses still run" in run.words
+    assert "list-units" in asked
+    assert "stop" not in asked
+
+
+def test_the_checker_is_stopped_once_nothing_is_left_to_do(stop, tmp_path):
+    command = tmp_path / "azure-maintenance"
+    command.write_text("""#!/bin/sh\necho '{"events": []}'\n""")
+    command.chmod(0o755)
+    run, asked = stop(__event_checker_was_installed=True, __event_checker_command=os.fspath(command))
+    assert run.code == 0, run.out
+    assert asked.count("stop") == 2
+    assert asked.count("list-units") == 2
+    assert asked.index("list-units") < asked.index("stop")
+    assert "stop" not in asked[asked.index("disable") :]
