@@ -1,0 +1,47 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The virtual environment of the role event_checker outlives an upgrade of the VM that brings another Python."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+PLAY = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role:
+        name: fleetops.azure_maintenance.event_checker
+        tasks_from: packages.yml
+"""
+
+
+def test_a_virtual_environment_of_another_python_is_made_anew(ansible, tmp_path):
+    venv = tmp_path / "venv"
+    # What is left of one: its programs start the new Python, which looks for the packages in a folder of its own.
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "pip").write_text("#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n")
+    (venv / "bin" / "pip").chmod(0o755)
+    (tmp_path / "play.yml").write_text(PLAY)
+    python = "%d.%d" % sys.version_info[:2]
+    variables = {
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        "event_checker_python": sys.executable,
+        "event_checker_venv": True,
+        # It is there, so nothing is asked for elsewhere.
+        "event_checker_venv_requirements": ["pip"],
+        "__event_checker_venv_dir": str(venv),
+        "__event_checker_python_probe": {"stdout": json.dumps({"missing": [], "python": python})},
+    }
+    play = ["ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), tmp_path / "play.yml"]
+    changes = []
+    for _run in range(2):
+        run = ansible(*play)
+        assert run.code == 0, run.out
+        changes.append("changed: [localhost]" in run.out)
+    assert changes == [True, False]
+    assert subprocess.run([venv / "bin" / "python", "-m", "pip", "--version"], check=False).returncode == 0
