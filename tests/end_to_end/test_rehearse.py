@@ -174,7 +174,7 @@ def test_a_task_file_that_ansible_cannot_load_stops_the_rehearsal_before_it_begi
 def test_the_simulator_is_stopped_also_where_the_checker_cannot_be_turned_back(ansible, tmp_path):
     """With a role in place of event_checker that fails, because the real one needs a VM with systemd."""
     playbook = (TREE / "playbooks" / "rehearse_checker.yml").read_text()
-    assert playbook.count(CHECKER) == 2
+    assert playbook.count(CHECKER) == 3
     (tmp_path / "rehearse.yml").write_text(
         playbook.replace(CHECKER, "name: broken").replace("become: true", "become: false")
     )
