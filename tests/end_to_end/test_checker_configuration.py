@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The configuration of the checker, which may hold the address of a webhook that nobody else may know, stays out of logs.
+"""The configuration of the checker stays out of logs: it may hold the address of a webhook that is a secret in itself.
 
 A module writes what it is given to the system's log, and with -vvv Ansible prints it too, unless the task has no_log.
 """

@@ -27,7 +27,7 @@ def test_a_virtual_environment_of_another_python_is_made_anew(ansible, tmp_path)
     (venv / "bin" / "pip").write_text("#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n")
     (venv / "bin" / "pip").chmod(0o755)
     (tmp_path / "play.yml").write_text(PLAY)
-    python = "%d.%d" % sys.version_info[:2]
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     variables = {
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "event_checker_python": sys.executable,
