@@ -32,7 +32,11 @@ _DIFFERS = (
 )
 # What one host decides for all; each host looks at the others itself.
 _OF_ALL = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms")
-_OF_EACH = ("prepare", "restore", "due_within")
+# The least that each time-out may be. With none for the events nobody waits for them, and the hosts stay prepared.
+_LEAST_SECONDS = {"prepare_timeout": 0, "restore_timeout": 0, "reconnect_timeout": 0, "wait_timeout": 1}
+# Ansible fails a task with a longer or a negative time, and that of a restore comes after the approval.
+_MOST_SECONDS = 100000000
+_OF_EACH = ("prepare", "restore", "due_within", *_LEAST_SECONDS)
 _MOST_NAMED = 3
 
 
@@ -104,7 +108,20 @@ def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
     seconds = given.get("due_within", "")
     if seconds and not (seconds.isascii() and seconds.isdigit()):
         faults.append(f"event_response_due_within must be a whole number of seconds, not '{seconds}'.")
+    for name, least in _LEAST_SECONDS.items():
+        text = given.get(name, "")
+        if text and not _is_whole(text, least):
+            limits = f"from {least} to {_MOST_SECONDS}"
+            faults.append(f"event_response_{name} must be a whole number of seconds {limits}, not '{text}'.")
     return faults
+
+
+def _is_whole(text: str, least: int) -> bool:
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return number.is_integer() and least <= number <= _MOST_SECONDS
 
 
 def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:

@@ -353,6 +353,16 @@ BAD_INPUT = [
     ({"event_response_wait": "perhaps"}, "event_response_wait"),
     ({"event_response_wait_timeout": "soon"}, "event_response_wait_timeout"),
     (
+        {"event_response_wait_timeout": 0},
+        "event_response_wait_timeout must be a whole number of seconds from 1 to 100000000, not '0'.",
+    ),
+    (
+        {"event_response_restore_timeout": "-1"},
+        "event_response_restore_timeout must be a whole number of seconds from 0 to 100000000, not '-1'.",
+    ),
+    ({"event_response_prepare_timeout": 1000000000}, "event_response_prepare_timeout must be a whole number of"),
+    ({"event_response_reconnect_timeout": -1}, "event_response_reconnect_timeout must be a whole number of seconds"),
+    (
         {"event_response_due_within": "soon"},
         "event_response_due_within must be a whole number of seconds, not 'soon'.",
     ),

@@ -10,9 +10,22 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._response_input import (
     group_input,
     tell_differences,
+    tell_wrong_input,
 )
 
 SAME = {"approve": True, "wait": True, "wait_timeout": 3600.0, "outside_vms": "refuse", "event_ids": []}
+NOT_GIVEN = dict.fromkeys(
+    (
+        "prepare",
+        "restore",
+        "due_within",
+        "prepare_timeout",
+        "restore_timeout",
+        "reconnect_timeout",
+        "wait_timeout",
+    ),
+    "",
+)
 MUST = "event_response_{} must be the same for all hosts of a run, because one of them decides for all: it is {}. "
 DO = "Give all of them the same value, or respond in a run for each value, with another target or --limit."
 
@@ -56,13 +69,34 @@ def test_what_a_host_decides_for_itself_may_differ_and_is_looked_at_once():
     web, db = {"prepare": "web.yml", "restore": None}, {"prepare": "db.yml", "restore": None}
     settings = {"web-1": {**SAME, **web}, "db-1": {**SAME, **db}, "web-2": {**SAME, **web}}
     assert tell_differences(settings) == []
+    given = {**NOT_GIVEN, "wait_timeout": "3600.0"}
     assert group_input(settings) == [
-        ("web-1, web-2: ", {"prepare": "web.yml", "restore": "", "due_within": ""}),
-        ("db-1: ", {"prepare": "db.yml", "restore": "", "due_within": ""}),
+        ("web-1, web-2: ", {**given, "prepare": "web.yml"}),
+        ("db-1: ", {**given, "prepare": "db.yml"}),
     ]
 
 
 def test_nobody_is_named_where_all_are_given_the_same():
     assert group_input({"web-1": {"due_within": 60}, "web-2": {"due_within": "60"}}) == [
-        ("", {"prepare": "", "restore": "", "due_within": "60"})
+        ("", {**NOT_GIVEN, "due_within": "60"})
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        pytest.param("prepare_timeout", "0", None, id="no limit"),
+        pytest.param("prepare_timeout", "-1", 0, id="prepare"),
+        pytest.param("restore_timeout", "600", None, id="usual"),
+        pytest.param("restore_timeout", "100000001", 0, id="more than Ansible takes"),
+        pytest.param("reconnect_timeout", "-300", 0, id="reconnect"),
+        pytest.param("wait_timeout", "3600.0", None, id="as YAML may write it"),
+        pytest.param("wait_timeout", "0", 1, id="nobody would wait"),
+        pytest.param("wait_timeout", "soon", 1, id="no number"),
+        pytest.param("wait_timeout", "nan", 1, id="not a number"),
+    ],
+)
+def test_a_time_out_with_which_nobody_could_be_restored_is_refused(name, value, least):
+    limits = f"from {least} to 100000000"
+    said = f"event_response_{name} must be a whole number of seconds {limits}, not '{value}'."
+    assert tell_wrong_input({"prepare": "drain.yml", name: value}) == ([] if least is None else [said])
