@@ -221,4 +221,5 @@ def test_a_wrong_setting_is_told_before_any_host_is_asked(fleet, wrong, said):
     run = fleet.history(**wrong)
     assert run.code != 0
     assert said in on_one_line(run.out + run.err)
+    assert ("_part must be set" in run.out) == ("_part must be set" in said), "what is not wrong is not told"
     assert not asked.exists()
