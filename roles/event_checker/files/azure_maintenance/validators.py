@@ -62,14 +62,17 @@ def words(known: tuple[str, ...]) -> Check:
 
     def check(value: Any) -> str | None:
         right = isinstance(value, list) and all(isinstance(word, str) and fold_case(word) in lowered for word in value)
-        return None if right else f"a list of {', '.join(known)}"
+        # An empty list would match every event, and what is empty by mistake must approve nothing (P14).
+        return None if right and value else f"a list of one or more of {', '.join(known)}"
 
     return check
 
 
 def pattern(value: Any) -> str | None:
     try:
-        re.compile(value)
+        # An empty one would match every event.
+        if not re.compile(value).pattern:
+            return "a regular expression that is not empty"
     except (TypeError, re.error, RecursionError, OverflowError) as error:
         return f"a regular expression ({error})"
     return None

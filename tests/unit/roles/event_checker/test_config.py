@@ -133,7 +133,6 @@ GOOD_RULES = [
     ({"retries": 1000}, Rule("Drain", retries=1000)),
     ({"retry_delay": 0}, Rule("Drain", retry_delay=0)),
     ({"match": {"event_types": ["freeze", "REBOOT"]}}, Rule("Drain", {"event_types": ["freeze", "REBOOT"]})),
-    ({"match": {"event_types": []}}, Rule("Drain", {"event_types": []})),
     ({"match": {"event_sources": ["user"]}}, Rule("Drain", {"event_sources": ["user"]})),
     (
         {"match": {"min_duration": 0, "max_duration": 9.5}},
@@ -219,6 +218,9 @@ BAD = [
         id="unknown event type",
     ),
     pytest.param(rule(match={"event_types": [None]}), ["event_types"], id="event type null"),
+    pytest.param(rule(match={"event_types": []}), ["event_types", "one or more of Freeze"], id="P14: no event type"),
+    pytest.param(rule(match={"event_sources": []}), ["event_sources", "one or more"], id="P14: no event source"),
+    pytest.param(rule(match={"description": ""}), ["description", "that is not empty"], id="P14: no description"),
     pytest.param(rule(match={"event_sources": ["Azure"]}), ["event_sources", "Platform"], id="unknown event source"),
     pytest.param(rule(match={"min_duration": -1}), ["min_duration", "at least 0"], id="negative duration"),
     pytest.param(rule(match={"min_duration": True}), ["min_duration", "number"], id="duration is true"),
