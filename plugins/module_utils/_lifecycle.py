@@ -262,7 +262,7 @@ def _why_not_restore(course: Course, others: Sequence[Course]) -> str | None:
         preparations = [each for each in other.responses if each.phase == ANNOUNCED]
         if other.phase != ENDED:
             if other.prepared:
-                return f"for the end of event number {other.number}, for which this VM is prepared"
+                return f"for the end of event number {other.number}, for which a preparation was begun"
             if other.listed and any(each.due and not each.finished for each in preparations):
                 return f"for the end of event number {other.number}, for which this VM is about to be prepared"
         if any(each.running for each in preparations):
