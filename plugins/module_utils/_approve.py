@@ -21,7 +21,7 @@ from ._selection import check_words, keys, words
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
-_IN_DOUBT = "An approval was sent and its answer was lost. Azure may have taken it."
+_IN_DOUBT = "An approval was sent and was not confirmed. Azure may have taken it."
 
 
 def run_approval(

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 
 from ._document import Document
-from ._errors import ImdsError, NotImdsError, UnreachableError
+from ._errors import HttpStatusError, ImdsError, NotImdsError, UnreachableError
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
 from ._parser import decode_document, parse_document
@@ -26,10 +26,6 @@ NO_RESOURCE_NAME = (
 
 Answer = TypeVar("Answer")
 FindAddresses = Callable[[], "tuple[list[tuple[str, str]], list[str]]"]
-
-
-class NoResourceNameError(ValueError):
-    """The metadata service has no name for this VM, and none was configured."""
 
 
 class FetchResult(NamedTuple):
@@ -56,10 +52,10 @@ class FetchResult(NamedTuple):
     def require_name(self) -> str:
         """Return the name of this VM.
 
-        :raises NoResourceNameError: it is not known.
+        :raises HttpStatusError: the metadata service has none, and none was configured.
         """
         if self.resource_name is None:
-            raise NoResourceNameError(NO_RESOURCE_NAME)
+            raise HttpStatusError(NO_RESOURCE_NAME, 404)
         return self.resource_name
 
 

@@ -275,7 +275,7 @@ def test_an_approval_without_an_answer_stays_in_doubt(lost):
     warnings = []
     result = _approve.run_approval(APPROVE, client(vm), warnings.append, False)
     assert (result["failed"], result["in_doubt"]) == (True, True)
-    assert warnings == ["An approval was sent and its answer was lost. Azure may have taken it."]
+    assert warnings == ["An approval was sent and was not confirmed. Azure may have taken it."]
     assert len(vm.asked) == 2
 
 
