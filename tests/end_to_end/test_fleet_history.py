@@ -176,8 +176,13 @@ def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fle
     assert fleet.hosts() == {"web-1": ("told", None), "web-2": ("told", None), "late": ("not_asked", "no_part")}
     assert [(each["event_id"], len(each["vms"])) for each in fleet.written()["events"]] == [(event, 2)]
     part = fleet.dir / "history-parts" / "job-40.json"
+    part.write_text(json.dumps({**json.loads(part.read_text()), "asked_at": "2026-01-01T10:00:00Z"}))
+    for max_age, state in ((None, "not_asked"), (0, "told")):
+        run = fleet.history(fleet_history_mode="merge", fleet_history_max_age=max_age)
+        assert run.code == 0, run.out
+        assert fleet.hosts()["web-1"][0] == state
     part.write_text(json.dumps({**json.loads(part.read_text()), "version": 0}))
-    run = fleet.history(fleet_history_mode="merge")
+    run = fleet.history(fleet_history_mode="merge", fleet_history_max_age=0)
     assert run.code != 0
     assert "holds histories of another version of the collection" in on_one_line(run.out + run.err)
 

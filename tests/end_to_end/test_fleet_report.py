@@ -265,6 +265,22 @@ def test_a_run_that_is_to_fail_when_something_is_due_writes_its_report_first(fle
 
 
 @pytest.mark.matrix
+def test_no_seconds_are_an_answer_also_as_a_number(fleet):
+    """With -e NAME=0 it is a string; in YAML, JSON and a survey of AWX it is a number."""
+    event = fleet.announce("Reboot", "web-1", event_status="Started", started_for=1000)
+    run = fleet.report(target="web-1", fleet_report_fail_within=0, fleet_report_max_age=None)
+    assert run.code == 2, run.out
+    assert f"Due within 0 s: Reboot {event} started: web-1." in on_one_line(run.out)
+    part = fleet.dir / "parts" / "whole.json"
+    part.write_text(json.dumps({**json.loads(part.read_text()), "asked_at": "2026-01-01T10:00:00Z"}))
+    settings = {"fleet_report_fail_within": None, "fleet_report_max_age": 0, "fleet_report_warn_after": None}
+    run = fleet.report(target="web-1", fleet_report_mode="merge", **settings)
+    assert run.code == 0, run.out
+    assert fleet.states() == {"web-1": "affected"}
+    assert "It warns after 15 min" in (fleet.dir / "report.html").read_text()
+
+
+@pytest.mark.matrix
 @pytest.mark.hostile_text
 def test_a_run_that_fails_because_something_is_due_takes_text_of_azure_as_text(fleet):
     event = fleet.announce("Freeze", "web-2", notice=3600, description=HOSTILE)
