@@ -36,7 +36,8 @@ class Fleet:
     def __init__(self, ansible, simulator, folder):
         self.simulator = simulator
         self.folder = folder
-        self.dir = folder / "out"
+        # Brackets and a blank mean something else to a shell and in a pattern.
+        self.dir = folder / "out [1]"
         self._ansible = ansible
         self.inventory = folder / "hosts.ini"
         self.inventory.write_text("")
