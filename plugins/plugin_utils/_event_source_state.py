@@ -30,6 +30,8 @@ logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")
 _MOST_LINES = 10
 # Many times what the largest document, of 1 MiB, makes of it.
 _LARGEST_FILE = 64 * 1024 * 1024
+# One wrong byte spoils one of them only.
+_OUR_NAMES = (b'"Events"', b'"EventId"', b'"AnsweredBootId"')
 
 
 class Seen(NamedTuple):
@@ -175,7 +177,17 @@ def _may_be_ours(body: bytes) -> bool:
     What a typing error in state_file names must not be renamed.
     """
     text = body.strip(b"\0 \t\r\n")
-    return not text or text.startswith(b"{") or b'"Events"' in text
+    if not text or any(name in text for name in _OUR_NAMES):
+        return True
+    return text.startswith(b"{") and not _is_whole(text)
+
+
+def _is_whole(text: bytes) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _read_record(event: Event, raw: Mapping[str, Any], boot_id: str | None) -> Seen:
