@@ -143,12 +143,13 @@ def map_of(check):
     return check_all
 
 
-def positive_number(words, name):
+def positive_number(words, name, maximum=math.inf):
     """A number given on the command line."""
     try:
         number = float(words)
     except ValueError:
         number = math.nan
-    if not 0 < number < math.inf:
-        raise Refused(f"{name} must be a number greater than 0, not {show(words)}.")
+    if not (0 < number < math.inf and number <= maximum):
+        limit = "" if maximum == math.inf else f" and at most {maximum}"
+        raise Refused(f"{name} must be a number greater than 0{limit}, not {show(words)}.")
     return number

@@ -80,7 +80,7 @@ def main(arguments):
             raise Refused("--log is only of use with --detach.")
         host, port = _listen(options.listen)
         if options.stop_after is not None:
-            options.stop_after = positive_number(options.stop_after, "--stop-after")
+            options.stop_after = positive_number(options.stop_after, "--stop-after", 10**9)
         simulator = Simulator(options, arguments)
     except Refused as refused:
         print(f"imds_simulator: {refused}", file=sys.stderr)
@@ -96,7 +96,8 @@ def main(arguments):
 def _listen(words):
     host, colon, port = words.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    is_number = port.isascii() and port.isdigit() and len(port) <= 5
+    if not colon or not host or not is_number or int(port) > 65535:
         raise Refused(f"--listen must be HOST:PORT, such as 127.0.0.1:8181, not {show(words)}.")
     return host, int(port)
 
@@ -131,6 +132,12 @@ def _journal_file(path):
     if path is None:
         return None
     try:
-        return open(path, "a", encoding="utf-8")  # pylint: disable=consider-using-with
+        # Without a buffer, so that what the disk does not take is not tried again and again.
+        return open(path, "ab", buffering=0, opener=_open_at_once)  # pylint: disable=consider-using-with
     except OSError as error:
         raise Refused(f"--journal {path} cannot be written: {error.strerror}.") from error
+
+
+def _open_at_once(path, flags):
+    """Open a file, and do not wait for the reader of a FIFO."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)

@@ -8,9 +8,12 @@ from __future__ import annotations
 import time
 from datetime import datetime, timezone
 
+# The last second of the year 9999: nothing later can be written.
+_LAST = 253402300799
+
 
 def utc(moment):
-    return datetime.fromtimestamp(moment, timezone.utc)
+    return datetime.fromtimestamp(min(moment, _LAST), timezone.utc)
 
 
 def iso(moment):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections import deque
 
@@ -22,6 +23,7 @@ class Journal:
         self._lock = threading.Lock()
         self._requests = deque(maxlen=_KEPT)
         self._file = file
+        self._fails = False
 
     def begin(self, address, method, path, headers, body):
         """Enter a request when it comes, so that one that is being held is seen; ``status`` is null until then."""
@@ -44,10 +46,20 @@ class Journal:
 
     def finish(self, entry):
         if self._file is not None:
-            line = json.dumps(entry) + "\n"
+            line = (json.dumps(entry) + "\n").encode("ascii")
             with self._lock:
-                self._file.write(line)
-                self._file.flush()
+                self._write(line)
+
+    def _write(self, line):
+        try:
+            why = None if self._file.write(line) == len(line) else "it takes no whole line"
+        except OSError as error:
+            why = error.strerror
+        # Those who ask are answered anyway. It is said once, until a line is written again.
+        if why and not self._fails:
+            told = f"--journal {self._file.name} cannot be written: {why}. It lacks requests from now on."
+            print(f"imds_simulator: {told}", file=sys.stderr, flush=True)
+        self._fails = bool(why)
 
     def requests(self):
         with self._lock:

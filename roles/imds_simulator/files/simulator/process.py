@@ -102,9 +102,14 @@ def _write_atomically(path, content):
     # The folder may belong to somebody else: a name that cannot be guessed, and nothing that is there is opened.
     temporary = f"{path}.{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with open(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(content)
-    os.replace(temporary, path)
+    try:
+        with open(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.remove(temporary)
+        raise OSError(f"--state-file {path} cannot be written: {error.strerror}.") from error
 
 
 def _remove_own(path):

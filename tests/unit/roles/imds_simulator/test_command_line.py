@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import signal
@@ -46,6 +48,7 @@ def run(*arguments, cwd=None):
         ((*VMS, "--listen", "8181"), "HOST:PORT"),
         ((*VMS, "--listen", "127.0.0.1:http"), "HOST:PORT"),
         ((*VMS, "--listen", "127.0.0.1:70000"), "HOST:PORT"),
+        ((*VMS, "--listen", "127.0.0.1:" + "1" * 5000), "HOST:PORT"),
         ((*VMS, "--clock", "sundial"), "sundial"),
         ((*VMS, "--clock", "manual", "--speed", "2"), "--speed"),
         ((*VMS, "--speed", "0"), "--speed"),
@@ -65,6 +68,7 @@ def run(*arguments, cwd=None):
         ((*VMS, "--log", "x"), "--detach"),
         ((*VMS, "--stop-after", "0"), "--stop-after"),
         ((*VMS, "--stop-after", "soon"), "soon"),
+        ((*VMS, "--stop-after", "1e10"), "at most 1000000000"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_one_sentence(arguments, word):
@@ -266,6 +270,42 @@ def test_a_state_file_that_cannot_be_written_is_reported():
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "/no/such/place" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_what_cannot_become_a_state_file_leaves_nothing_behind(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for more in ((), ("--detach",)):
+        ended = run(*ANYWHERE, *VMS, *more, "--state-file", str(folder))
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert ended.stderr == f"imds_simulator: --state-file {folder} cannot be written: Is a directory.\n"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_journal_file_on_a_full_disk_costs_no_answer(tmp_path):
+    log = tmp_path / "log.txt"
+    ended = run(*ANYWHERE, *VMS, "--detach", "--journal", "/dev/full", "--log", str(log))
+    line = json.loads(ended.stdout)
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", int(line["url"].rsplit(":", 1)[1]), timeout=600)
+        with contextlib.closing(connection):
+            for _each in range(2):
+                connection.request("GET", "/vm/web-1/metadata/versions", headers={"Metadata": "true"})
+                answer = connection.getresponse()
+                assert (answer.status, bool(answer.read())) == (200, True)
+    finally:
+        os.kill(line["pid"], signal.SIGTERM)
+    wait_for_end(line["pid"])
+    said = "--journal /dev/full cannot be written: No space left on device. It lacks requests from now on."
+    assert log.read_text(encoding="utf-8") == f"imds_simulator: {said}\n"
+
+
+def test_a_journal_file_that_is_a_fifo_blocks_nothing(tmp_path):
+    fifo = tmp_path / "journal"
+    os.mkfifo(fifo)
+    ended = run(*ANYWHERE, *VMS, "--journal", str(fifo), "--stop-after", "0.1")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == f"imds_simulator: --journal {fifo} cannot be written: No such device or address.\n"
 
 
 def test_it_stops_by_itself_when_it_was_told_how_long_to_live(tmp_path):

@@ -161,6 +161,17 @@ def test_the_manual_clock_moves_only_when_told(stage):
     assert stage.control("GET", "/simulator/clock")["seconds"] == 90.5
 
 
+def test_a_time_beyond_the_last_that_can_be_written_stops_nothing(stage):
+    stage.schedule(after=1e9, notice=1e9)
+    for _each in range(260):
+        stage.advance(1e9)
+    assert stage.control("GET", "/simulator/clock")["time"] == "9999-12-31T23:59:59.000Z"
+    late = stage.schedule(notice=1)
+    assert late["not_before"] == "9999-12-31T23:59:59.000Z"
+    (event,) = stage.document()["Events"]
+    assert event["NotBefore"] == "Fri, 31 Dec 9999 23:59:59 GMT"
+
+
 def test_the_journal_has_each_request_as_it_came(stage):
     event = stage.schedule()
     path = "/metadata/scheduledevents?api-version=2020-07-01&x=%41"
