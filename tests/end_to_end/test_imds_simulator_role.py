@@ -79,6 +79,19 @@ def test_a_second_run_changes_nothing_and_another_configuration_restarts_it_and_
     assert role("stopped") == 0
 
 
+@pytest.mark.parametrize("damaged", ["", '{"url": "http://127.0.0.1:9", "pi'], ids=["empty", "cut off"])
+def test_a_state_file_that_a_crash_has_damaged_hinders_nothing(role, home, damaged):
+    home.mkdir()
+    (home / "state.json").write_text(damaged)
+    assert role("started") > 0
+    assert pid(home)
+    assert role("stopped") > 0
+    home.mkdir()
+    (home / "state.json").write_text(damaged)
+    assert role("stopped") > 0
+    assert not home.exists()
+
+
 @pytest.mark.parametrize("scenario", ["freeze", "file"])
 def test_check_mode_on_an_empty_host_writes_nothing_and_says_that_it_would(role, home, tmp_path, scenario):
     if scenario == "file":
