@@ -298,3 +298,17 @@ def test_the_endpoint_may_be_that_of_a_simulator(fleet):
     run = fleet.report(fleet_report_endpoint=endpoint)
     assert run.code == 0, run.out
     assert [each["event_id"] for each in fleet.written()["events"]] == [event]
+
+
+@pytest.mark.matrix
+@pytest.mark.releases
+def test_a_host_whose_endpoint_cannot_be_told_is_not_asked_at_azures_address(fleet):
+    """An inventory has the variable for some hosts only; what a rehearsal asks must not be the real service."""
+    with fleet.inventory.open("a") as inventory:
+        inventory.write(f"[all:vars]\nansible_python_interpreter={sys.executable}\n[known]\nweb-1\n")
+        inventory.write(f"[known:vars]\nazure={fleet.simulator.url}\n")
+    run = fleet.report(target="web-1,laptop", fleet_report_endpoint="{{ azure }}/vm/{{ inventory_hostname }}")
+    assert run.code == 0, run.out
+    assert fleet.states() == {"web-1": "quiet", "laptop": "failed"}
+    (message,) = [host["message"] for host in fleet.written()["hosts"] if host["host"] == "laptop"]
+    assert "'azure' is undefined" in message
