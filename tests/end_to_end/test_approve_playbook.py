@@ -214,3 +214,15 @@ def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, t
     assert "Nothing answers at http://127.0.0.1:9" in run.out
     assert '"reason": "unreachable"' in run.out
     assert fleet.posted() == [("web-1", [event])]
+
+
+@pytest.mark.releases
+@pytest.mark.parametrize("name", ["endpoint", "event_ids", "event_types", "event_sources", "resources_ready"])
+def test_a_setting_that_cannot_be_told_approves_nothing(fleet, name):
+    """It is not one that was left out: without it, more would be approved, or at Azure's own address."""
+    fleet.announce("Reboot", "web-1")
+    given = {"approve_event_types": "Reboot", "approve_event_sources": "Platform", f"approve_{name}": "{{ typo }}"}
+    run = fleet.approve(target="web-1", **given)
+    assert run.code == 2, run.out
+    assert "'typo' is undefined" in run.out + run.err
+    assert fleet.posted() == []
