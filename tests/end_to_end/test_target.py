@@ -70,6 +70,15 @@ def test_a_target_that_no_host_matches_is_refused(play, playbook):
     assert "target: no host of the inventory matches 'wbe'. No host was asked." in said
 
 
+@pytest.mark.parametrize("playbook", ["approve", *REST])
+@pytest.mark.releases
+def test_a_target_that_cannot_be_told_is_refused_and_does_not_mean_all_hosts(play, playbook):
+    """Variables of hosts are not known where Ansible chooses the hosts of a play."""
+    ended, said = play(playbook, target="{{ ansible_connection }}")
+    assert asked_nobody(ended)
+    assert "'ansible_connection' is undefined" in said
+
+
 @pytest.mark.releases
 def test_a_limit_that_leaves_none_of_the_target_is_refused_and_no_tag_or_step_goes_around_that(play):
     for argv in ((), ("--tags", "none"), ("--start-at-task", "Show what was approved")):
@@ -97,7 +106,7 @@ def test_a_rehearsal_on_vms_needs_a_target_also_under_a_limit(play):
 def test_no_play_takes_a_target_that_nobody_has_looked_at(path):
     """The same for all of them, without a run of each."""
     for play in yaml.safe_load(path.read_text()):
-        assert "target" not in play["hosts"] or play["hosts"].startswith(f"{{{{ query('{NAMESPACE}target', target | ")
+        assert "target" not in play["hosts"] or play["hosts"].startswith(f"{{{{ query('{NAMESPACE}target', target ")
 
 
 def test_an_inventory_without_a_host_is_refused(play, ansible):
