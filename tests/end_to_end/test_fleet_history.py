@@ -203,6 +203,8 @@ def test_check_mode_reads_and_tells_and_writes_nothing(fleet):
     ("wrong", "said"),
     [
         ({"fleet_history_mode": "html"}, "fleet_history_mode must be report, part or merge, not html."),
+        # Not as if it were left out
+        pytest.param({"fleet_history_simulated": "{{ typo }}"}, "'typo' is undefined", marks=pytest.mark.matrix),
         pytest.param(
             {"fleet_history_mode": "part"}, "fleet_history_part must be set: a name", marks=pytest.mark.matrix
         ),

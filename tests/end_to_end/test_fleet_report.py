@@ -147,6 +147,8 @@ def test_a_folder_that_cannot_be_written_is_told_before_any_host_is_asked(fleet,
     ("wrong", "said"),
     [
         ({"fleet_report_mode": "html"}, "fleet_report_mode must be report, part or merge, not html."),
+        # Not as if it were left out
+        pytest.param({"fleet_report_fail_within": "{{ typo }}"}, "'typo' is undefined", marks=pytest.mark.matrix),
         ({"fleet_report_mode": "part"}, "fleet_report_part must be set: a name"),
         pytest.param({"fleet_report_part": "../x"}, "fleet_report_part must be set: a name", marks=pytest.mark.matrix),
         pytest.param(
