@@ -7,7 +7,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, HOSTS, RESPOND, Fleet
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
+    FAR_OFF,
+    HOSTS,
+    RESPOND,
+    ROLE,
+    Fleet,
+)
 
 
 @pytest.fixture
@@ -77,3 +83,22 @@ def test_what_one_host_decides_for_all_must_be_the_same_for_all_and_each_file_is
     assert run.code == 0, run.out + run.err
     assert sorted(fleet.approved) == [("web-1", [events["host-a"]]), ("web-2", [events["host-b"]])]
     assert [fleet.story(host)[0] for host in events] == ["a", "b"]
+
+
+@pytest.mark.releases
+def test_a_condition_of_the_role_may_leave_out_the_first_host_of_the_play(make_fleet):
+    """What is run once is not skipped for all: the input is checked, and the run knows how it went."""
+    fleet = make_fleet({"host-a": "web-1", "host-b": "web-2"})
+    fleet.announce("web-1", notice=FAR_OFF)
+    wanted = fleet.announce("web-2", notice=FAR_OFF)
+    play = {"roles": [{"role": ROLE, "when": "inventory_hostname != 'host-a'"}]}
+    refused = fleet.respond(play=play, event_response_restore="/nowhere/refill.yml")
+    assert refused.code == 2, refused.out + refused.err
+    assert "event_response_restore: there is no file /nowhere/refill.yml" in refused.words
+    assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
+
+    run = fleet.respond(play=play)
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("web-2", [wanted])]
+    assert fleet.story("host-a") == []
+    assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot completed"]
