@@ -252,6 +252,19 @@ def test_a_file_ends_the_play(make_fleet, phase):
 
 
 @pytest.mark.matrix
+def test_a_role_alone_names_who_ended_in_a_later_batch(make_fleet):
+    """Ansible takes it for a host with which all went well, and the first host of the play is not in that batch."""
+    hosts = {f"host-{name}": f"web-{number}" for number, name in enumerate("abcd")}
+    fleet = make_fleet(hosts, hosts)
+    fleet.announce("web-3", notice=FAR_OFF)
+    fleet.set("host-d", folder=str(fleet.folder), fault="end_host")
+    run = fleet.respond(play={"serial": 2}, prepare=RAISE)
+    assert run.code == 2, run.out + run.err
+    assert summary_of(run)["not_restored"] == ["host-d"]
+    assert "host-d is not known to be restored" in run.out
+
+
+@pytest.mark.matrix
 def test_a_role_alone_names_who_was_lost(make_fleet):
     """Ansible does not bring it back in the same play; the others go on."""
     fleet = make_fleet(list(HOSTS), HOSTS)
