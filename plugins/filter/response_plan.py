@@ -89,15 +89,19 @@ def response_plan(
     now = time.time()
     known = {}
     for host in hosts:
+        # Ansible makes the variables of a host anew each time they are asked for.
+        variables = hostvars[host]
+        name = variables.get("__event_response_name")
         lost = None
         if host not in alive:
             lost = "failed or became unreachable"
         elif host not in batch:
             lost = OTHER_BATCH
-        # Ansible makes the variables of a host anew each time they are asked for.
-        variables = hostvars[host]
+        elif not name and variables.get("__event_response_answer"):
+            # The playbook respond has brought it back.
+            lost = "could not be asked"
         known[host] = {
-            "resource_name": variables.get("__event_response_name"),
+            "resource_name": name,
             "progress": _follow(variables, host, now),
             "lost": lost,
         }

@@ -264,6 +264,16 @@ def test_a_role_alone_names_who_ended_in_a_later_batch(make_fleet):
     assert "host-d is not known to be restored" in run.out
 
 
+@pytest.mark.releases
+def test_the_playbook_names_who_could_not_be_asked_where_a_vm_is_missing(make_fleet):
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    (fleet.folder / "host-b.up").unlink()
+    run = fleet.respond(playbook=RESPOND)
+    assert run.code == 2, run.out + run.err
+    assert "no host of this play said that it is web-2, host-b could not be asked." in run.words
+
+
 @pytest.mark.matrix
 def test_a_role_alone_names_who_was_lost(make_fleet):
     """Ansible does not bring it back in the same play; the others go on."""
