@@ -23,6 +23,7 @@ from ..plugin_utils._response_input import (
     NOTHING,
     WORDS,
     group_input,
+    tell_check_mode,
     tell_differences,
     tell_doubtful_input,
     tell_wrong_input,
@@ -44,7 +45,8 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         prefix = str(self._task.args.get("prefix", "event_response"))
         settings = self._settings(task_vars or {})
-        faults, doubts = tell_differences(settings), []
+        in_check_mode = bool((task_vars or {}).get("ansible_check_mode"))
+        faults, doubts = tell_differences(settings) + tell_check_mode(self._task.check_mode, in_check_mode), []
         for hosts, given in group_input(settings):
             found = tell_wrong_input(given)
             for name, words in (("prepare", WORDS), ("restore", (NOTHING,))):

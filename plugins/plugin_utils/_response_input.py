@@ -30,6 +30,10 @@ _DIFFERS = (
     "event_response_{name} must be the same for all hosts of a run, because one of them decides for all: it is "
     "{values}. Give all of them the same value, or respond in a run for each value, with another target or --limit."
 )
+_CHECK_MODE = (
+    "check_mode must be the same for the response and for the run: {own} here, and the run has {run}. Leave check_mode "
+    "out, and start the run with --check to see what it would do."
+)
 # What one host decides for all; each host looks at the others itself.
 _OF_ALL = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms")
 # The least that each time-out may be. With none for the events nobody waits for them, and the hosts stay prepared.
@@ -122,6 +126,19 @@ def _is_whole(text: str, least: int) -> bool:
     except ValueError:
         return False
     return number.is_integer() and least <= number <= _MOST_SECONDS
+
+
+def tell_check_mode(own: bool, run: bool) -> list[str]:
+    """Return what is wrong where the play or the role sets check_mode, a sentence; an approval or a preparation that
+    the others take for done would not be, or the other way round.
+
+    :param own: check_mode of the tasks.
+    :param run: whether the run was started with ``--check``.
+    """
+    if own == run:
+        return []
+    words = {"own": "it is true" if own else "it is false", "run": "--check" if run else "no --check"}
+    return [_CHECK_MODE.format(**words)]
 
 
 def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:

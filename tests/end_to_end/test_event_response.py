@@ -340,6 +340,18 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
     assert [fleet.story(host) for host in HOSTS] == [[], [], []]
 
 
+@pytest.mark.releases
+@pytest.mark.parametrize(("own", "arguments"), [(True, []), (False, ["--check"])])
+def test_a_check_mode_that_is_not_that_of_the_run_is_refused_before_anything_is_done(one, own, arguments):
+    """What is not prepared would count as prepared; or what is approved would be restored at once."""
+    one.announce("web-1", notice=FAR_OFF)
+    run = one.respond(*arguments, play={"check_mode": own}, event_response_wait_timeout=1)
+    assert run.code == 2, run.out + run.err
+    assert "check_mode must be the same for the response and for the run" in run.out
+    assert one.azure.control("GET", "/simulator/journal")["requests"] == []
+    assert one.story("host-a") == []
+
+
 UNNAMED = "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word nothing"
 BAD_INPUT = [
     ({"event_response_prepare": ""}, UNNAMED),
