@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
         role_tasks = [os.path.join(self._task._role._role_path, "tasks")] if self._task._role else []
         return find_file_faults(path, self._load_file, self._load_role, [*role_tasks, self._loader.get_basedir()])
 
-    def _load_file(self, path: str) -> Sequence[Any]:
+    def _load_file(self, path: str, role: Any) -> Sequence[Any]:
         # Newer ansible-core runs no template of a file that is not said to be trusted.
         trusts = "trusted_as_template" in inspect.signature(self._loader.load_from_file).parameters
         tasks = self._loader.load_from_file(path, **({"trusted_as_template": True} if trusts else {}))
@@ -87,8 +87,11 @@ class ActionModule(ActionBase):
         for task in tasks:
             if not isinstance(task, dict):
                 raise AnsibleError(f"Each member of the list must be a task, not {_kind(task)}")
-        play, role, variables = self._task._parent._play, self._task._role, self._task._variable_manager
+        play, variables = self._task._parent._play, self._task._variable_manager
+        role = role or self._task._role
         parent = Block(play=play, role=role)
+        # As in the tasks that will include the file; that of the play takes effect when the response is over.
+        parent.any_errors_fatal = False
         parent.collections = self._task.collections
         include = TaskInclude.load(
             {"include_tasks": path}, block=parent, role=role, variable_manager=variables, loader=self._loader
@@ -98,16 +101,20 @@ class ActionModule(ActionBase):
         )
         return loaded
 
-    def _load_role(self, task: Any) -> None:
+    def _load_role(self, task: Any) -> tuple[Any, Sequence[Any]]:
         play = task._parent._play
-        role = RoleInclude.load(
+        include = RoleInclude.load(
             task._role_name,
             play=play,
             variable_manager=self._task._variable_manager,
             loader=self._loader,
             collection_list=task.collections,
         )
-        Role.load(role, play, from_files=task._from_files, from_include=True, validate=False)
+        role = Role.load(include, play, from_files=task._from_files, from_include=True, validate=False)
+        blocks = [*role.compile(play=play), *role.get_handler_blocks(play)]
+        for block in blocks:
+            block._parent = task.build_parent_block()
+        return role, blocks
 
 
 def _kind(value: Any) -> str:

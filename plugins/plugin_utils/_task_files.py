@@ -13,21 +13,28 @@ import os
 import re
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-# Returns the blocks of a file; raises what Ansible raises.
-LoadFile = Callable[[str], Sequence[Any]]
-# Raises what Ansible raises where there is no such role, or no such file in it.
-LoadRole = Callable[[Any], None]
+# Returns the blocks of a file that a role includes, None for the role that runs the file; raises what Ansible raises.
+LoadFile = Callable[[str, Any], Sequence[Any]]
+# Returns the role that a task includes, and its blocks; raises what Ansible raises where there is no such role, or no
+# such file in it.
+LoadRole = Callable[[Any], "tuple[Any, Sequence[Any]]"]
 
 _INCLUDES = ("include_tasks", "ansible.builtin.include_tasks", "ansible.legacy.include_tasks")
 _ROLES = ("include_role", "ansible.builtin.include_role", "ansible.legacy.include_role")
 _META = ("meta", "ansible.builtin.meta", "ansible.legacy.meta")
-# Each takes hosts out of the play, also out of the tasks that would restore them.
-_ENDS = ("end_host", "end_play", "end_batch", "end_role")
+# Each takes hosts out of the play, also out of the tasks that would restore them. A role of its own may end.
+_ENDS_OF_ROLE = ("end_host", "end_play", "end_batch")
+_ENDS = (*_ENDS_OF_ROLE, "end_role")
 # As YAML and Ansible read it
 _TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
+_EMPTY = "{path}: the file has no task. If nothing need be done, give the word nothing in place of the file."
 _RUN_ONCE = (
     "{path}: run_once: true must not be used: the task runs for one host, and what becomes of it counts for all hosts, "
     "also for those that only wait. Use delegate_to without it."
+)
+_STOPS_ALL = (
+    "{path}: any_errors_fatal: true must not be used: where the task fails for one host, Ansible ends the response for "
+    "all hosts, also for those that only wait. Leave it out: an event is approved only if all its VMs are prepared."
 )
 # The next line says why.
 _NO_CONTENTS = "Unable to retrieve file contents"
@@ -43,44 +50,74 @@ def find_file_faults(path: str, load_file: LoadFile, load_role: LoadRole, folder
 
 
 def _find_file_faults(
-    path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str], seen: set[str]
+    path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str], seen: set[str], role: Any = None
 ) -> Iterator[str]:
     if path in seen:
         return
     seen.add(path)
     try:
-        tasks = list(_walk(load_file(path)))
+        tasks = list(_walk(load_file(path, role)))
     except Exception as error:
         # Ansible has many errors, and any of them would stop the run when it loads the file.
         yield tell_error(error, path)
         return
-    if any(map(_runs_once, tasks)):
-        yield _RUN_ONCE.format(path=path)
-    here = [os.path.dirname(path), *folders]
+    # A file that another one includes may be empty.
+    if not tasks and seen == {path}:
+        yield _EMPTY.format(path=path)
+    yield from _find_task_faults(path, tasks, load_file, load_role, [os.path.dirname(path), *folders], seen, role)
+
+
+def _find_task_faults(
+    path: str,
+    tasks: Sequence[Any],
+    load_file: LoadFile,
+    load_role: LoadRole,
+    here: Sequence[str],
+    seen: set[str],
+    role: Any = None,
+) -> Iterator[str]:
+    """Return what is wrong with the tasks of a file, or of a role that is included, of which path is the folder."""
+    for name, sentence in (("run_once", _RUN_ONCE), ("any_errors_fatal", _STOPS_ALL)):
+        if any(_is_set(name, task) for task in tasks):
+            yield sentence.format(path=path)
     for task in tasks:
         words = str(task.args.get("_raw_params") or "")
-        if task.action in _META and words in _ENDS:
+        if task.action in _META and words in (_ENDS if role is None else _ENDS_OF_ROLE):
             yield (
                 f"{path}: meta: {words} must not be used: it takes hosts out of the run, which cannot restore them "
                 "then. Use when, or a block with rescue."
             )
         elif task.action in _ROLES and not _is_template(f"{task._role_name} {task._from_files}"):
-            try:
-                load_role(task)
-            except Exception as error:
-                yield tell_error(error, path)
+            yield from _find_role_faults(path, task, load_file, load_role, here, seen)
         elif task.action in _INCLUDES and words and not _is_template(words):
             found = next((file for file in _candidates(words, here) if os.path.isfile(file)), None)
             if found is None:
                 yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
             else:
-                yield from _find_file_faults(found, load_file, load_role, here, seen)
+                yield from _find_file_faults(found, load_file, load_role, here, seen, role)
 
 
-def _runs_once(task: Any) -> bool:
-    """Tell whether a task, or what it includes, surely runs for one host only; a template is not known yet."""
+def _find_role_faults(
+    path: str, task: Any, load_file: LoadFile, load_role: LoadRole, here: Sequence[str], seen: set[str]
+) -> Iterator[str]:
+    try:
+        role, blocks = load_role(task)
+    except Exception as error:
+        yield tell_error(error, path)
+        return
+    folder = role._role_path
+    # The same role may be included for other files of its own.
+    key = f"{folder} {task._from_files}"
+    if key not in seen:
+        seen.add(key)
+        folders = [os.path.join(folder, "tasks"), *here]
+        yield from _find_task_faults(folder, list(_walk(blocks)), load_file, load_role, folders, seen, role)
+
+
+def _is_set(name: str, task: Any) -> bool:
+    """Tell whether a keyword of a task, or of what it includes, is surely true; a template is not known yet."""
     applied = task.args.get("apply") if task.action in (*_INCLUDES, *_ROLES) else None
-    given = (task.run_once, applied.get("run_once") if isinstance(applied, Mapping) else None)
+    given = (getattr(task, name), applied.get(name) if isinstance(applied, Mapping) else None)
     return any(str(value).strip().lower() in _TRUE for value in given)
 
 

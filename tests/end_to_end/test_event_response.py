@@ -399,7 +399,23 @@ BAD_FILES = [
         "- include_tasks: {file: sub/once.yml, apply: {run_once: true}}",
         "bad-13.yml: run_once: true must not be used",
     ),
+    ("- include_role: {name: once}", "roles/once/tasks/more.yml: run_once: true must not be used"),
+    ("- include_role: {name: once, tasks_from: even}", "roles/once: run_once: true must not be used"),
+    ("- include_role: {name: ends}", "roles/ends: meta: end_host must not be used"),
+    ("- debug: {}\n  any_errors_fatal: yes", "bad-17.yml: any_errors_fatal: true must not be used"),
+    ("# - debug: {}", "bad-18.yml: the file has no task. If nothing need be done, give the word nothing"),
+    ("[]", "bad-19.yml: the file has no task."),
 ]
+# The roles that these files include
+BAD_ROLES = {
+    "once/tasks/main.yml": "- include_tasks: more.yml",
+    "once/tasks/more.yml": "- debug: {}\n  run_once: true",
+    "once/tasks/even.yml": "- command: 'true'\n  notify: Say",
+    "once/handlers/main.yml": "- name: Say\n  debug: {}\n  run_once: true",
+    "ends/meta/main.yml": "dependencies: [once_ended]",
+    "ends/tasks/main.yml": "- debug: {}",
+    "once_ended/tasks/main.yml": "- meta: end_host",
+}
 
 
 def refuse_each(one, folder, cases):
@@ -435,6 +451,10 @@ def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, 
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "bad.yml").write_text("- nope:")
     (tmp_path / "sub" / "once.yml").write_text("- debug: {}")
+    for name, content in BAD_ROLES.items():
+        path = one.folder / "roles" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
     cases = []
     for number, (content, _words) in enumerate(BAD_FILES):
         path = tmp_path / f"bad-{number}.yml"
@@ -443,7 +463,7 @@ def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, 
     said = refuse_each(one, tmp_path, cases)
     for (_content, words), part in zip(BAD_FILES, said):
         (sentence,) = set(re.findall(r'"msg": "(event_response_.*)"', part))
-        assert words.replace("%s", str(tmp_path)) in sentence
+        assert words.replace("%s", str(tmp_path)) in sentence, sentence
         assert sentence.endswith("No host was asked.")
 
 

@@ -17,8 +17,21 @@ REFUSED = (
 )
 
 
+STOPS_ALL = "drain.yml: any_errors_fatal: true must not be used: where the task fails for one host, Ansible ends the "
+
+
 def task(action="raw", **more):
-    return SimpleNamespace(**{"action": action, "args": {}, "run_once": None, **more})
+    return SimpleNamespace(**{"action": action, "args": {}, "run_once": None, "any_errors_fatal": None, **more})
+
+
+def find_faults(tasks, blocks=()):
+    """Return what is wrong with the tasks of drain.yml, in which any role that is included has these blocks."""
+    for each in tasks:
+        if getattr(each, "action", "") == "include_role":
+            each._role_name, each._from_files = "drain", {}
+    return find_file_faults(
+        "drain.yml", lambda path, role: tasks, lambda each: (SimpleNamespace(_role_path="/roles/drain"), blocks), []
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,8 +52,28 @@ def task(action="raw", **more):
     ],
 )
 def test_what_one_host_would_do_for_all_is_refused(tasks, refused):
-    for each in tasks:
-        if getattr(each, "action", "") == "include_role":
-            each._role_name, each._from_files = "drain", {}
-    faults = find_file_faults("drain.yml", lambda path: tasks, lambda role: None, [])
-    assert faults == ([REFUSED] if refused else [])
+    assert find_faults(tasks) == ([REFUSED] if refused else [])
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"), [(True, True), ("yes", True), (False, False), ("{{ fatal }}", False), (None, False)]
+)
+def test_a_task_whose_failure_would_end_the_response_for_all_is_refused(value, refused):
+    faults = find_faults([task(any_errors_fatal=value)])
+    assert len(faults) == refused
+    assert all(fault.startswith(STOPS_ALL) for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"), [("end_host", True), ("end_play", True), ("end_role", False), ("flush_handlers", False)]
+)
+def test_a_role_that_is_included_may_end_itself_only(words, refused):
+    meta = task("meta", args={"_raw_params": words})
+    faults = find_faults([task("include_role")], [SimpleNamespace(block=[meta])])
+    assert [fault.split(" must")[0] for fault in faults] == [f"/roles/drain: meta: {words}"] * refused
+
+
+def test_a_file_without_a_task_is_refused():
+    assert find_faults([]) == [
+        "drain.yml: the file has no task. If nothing need be done, give the word nothing in place of the file."
+    ]
