@@ -34,6 +34,11 @@ _CHECK_MODE = (
     "check_mode must be the same for the response and for the run: {own} here, and the run has {run}. Leave check_mode "
     "out, and start the run with --check to see what it would do."
 )
+_CONDITION = (
+    "when must not stand at the role, at a block around it or at import_playbook: Ansible evaluates it anew before each "
+    "task, so a host for which it becomes false meanwhile is not restored. It is: {condition}. Choose the hosts by "
+    "hosts or target, or give the condition to a task include_role that includes the role."
+)
 # What one host decides for all; each host looks at the others itself.
 _OF_ALL = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms")
 # The least that each time-out may be. With none for the events nobody waits for them, and the hosts stay prepared.
@@ -139,6 +144,15 @@ def tell_check_mode(own: bool, run: bool) -> list[str]:
         return []
     words = {"own": "it is true" if own else "it is false", "run": "--check" if run else "no --check"}
     return [_CHECK_MODE.format(**words)]
+
+
+def tell_conditions(conditions: Sequence[Any]) -> list[str]:
+    """Return what is wrong where the play gives the response a condition, a sentence.
+
+    :param conditions: those that hold for each task of the response.
+    """
+    told = " and ".join(dict.fromkeys(one_line(str(condition)) for condition in conditions))
+    return [_CONDITION.format(condition=told)] if told else []
 
 
 def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:

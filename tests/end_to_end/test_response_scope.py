@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
     FAR_OFF,
@@ -85,20 +87,37 @@ def test_what_one_host_decides_for_all_must_be_the_same_for_all_and_each_file_is
     assert [fleet.story(host)[0] for host in events] == ["a", "b"]
 
 
+# Where the play has a condition that the preparation makes false
+CONDITION = {"when": "state | default('up') == 'up' and inventory_hostname != 'host-a'"}
+INCLUDED = {"include_role": {"name": ROLE}}
+CONDITIONS = [
+    pytest.param([{"roles": [{"role": ROLE, **CONDITION}]}], True, id="at the role"),
+    pytest.param([{"tasks": [{"block": [INCLUDED], **CONDITION}]}], True, id="at a block around it"),
+    pytest.param([{"import_playbook": RESPOND, **CONDITION}], True, id="at the playbook"),
+    pytest.param([{"tasks": [{**INCLUDED, **CONDITION}]}], False, id="at the task that includes it"),
+]
+
+
 @pytest.mark.releases
-def test_a_condition_of_the_role_may_leave_out_the_first_host_of_the_play(make_fleet):
-    """What is run once is not skipped for all: the input is checked, and the run knows how it went."""
+@pytest.mark.parametrize(("plays", "refused"), CONDITIONS)
+def test_a_condition_that_may_become_false_meanwhile_is_refused(make_fleet, plays, refused):
+    """Ansible would skip the restore and the verdict, with exit status 0.
+
+    Here it leaves out the first host of the play, which does what is run once.
+    """
     fleet = make_fleet({"host-a": "web-1", "host-b": "web-2"})
     fleet.announce("web-1", notice=FAR_OFF)
     wanted = fleet.announce("web-2", notice=FAR_OFF)
-    play = {"roles": [{"role": ROLE, "when": "inventory_hostname != 'host-a'"}]}
-    refused = fleet.respond(play=play, event_response_restore="/nowhere/refill.yml")
-    assert refused.code == 2, refused.out + refused.err
-    assert "event_response_restore: there is no file /nowhere/refill.yml" in refused.words
-    assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
-
-    run = fleet.respond(play=play)
-    assert run.code == 0, run.out + run.err
-    assert fleet.approved == [("web-2", [wanted])]
+    given = {"vars": fleet.write_files("- set_fact: {state: down}\n")}
+    play = {"hosts": "all", "gather_facts": False}
+    plays = [{**({} if "import_playbook" in each else play), **each, **given} for each in plays]
+    (fleet.folder / "site.json").write_text(json.dumps(plays))
+    run = fleet.run(str(fleet.folder / "site.json"))
+    assert run.code == (2 if refused else 0), run.out + run.err
+    assert ("when must not stand at the role, at a block around it or at import_playbook" in run.words) is refused
     assert fleet.story("host-a") == []
-    assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot completed"]
+    if refused:
+        assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
+    else:
+        assert fleet.approved == [("web-2", [wanted])]
+        assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot completed"]
