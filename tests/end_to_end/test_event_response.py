@@ -352,6 +352,24 @@ def test_a_check_mode_that_is_not_that_of_the_run_is_refused_before_anything_is_
     assert one.story("host-a") == []
 
 
+@pytest.mark.releases
+def test_module_defaults_of_the_play_hide_no_event_that_goes_on_and_do_not_wait_while_approving(fleet):
+    """The event of host-a starts while it is prepared, and that of host-b when it is approved. Neither ends in time."""
+    fleet.announce("web-1", notice=DUE, started_for=FAR_OFF)
+    of_b = fleet.announce("web-2", notice=FAR_OFF, started_for=FAR_OFF)
+    module = "fleetops.azure_maintenance.scheduled_event"
+    defaults = {
+        f"{module}s_info": {"event_statuses": ["Scheduled"]},
+        f"{module}_approve": {"wait_for": "ended", "wait_timeout": 1},
+    }
+    run = fleet.respond(prepare=TAKE_LONGER, play={"module_defaults": defaults}, event_response_wait_timeout=1)
+    assert run.code == 2, run.out + run.err
+    for host in ("host-a", "host-b"):
+        assert f"{host} was not restored: the event did not end within 1 s." in run.words
+        assert fleet.story(host) == [f"prepare {host} Reboot"]
+    assert f"Reboot {of_b} started, approved by host-b: host-b" in run.words
+
+
 UNNAMED = "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word nothing"
 BAD_INPUT = [
     ({"event_response_prepare": ""}, UNNAMED),
