@@ -10,6 +10,7 @@ short_description: Tell in a rescue which task failed, and why
 version_added: 1.1.0
 description:
   - Returns one sentence with the name of the task that failed and its reason, of a command what it wrote to stderr.
+  - Of a task with C(no_log) it tells no reason.
   - A lookup, because naming C(ansible_failed_task) in a template runs the templates of that task anew. Of an include
     that could not be loaded Ansible keeps nothing, so that the sentence refers to the output.
   - Made for the role P(fleetops.azure_maintenance.event_response#role).
@@ -49,6 +50,7 @@ from ..plugin_utils._fleet_parts import tell_failure
 from ..plugin_utils._unsafe import mark_unsafe
 
 _LONGEST = 500
+_HIDDEN = "the task has no_log, so its reason is hidden."
 _UNKNOWN = "a file or role that it includes could not be loaded, or Ansible told nothing; see the output above."
 
 
@@ -59,7 +61,14 @@ class LookupModule(LookupBase):
         if not result:
             return [mark_unsafe(_UNKNOWN)]
         name = str(task.get("name") or "")
-        told = ": ".join(part for part in ("" if name in terms else name, tell_failure(result)) if part)
+        reason = _HIDDEN if _is_hidden(task, result) else tell_failure(result)
+        told = ": ".join(part for part in ("" if name in terms else name, reason) if part)
         told = told[:_LONGEST] + ("…" if len(told) > _LONGEST else "")
         # Another sentence may follow.
         return [mark_unsafe(told if told.endswith((".", "!", "?", "…")) else f"{told}.")]
+
+
+def _is_hidden(task: Any, result: Any) -> bool:
+    """Tell whether no_log hides the result, also where it is a template, which is not evaluated anew."""
+    no_log = str(task.get("no_log") or "").strip().lower()
+    return bool(result.get("_ansible_no_log")) or no_log not in ("", "false", "no", "off", "n", "f", "0")

@@ -265,6 +265,38 @@ def test_a_role_alone_names_who_ended_in_a_later_batch(make_fleet):
 
 
 @pytest.mark.releases
+def test_what_no_log_hides_is_told_nowhere(make_fleet):
+    """By a task, a block around it, and a template; in a loop, and in both files."""
+    hosts = {f"host-{name}": f"web-{number}" for number, name in enumerate("abc")}
+    fleet = make_fleet(hosts, hosts)
+    for vm in hosts.values():
+        fleet.announce(vm, notice=FAR_OFF)
+    fail = "raw: echo PASS{{ 'WORD' }} >&2; exit 7"
+    log_in = f"""
+    - name: Log in
+      {fail}
+      no_log: true
+      when: inventory_hostname == 'host-a'
+    - when: inventory_hostname == 'host-b'
+      no_log: true
+      block:
+        - name: Log in
+          {fail}
+          loop: [1, 2]
+    - name: Log in
+      {fail}
+      no_log: "{{{{ true }}}}"
+      when: inventory_hostname == 'host-c'
+    """
+    run = fleet.respond(playbook=RESPOND, prepare=log_in, restore=log_in)
+    assert run.code == 2, run.out + run.err
+    assert "PASSWORD" not in run.out + run.err
+    for host in hosts:
+        for done in ("prepared", "restored"):
+            assert f"{host} could not be {done}: Log in: the task has no_log, so its reason is hidden." in run.words
+
+
+@pytest.mark.releases
 def test_the_playbook_names_who_could_not_be_asked_where_a_vm_is_missing(make_fleet):
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
