@@ -58,8 +58,10 @@ def _find_file_faults(
     try:
         tasks = list(_walk(load_file(path, role)))
     except Exception as error:
-        # Ansible has many errors, and any of them would stop the run when it loads the file.
-        yield tell_error(error, path)
+        # Ansible has many errors, and any of them would stop the run when it loads the file. A role may have files that
+        # are never included here, as for other systems.
+        if role is None:
+            yield tell_error(error, path)
         return
     # A file that another one includes may be empty.
     if not tasks and seen == {path}:
@@ -88,29 +90,36 @@ def _find_task_faults(
                 "then. Use when, or a block with rescue."
             )
         elif task.action in _ROLES and not _is_template(f"{task._role_name} {task._from_files}"):
-            yield from _find_role_faults(path, task, load_file, load_role, here, seen)
+            yield from _find_role_faults(path, task, load_file, load_role, here, seen, role)
         elif task.action in _INCLUDES and words and not _is_template(words):
             found = next((file for file in _candidates(words, here) if os.path.isfile(file)), None)
-            if found is None:
-                yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
-            else:
+            if found is not None:
                 yield from _find_file_faults(found, load_file, load_role, here, seen, role)
+            elif role is None:
+                yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
 
 
 def _find_role_faults(
-    path: str, task: Any, load_file: LoadFile, load_role: LoadRole, here: Sequence[str], seen: set[str]
+    path: str,
+    task: Any,
+    load_file: LoadFile,
+    load_role: LoadRole,
+    here: Sequence[str],
+    seen: set[str],
+    outer: Any,
 ) -> Iterator[str]:
     try:
         role, blocks = load_role(task)
     except Exception as error:
-        yield tell_error(error, path)
+        if outer is None:
+            yield tell_error(error, path)
         return
     folder = role._role_path
     # The same role may be included for other files of its own.
     key = f"{folder} {task._from_files}"
     if key not in seen:
         seen.add(key)
-        folders = [os.path.join(folder, "tasks"), *here]
+        folders = [os.path.join(folder, part) for part in ("tasks", "handlers")] + [*here]
         yield from _find_task_faults(folder, list(_walk(blocks)), load_file, load_role, folders, seen, role)
 
 

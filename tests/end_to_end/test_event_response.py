@@ -494,8 +494,17 @@ def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
         folder.mkdir(parents=True)
     (one.folder / "beside.yml").write_text("- include_tasks: tasks/deeper.yml")
     (one.folder / "tasks" / "deeper.yml").write_text("- debug: msg=deeper")
-    (role / "main.yml").write_text("- include_tasks: more.yml")
-    (role / "more.yml").write_text("- debug: msg=in-the-role")
+    # A role may have files for other systems.
+    (role / "main.yml").write_text(
+        "- include_tasks: more.yml\n- include_tasks: '{{ item }}'\n  loop: []\n"
+        "- include_tasks: windows.yml\n  when: false\n- include_tasks: gone.yml\n  when: false\n"
+        "- include_role: {name: gone}\n  when: false"
+    )
+    (role / "more.yml").write_text("- debug: msg=in-the-role\n  changed_when: true\n  notify: Say")
+    (role / "windows.yml").write_text("- nowhere.at.all:")
+    (role.parent / "handlers").mkdir()
+    (role.parent / "handlers" / "main.yml").write_text("- name: Say\n  include_tasks: say.yml")
+    (role.parent / "handlers" / "say.yml").write_text("- debug: msg=in-a-handler")
     run = one.respond(
         prepare="""
         - include_tasks: beside.yml
@@ -509,6 +518,7 @@ def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
     assert run.code == 0, run.out + run.err
     assert run.out.count('"msg": "deeper"') == 3
     assert run.out.count('"msg": "in-the-role"') == 1
+    assert run.out.count('"msg": "in-a-handler"') == 1
 
 
 @pytest.mark.parametrize("prepare", ["event_respons_prepare", None])
