@@ -35,9 +35,9 @@ _CHECK_MODE = (
     "out, and start the run with --check to see what it would do."
 )
 _CONDITION = (
-    "when must not stand at the role, at a block around it or at import_playbook: Ansible evaluates it anew before each "
-    "task, so a host for which it becomes false meanwhile is not restored. It is: {condition}. Choose the hosts by "
-    "hosts or target, or give the condition to a task include_role that includes the role."
+    "when must not stand at the role, at a block around it or at import_playbook: Ansible evaluates it anew before "
+    "each task, so a host for which it becomes false meanwhile is not restored. It is: {condition}. Choose the hosts "
+    "by hosts or target, or give the condition to a task include_role that includes the role."
 )
 # What one host decides for all; each host looks at the others itself.
 _OF_ALL = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms")
