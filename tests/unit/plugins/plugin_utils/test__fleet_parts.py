@@ -90,6 +90,7 @@ HOST = {
         pytest.param(broken(version=None), "of another version of the collection", id="no version"),
         pytest.param(broken(hosts={}), "Part slice-1.json is damaged", id="no list of hosts"),
         pytest.param(broken(asked_at="today"), "Part slice-1.json is damaged", id="no time"),
+        pytest.param(broken(asked_at="9999-12-31T23:59:59Z"), "Part slice-1.json is damaged", id="the end of time"),
         pytest.param(broken(name=None), "Part slice-1.json is damaged", id="no name"),
         pytest.param(broken(hosts=[{"host": "a", "state": "quiet"}]), "host a has a reason that is no", id="halves"),
         pytest.param(broken(hosts=[{**HOST, "resource_name": 1}]), "host a has a resource_name that is", id="resource"),
