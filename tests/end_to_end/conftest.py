@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -66,6 +67,26 @@ def simulator():
 def ansible(tmp_path):
     """A runner: ansible("ansible-playbook", "site.yml") calls the program that PATH has, with a home of its own."""
     return runner(tmp_path / "home")
+
+
+@pytest.fixture
+def checker_tasks(ansible, tmp_path):
+    """Run a file of tasks of the role event_checker on this machine: checker_tasks("packages.yml", variable="value").
+
+    ``tasks`` come after them, ``play`` has keywords of the play.
+    """
+
+    def run(file, *options, tasks=(), play=None, **variables):
+        role = {"name": "fleetops.azure_maintenance.event_checker", "tasks_from": file, "public": True}
+        tasks = [{"ansible.builtin.include_role": role}, *tasks]
+        whole = [{"hosts": "localhost", "gather_facts": False, "tasks": tasks, **(play or {})}]
+        (tmp_path / "play.yml").write_text(json.dumps(whole))
+        variables["ansible_python_interpreter"] = "{{ ansible_playbook_python }}"
+        (tmp_path / "variables.json").write_text(json.dumps(variables))
+        given = ["-i", "localhost,", "-c", "local", "-e", f"@{tmp_path / 'variables.json'}"]
+        return ansible("ansible-playbook", *options, *given, tmp_path / "play.yml")
+
+    return run
 
 
 @pytest.fixture(scope="module")

@@ -19,14 +19,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.test_event_checke
 SECRET = "T0KEN-0F-THE-WEBHOOK"
 RULE = {"name": "Drain", "on_announced": [{"webhook": f"https://hooks.example.com/{SECRET}"}]}
 CONFIG = {"metrics_dir": "/var/lib/metrics", "rules": [RULE]}
-PLAY = """
-- hosts: localhost
-  gather_facts: false
-  tasks:
-    - ansible.builtin.include_role:
-        name: fleetops.azure_maintenance.event_checker
-        tasks_from: {}
-"""
 
 
 @pytest.mark.parametrize(
@@ -37,21 +29,10 @@ PLAY = """
         pytest.param("old_metrics.yml", [], 0, id="the configuration of before is read"),
     ],
 )
-def test_p12_the_address_of_a_webhook_stays_out_of_what_ansible_prints(ansible, tmp_path, tasks, rules, code):
-    (tmp_path / "play.yml").write_text(PLAY.format(tasks))
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    variables = tmp_path / "variables.json"
-    variables.write_text(
-        json.dumps(
-            {
-                "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-                "__event_checker_config_file": str(tmp_path / "config.json"),
-                "event_checker_rules": rules,
-            }
-        )
-    )
-    play = ["ansible-playbook", "-vvv", "-i", "localhost,", "-c", "local", "-e", f"@{variables}", tmp_path / "play.yml"]
-    run = ansible(*play)
+def test_p12_the_address_of_a_webhook_stays_out_of_what_ansible_prints(checker_tasks, tmp_path, tasks, rules, code):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIG))
+    run = checker_tasks(tasks, "-vvv", event_checker_rules=rules, __event_checker_config_file=str(config))
     assert run.code == code, run.out
     assert SECRET not in run.out + run.err
     assert base64.b64encode(json.dumps(CONFIG).encode()).decode() not in run.out + run.err

@@ -6,29 +6,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 
 import pytest
 
-PLAY = """
-- hosts: localhost
-  gather_facts: false
-  environment:
-    PATH: "{{ programs }}:{{ lookup('ansible.builtin.env', 'PATH') }}"
-  tasks:
-    - ansible.builtin.include_role:
-        name: fleetops.azure_maintenance.event_checker
-        tasks_from: stop.yml
-"""
-
-
+# A systemctl of the test's own comes first.
+PLAY = {"environment": {"PATH": "{{ programs }}:{{ lookup('ansible.builtin.env', 'PATH') }}"}}
 RESPONSE = "azure-maintenance-respond@7.service loaded activating start Respond to an Azure maintenance event"
 
 
 @pytest.fixture
-def stop(ansible, tmp_path):
+def stop(checker_tasks, tmp_path):
     """Run the tasks that stop the checker; return the run, and what systemctl was asked to do meanwhile."""
     programs, run_dir, asked = tmp_path / "programs", tmp_path / "run", tmp_path / "asked"
     for folder in (programs, run_dir):
@@ -46,16 +35,8 @@ esac
 """
         )
         systemctl.chmod(0o755)
-        (tmp_path / "play.yml").write_text(PLAY)
-        variables = {
-            "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-            "programs": os.fspath(programs),
-            "__event_checker_run_dir": os.fspath(run_dir),
-            **variables,
-        }
-        done = ansible(
-            "ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), tmp_path / "play.yml"
-        )
+        variables = {"programs": os.fspath(programs), "__event_checker_run_dir": os.fspath(run_dir), **variables}
+        done = checker_tasks("stop.yml", play=PLAY, **variables)
         return done, [line.split()[0] for line in asked.read_text().splitlines()]
 
     run.run_dir = run_dir

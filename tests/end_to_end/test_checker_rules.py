@@ -11,31 +11,24 @@ import json
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 
-PLAY = """
-- hosts: localhost
-  gather_facts: false
-  tasks:
-    - ansible.builtin.include_role:
-        name: fleetops.azure_maintenance.event_checker
-        tasks_from: check_input.yml
-        public: true
-    - ansible.builtin.copy:
-        content: "{{ lookup('ansible.builtin.template', template) | string }}"
-        dest: "{{ folder }}/config.json"
-        mode: "0600"
-"""
+TEMPLATE = str(TREE / "roles" / "event_checker" / "templates" / "config.json.j2")
 
 
 @pytest.mark.releases
-def test_a_number_of_a_variable_is_a_word_of_a_command_and_a_number_of_a_rule(ansible, tmp_path):
+def test_a_number_of_a_variable_is_a_word_of_a_command_and_a_number_of_a_rule(checker_tasks, tmp_path):
     rule = {"name": "Drain", "match": {"max_duration": "{{ seconds }}"}, "lead_time": "{{ seconds }}", "retries": 0}
     rule["on_announced"] = [{"command": ["drain", "--port", "{{ web_port }}", 5, ""]}, {"playbook": "drain.yml"}]
     rule["on_ended"] = [{"command": ["refill", "{{ web_port }}"]}]
-    (tmp_path / "play.yml").write_text(PLAY)
-    variables = {"event_checker_rules": [rule, {"name": "Others"}], "web_port": 8080, "seconds": 60}
-    variables.update(folder=str(tmp_path), ansible_python_interpreter="{{ ansible_playbook_python }}")
-    variables["template"] = str(TREE / "roles/event_checker/templates/config.json.j2")
-    run = ansible("ansible-playbook", str(tmp_path / "play.yml"), "-e", json.dumps(variables))
+    content = "{{ lookup('ansible.builtin.template', template) | string }}"
+    copy = {"content": content, "dest": str(tmp_path / "config.json"), "mode": "0600"}
+    run = checker_tasks(
+        "check_input.yml",
+        tasks=[{"ansible.builtin.copy": copy}],
+        event_checker_rules=[rule, {"name": "Others"}],
+        web_port=8080,
+        seconds=60,
+        template=TEMPLATE,
+    )
     assert run.code == 0, run.out + run.err
     found = json.loads((tmp_path / "config.json").read_text())["rules"]
     assert found == [
@@ -52,10 +45,8 @@ def test_a_number_of_a_variable_is_a_word_of_a_command_and_a_number_of_a_rule(an
 
 
 @pytest.mark.parametrize("command", [["drain", True], "drain --now"])
-def test_what_is_no_list_of_words_is_refused(ansible, tmp_path, command):
+def test_what_is_no_list_of_words_is_refused(checker_tasks, command):
     rule = {"name": "Drain", "on_announced": [{"command": command}]}
-    (tmp_path / "play.yml").write_text(PLAY)
-    variables = {"event_checker_rules": [rule], "folder": str(tmp_path)}
-    run = ansible("ansible-playbook", str(tmp_path / "play.yml"), "-e", json.dumps(variables))
+    run = checker_tasks("check_input.yml", event_checker_rules=[rule])
     assert run.code == 2
     assert "command must be a list of strings, the program first" in run.words

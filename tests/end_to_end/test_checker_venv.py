@@ -10,26 +10,15 @@ import json
 import subprocess
 import sys
 
-PLAY = """
-- hosts: localhost
-  gather_facts: false
-  tasks:
-    - ansible.builtin.include_role:
-        name: fleetops.azure_maintenance.event_checker
-        tasks_from: packages.yml
-"""
 
-
-def test_a_virtual_environment_of_another_python_is_made_anew(ansible, tmp_path):
+def test_a_virtual_environment_of_another_python_is_made_anew(checker_tasks, tmp_path):
     venv = tmp_path / "venv"
     # What is left of one: its programs start the new Python, which looks for the packages in a folder of its own.
     (venv / "bin").mkdir(parents=True)
     (venv / "bin" / "pip").write_text("#!/bin/sh\necho 'No module named pip' >&2\nexit 1\n")
     (venv / "bin" / "pip").chmod(0o755)
-    (tmp_path / "play.yml").write_text(PLAY)
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     variables = {
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "event_checker_python": sys.executable,
         "event_checker_venv": True,
         # It is there, so nothing is asked for elsewhere.
@@ -37,10 +26,9 @@ def test_a_virtual_environment_of_another_python_is_made_anew(ansible, tmp_path)
         "__event_checker_venv_dir": str(venv),
         "__event_checker_python_probe": {"stdout": json.dumps({"missing": [], "python": python})},
     }
-    play = ["ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), tmp_path / "play.yml"]
     changes = []
     for _run in range(2):
-        run = ansible(*play)
+        run = checker_tasks("packages.yml", **variables)
         assert run.code == 0, run.out
         changes.append("changed: [localhost]" in run.out)
     assert changes == [True, False]

@@ -12,14 +12,6 @@ import pytest
 
 RESPONSE = {"phase": "announced", "state": "succeeded"}
 OPEN = {"events": [{"event_id": "A1", "ended_at": None, "responses": [RESPONSE]}]}
-PLAY = """
-- hosts: localhost
-  gather_facts: false
-  tasks:
-    - ansible.builtin.include_role:
-        name: fleetops.azure_maintenance.event_checker
-        tasks_from: old_playbooks.yml
-"""
 
 
 @pytest.mark.parametrize(
@@ -38,7 +30,7 @@ PLAY = """
         pytest.param('{"events": []}', None, id="all is over"),
     ],
 )
-def test_a_playbook_that_is_not_configured_any_more(ansible, tmp_path, said, kept_for):
+def test_a_playbook_that_is_not_configured_any_more(checker_tasks, tmp_path, said, kept_for):
     playbooks = tmp_path / "playbooks"
     (playbooks / "drained").mkdir(parents=True)
     for name in ("drain.yml", "drained/restore.yml"):
@@ -48,18 +40,14 @@ def test_a_playbook_that_is_not_configured_any_more(ansible, tmp_path, said, kep
     command = tmp_path / "azure-maintenance"
     command.write_text(f"#!/bin/sh\necho '{said}'\nexit 1\n")
     command.chmod(0o755)
-    (tmp_path / "play.yml").write_text(PLAY)
     variables = {
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "__event_checker_command": str(command),
         "__event_checker_playbook_dir": str(playbooks),
         "__event_checker_installed_playbooks_file": str(tmp_path / "playbooks.json"),
         "__event_checker_installed_playbooks": installed,
         "__event_checker_playbooks_found": {"stdout": json.dumps({"files": [{"name": "drain.yml"}]})},
     }
-    run = ansible(
-        "ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), tmp_path / "play.yml"
-    )
+    run = checker_tasks("old_playbooks.yml", **variables)
     assert run.code == 0, run.out
     listed = json.loads((tmp_path / "playbooks.json").read_text())
     if kept_for is None:
