@@ -17,16 +17,18 @@ description:
   - The playbooks of this collection read the variable C(target) with it.
 options:
   _terms:
-    description: The pattern, or a list of patterns.
+    description:
+      - The pattern, or a list of patterns.
+      - Without it the variable C(target) is read, and C(all) counts where there is none. A C(target) that uses a
+        variable that is not defined is an error. With C(default('all')) it would mean all hosts.
     type: raw
-    required: true
 author:
   - fleetops contributors (@fleetops)
 """
 
 EXAMPLES = r"""
 - name: Ask the hosts that the person who starts the run names
-  hosts: "{{ query('fleetops.azure_maintenance.target', target | default('all')) }}"
+  hosts: "{{ query('fleetops.azure_maintenance.target') }}"
   gather_facts: false
   tasks:
     - name: Ask
@@ -57,6 +59,7 @@ class LookupModule(LookupBase):
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
         if context.CLIARGS.get("syntax"):
             return ["all"]
+        terms = terms or [self._read_target(variables)]
         patterns = [str(each or "") for term in terms for each in (term if isinstance(term, (list, tuple)) else [term])]
         # Ansible takes a pattern without a name in it for all hosts.
         if not any(re.search(r"[^\s,:&!]", pattern) for pattern in patterns):
@@ -68,6 +71,12 @@ class LookupModule(LookupBase):
         # One that only leaves hosts out means all others, and no longer does with another pattern beside it.
         leaves_out = all(each.startswith(("!", "&")) for each in split_host_pattern(patterns) if each)
         return ["all", *patterns] if leaves_out else patterns
+
+    def _read_target(self, variables: Any) -> Any:
+        if "target" not in variables:
+            return "all"
+        self._templar.available_variables = variables
+        return self._templar.template(variables["target"])
 
     def _matches(self, patterns: list[str], limit: str | None, groups: dict[str, list[str]]) -> bool:
         manager = InventoryManager(self._loader, parse=False)
