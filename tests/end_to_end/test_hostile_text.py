@@ -478,8 +478,8 @@ def test_fleet_report_of_parts(fleet, damaged):
     assert (found["reason"], found["message"]) == (fleet.text("reason"), fleet.text("message"))
 
 
-def test_fleet_report_refuses_settings(fleet):
-    names = ("fleet_report_mode", "fleet_report_part", "fleet_report_max_age")
+@pytest.mark.parametrize("names", [("fleet_report_mode",), ("fleet_report_part", "fleet_report_max_age")], ids=str)
+def test_fleet_report_refuses_settings(fleet, names):
     settings = {name: Unsafe(fleet.text(name)) for name in names}
     run = fleet.run(NAMESPACE + "fleet_report", target="host-a", fleet_report_dir=str(fleet.folder / "out"), **settings)
     assert fleet.text.ran() == []
