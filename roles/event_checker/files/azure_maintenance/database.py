@@ -70,10 +70,13 @@ def locate(folder: str, fallback_folder: str) -> tuple[str, int, int] | None:
 
     :raises OSError: whoever asks may not look there.
     """
-    for path in (os.path.join(each, _NAME) for each in (fallback_folder, folder)):
-        with suppress(FileNotFoundError):
+    for each in (fallback_folder, folder):
+        path = os.path.join(each, _NAME)
+        try:
             found = os.stat(path)
-            return path, found.st_dev, found.st_ino
+        except FileNotFoundError:
+            continue
+        return path, found.st_dev, found.st_ino
     return None
 
 
