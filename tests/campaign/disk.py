@@ -9,10 +9,12 @@ before it lets a statement through, and by a stand-in for the module os.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import os
 import sqlite3
-from typing import Any
+from typing import Any, Iterator
 
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "ALTER", "PRAGMA user_version =", "PRAGMA journal_mode")
 _ERRORS = {
@@ -27,12 +29,26 @@ _SETTLED = {
     "PRAGMA quick_check(1)": "SELECT 'ok'",
 }
 
+_KINDS = {
+    "BEGIN": "begin",
+    "COMMIT": "commit",
+    "ROLLBACK": "rollback",
+    "PRAGMA busy_timeout =": "patience",
+    "PRAGMA synchronous = FULL": "sync",
+    **dict.fromkeys((*_WRITES, *_SETTLED), "other"),
+}
+
 # The VM of the history that runs now (vm.Machine)
 world: Any = None
 
 
+@functools.lru_cache(maxsize=None)
+def _kind(sql: str) -> str:
+    return next((kind for words, kind in _KINDS.items() if sql.lstrip().startswith(words)), "read")
+
+
 class Connection:
-    """A connection of the product. Behind it is a real one, which another process may have closed: see SharedState."""
+    """A connection of the product. Behind it is a real one, alone or with others: see SharedState."""
 
     def __init__(self, path: str, timeout: float = 5.0, **options: Any) -> None:
         name = path.partition("?")[0].replace("file:", "")
@@ -40,21 +56,32 @@ class Connection:
         self._patience = timeout
         if self.on_disk and world.disk == "gone" and "immutable" not in path:
             raise sqlite3.OperationalError("unable to open database file")
-        self._shared = world.shared_state if world.shared_state and world.shared_state.path == path else None
-        self._serial = self._shared.serial if self._shared else 0
-        found = self._shared.take() if self._shared else None
-        self._settled = found is not None
+        shared = world.shared_state if world.shared_state and world.shared_state.path == name else None
+        self._shared = shared if shared and shared.connection else None
+        self._settled = self._shared is not None
+        if self._shared:
+            self._shared.users.append(self)
         # Whoever holds a lock waits in virtual time; see _begin().
-        self.__dict__["_real"] = found or sqlite3.connect(path, 0, **options)
+        self.__dict__["_real"] = self._shared.connection if self._shared else sqlite3.connect(path, 0, **options)
+        self._begun = False
         world.opened(self)
+
+    def use(self, real: sqlite3.Connection) -> None:
+        """Go on with another real connection, which is of this one alone."""
+        assert not self._begun
+        self._real, self._shared = real, None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("row_factory", "text_factory"):
+        if name in ("row_factory", "text_factory") and not self._shared:
             setattr(self._real, name, value)
         self.__dict__[name] = value
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._begun if self._shared else self._real.in_transaction
 
     def close(self) -> None:
         if not world.is_killed():
@@ -63,33 +90,39 @@ class Connection:
     def end(self) -> None:
         """The process has ended; if it was killed, it may have been in the middle of something."""
         if not isinstance(self._real, _Closed):
-            if self._real.in_transaction:
+            if self.in_transaction:
                 self._real.execute("ROLLBACK")
             self._release()
 
     def _release(self) -> None:
         real, self._real = self._real, _Closed()
-        if self._shared and not isinstance(real, _Closed):
-            self._shared.give_back(real, self._serial)
+        if self._shared:
+            self._shared.users.remove(self)
+            self._shared = None
         else:
             real.close()
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
-        first = sql.lstrip()[:22]
-        if first.startswith("BEGIN"):
+        kind = _kind(sql)
+        if kind == "read":
+            return self._real.execute(sql, parameters)
+        if kind == "begin":
             return self._begin(sql)
-        if first.startswith("PRAGMA busy_timeout ="):
+        if kind == "commit":
+            return self._commit(sql)
+        if kind == "rollback":
+            self._begun = False
+            return self._real.execute(sql)
+        if kind == "patience":
             self._patience = int(sql.rpartition("=")[2]) / 1000
             return self._real.execute("SELECT 1")
-        if first.startswith("COMMIT"):
-            return self._commit(sql)
-        if sql == "PRAGMA synchronous = FULL":
+        if kind == "sync":
             # The power fails between two statements, never between two blocks of the disk.
             return self._real.execute("PRAGMA synchronous = OFF")
+        if self.on_disk and world.disk is not None and sql.lstrip().startswith(_WRITES) and not self._is_begun(sql):
+            raise sqlite3.OperationalError(_ERRORS[world.disk][0])
         if self._settled and sql in _SETTLED:
             return self._real.execute(_SETTLED[sql])
-        if self.on_disk and world.disk is not None and first.startswith(_WRITES) and not self._is_begun(first):
-            raise sqlite3.OperationalError(_ERRORS[world.disk][0])
         return self._real.execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any) -> sqlite3.Cursor:
@@ -102,9 +135,9 @@ class Connection:
         self._real.backup(getattr(target, "_real", target), **options)
         world.touch()
 
-    def _is_begun(self, first: str) -> bool:
+    def _is_begun(self, sql: str) -> bool:
         # A log that is there is written without room being asked for until the transaction ends.
-        return world.disk == "full" and (self.in_transaction or first.startswith("PRAGMA journal_mode"))
+        return world.disk == "full" and (self.in_transaction or sql.startswith("PRAGMA journal_mode"))
 
     def _begin(self, sql: str) -> sqlite3.Cursor:
         world.began()
@@ -116,7 +149,9 @@ class Connection:
                         raise sqlite3.OperationalError(_ERRORS["read-only"][0])
                     if world.now < world.locked_until:
                         raise sqlite3.OperationalError("database is locked")
-                return self._real.execute(sql)
+                cursor = self._real.execute(sql)
+                self._begun = True
+                return cursor
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or world.now >= end:
                     raise
@@ -127,6 +162,7 @@ class Connection:
         if self.on_disk and world.disk is not None:
             raise sqlite3.OperationalError(_ERRORS[world.disk][0])
         cursor = self._real.execute(sql)
+        self._begun = False
         world.committed()
         return cursor
 
@@ -155,6 +191,9 @@ class Sqlite:
 class Os:
     """Stands in for the module os where the product handles the files of the state."""
 
+    # Asked for at each poll
+    path, stat = os.path, staticmethod(os.stat)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
 
@@ -176,7 +215,7 @@ class Os:
     def _change(path: str, is_there: bool = False) -> None:
         world.touch()
         if world.shared_state:
-            world.shared_state.leave()
+            world.shared_state.become_file()
         if world.disk is not None and path.startswith(world.state_folder) and not is_there:
             if world.disk == "full" and not path.endswith(".new"):
                 return
@@ -203,34 +242,49 @@ _COLUMNS = (
 )
 
 
+@contextlib.contextmanager
+def open_beside(path: str) -> Iterator[sqlite3.Connection]:
+    """Open the state for somebody who is no process of the VM."""
+    shared = world.shared_state
+    if shared and shared.connection and shared.path == path:
+        yield shared.connection
+        return
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
 def flip(path: str, pick: float, bit: float) -> tuple[str, str | None] | None:
     """Flip one bit of one value, and return its table and the id of the event whose record it is of; None where there
     was nothing to flip."""
     table, column = _COLUMNS[int(pick * len(_COLUMNS)) % len(_COLUMNS)]
-    connection = sqlite3.connect(path, timeout=0)
     try:
-        rows = connection.execute(f"SELECT rowid, CAST({column} AS BLOB) FROM {table}").fetchall()
-        rows = [row for row in rows if row[1]]
-        if not rows:
-            return None
-        rowid, value = rows[int(bit * 997) % len(rows)]
-        at = int(bit * 8 * len(value)) % (8 * len(value))
-        spoilt = bytearray(value)
-        spoilt[at // 8] ^= 1 << (at % 8)
-        owner = {
-            "event": "SELECT key FROM event WHERE rowid = ?",
-            "response": "SELECT key FROM event JOIN response ON event = event.number WHERE response.rowid = ?",
-            "step": "SELECT key FROM event JOIN response ON event = event.number JOIN step ON step.response ="
-            " response.number WHERE step.rowid = ?",
-        }.get(table)
-        key = owner and connection.execute(owner, (rowid,)).fetchone()
-        connection.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE rowid = ?", (bytes(spoilt), rowid))
-        connection.commit()
-        return table, key[0] if key else None
+        with open_beside(path) as connection:
+            return _flip(connection, table, column, bit)
     except sqlite3.DatabaseError:
         return None
-    finally:
-        connection.close()
+
+
+def _flip(connection: sqlite3.Connection, table: str, column: str, bit: float) -> tuple[str, str | None] | None:
+    rows = connection.execute(f"SELECT rowid, CAST({column} AS BLOB) FROM {table}").fetchall()
+    rows = [row for row in rows if row[1]]
+    if not rows:
+        return None
+    rowid, value = rows[int(bit * 997) % len(rows)]
+    at = int(bit * 8 * len(value)) % (8 * len(value))
+    spoilt = bytearray(value)
+    spoilt[at // 8] ^= 1 << (at % 8)
+    owner = {
+        "event": "SELECT key FROM event WHERE rowid = ?",
+        "response": "SELECT key FROM event JOIN response ON event = event.number WHERE response.rowid = ?",
+        "step": "SELECT key FROM event JOIN response ON event = event.number JOIN step ON step.response ="
+        " response.number WHERE step.rowid = ?",
+    }.get(table)
+    key = owner and connection.execute(owner, (rowid,)).fetchone()
+    connection.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE rowid = ?", (bytes(spoilt), rowid))
+    return table, key[0] if key else None
 
 
 # The tables as version 1.0 made them

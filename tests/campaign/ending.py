@@ -10,9 +10,9 @@ twenty each part takes its full time, so that what comes late is seen too.
 from __future__ import annotations
 
 import os
-import sqlite3
 from typing import Any, Callable
 
+from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import OTHER, VM, Azure, Event
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
@@ -110,9 +110,9 @@ class Ending:
                 break
         else:
             return []
-        connection = sqlite3.connect(path, timeout=0)
-        rows = connection.execute("SELECT number FROM response WHERE phase = 'ended' AND state = 'failed'").fetchall()
-        connection.close()
+        sql = "SELECT number FROM response WHERE phase = 'ended' AND state = 'failed'"
+        with disk.open_beside(path) as connection:
+            rows = connection.execute(sql).fetchall()
         return [row[0] for row in rows]
 
     def _announce_last(self) -> None:
@@ -152,13 +152,12 @@ class Ending:
         self._machine.scheduler.stop()
 
     def _check_bounds(self) -> None:
-        connection = sqlite3.connect(os.path.join(self._machine.state_folder, "state.db"), timeout=0)
-        for sql, most in (
-            ("SELECT COUNT(*) FROM event WHERE ended_at IS NULL", 100),
-            ("SELECT COUNT(*) FROM put_aside", 100),
-            ("SELECT MAX(LENGTH(value)) FROM fact", 10000),
-        ):
-            count = connection.execute(sql).fetchone()[0] or 0
-            if count > most:
-                self._machine.judge.fail("P9", f"{sql} gives {count}")
-        connection.close()
+        with disk.open_beside(os.path.join(self._machine.state_folder, "state.db")) as connection:
+            for sql, most in (
+                ("SELECT COUNT(*) FROM event WHERE ended_at IS NULL", 100),
+                ("SELECT COUNT(*) FROM put_aside", 100),
+                ("SELECT MAX(LENGTH(value)) FROM fact", 10000),
+            ):
+                count = connection.execute(sql).fetchone()[0] or 0
+                if count > most:
+                    self._machine.judge.fail("P9", f"{sql} gives {count}")

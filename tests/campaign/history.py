@@ -78,9 +78,7 @@ class History:
         knows_name = luck.random() < 0.3
         timer_interval = luck.choice((60.0, 60.0, 180.0))
         self._old_state, self._is_first = luck.random() < 0.05, luck.random() < 0.05
-        alone = (
-            self._old_state or self._is_first or luck.random() < 0.04 or any(each.name == "disk" for each in actions)
-        )
+        alone = self._old_state or self._is_first or luck.random() < 0.04
         shared_state = None if alone else shared_state
         self.machine = Machine(seed, folder, poll_interval, knows_name, timer_interval, shared_state)
         self.azure = self.machine.azure

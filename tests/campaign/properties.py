@@ -58,7 +58,7 @@ class Judge:
     def note(self, text: str) -> None:
         if self.story is not None and text != self._last_note:
             self._last_note = text
-            text = text.replace(self._machine.folder, "")
+            text = text.replace(self._machine.state_folder, "/state").replace(self._machine.folder, "")
             self.story.append(f"{self._machine.now:8.2f}  {text}")
 
     def fail(self, name: str, why: str) -> None:

@@ -1,9 +1,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""One file of state for many histories, one after the other, and connections to it that stay open.
+"""One state in memory for many histories, one after the other.
 
-To make a file, to open it and to prepare every statement anew takes more time than all else in a history.
+To make a file, to open it and to lock it takes more time than most of what a history does. Only one process of a VM
+runs at a time, and none of them waits within a transaction, so all of them can use one connection.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from typing import Any
 
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tables import prepare
 
 _TABLES = ("step_success", "step", "response", "event", "fact", "put_aside", "history", "sqlite_sequence")
 _empty_state: list[bytes] = []
@@ -34,48 +37,56 @@ def leave_empty_state(folder: str) -> None:
 class SharedState:
     """:param folder: where the file is to be, alone.
 
-    :ivar serial: another one for each file that has stood there.
+    :ivar connection: the state, None once this history goes on with the file.
+    :ivar users: the connections of the product that use it.
+    :ivar files: how many histories have gone on with the file.
     """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.path = os.path.join(folder, "state.db")
-        self.serial = 0
-        self._is_made = False
-        self._idle: list[sqlite3.Connection] = []
+        self.connection: sqlite3.Connection | None = None
+        self.users: list[Any] = []
+        self.files = 0
+        self._memory: sqlite3.Connection | None = None
 
     def begin(self) -> None:
-        """Empty the tables for the next history, or make the file where it has been moved or is new."""
-        if self._is_made and self._idle:
-            connection = self._idle[-1]
-            connection.execute("BEGIN")
-            for table in _TABLES:
-                connection.execute(f"DELETE FROM {table}")
-            connection.execute("COMMIT")
+        """Empty the state for the next history. The file lies there all the time, because its place is asked for."""
+        if self.connection is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            os.makedirs(self.folder)
+            leave_empty_state(self.folder)
+        if self._memory is None:
+            self._memory = prepare(sqlite3.connect(":memory:", isolation_level=None, cached_statements=1000))
+            source = sqlite3.connect(self.path)
+            source.backup(self._memory)
+            source.close()
+            self._memory.execute("PRAGMA foreign_keys = ON")
+        self.connection = self._memory
+        self.connection.execute("BEGIN")
+        for table in _TABLES:
+            self.connection.execute(f"DELETE FROM {table}")
+        self.connection.execute("COMMIT")
+
+    def become_file(self) -> None:
+        """Go on with the file until the history ends, because it is about to be moved or copied."""
+        if self.connection is None:
             return
-        self.leave()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os.makedirs(self.folder)
-        leave_empty_state(self.folder)
-        self._is_made = True
+        target = self._open()
+        self.connection.backup(target)
+        target.close()
+        self.connection = None
+        self.files += 1
+        for user in self.users:
+            user.use(self._open())
+        self.users.clear()
 
-    def take(self) -> sqlite3.Connection | None:
-        """Return a connection that a process of this or an earlier history has closed."""
-        return self._idle.pop() if self._idle else None
-
-    def give_back(self, connection: sqlite3.Connection, serial: int) -> None:
-        """Take over a connection to the file of this serial number, in the place of closing it."""
-        if serial == self.serial:
-            self._idle.append(connection)
-        else:
-            connection.close()
+    def _open(self) -> sqlite3.Connection:
+        connection = prepare(sqlite3.connect(self.path, timeout=0, isolation_level=None))
+        for setting in ("journal_mode = WAL", "synchronous = OFF", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
+        return connection
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
-    def leave(self) -> None:
-        """Whoever opens the file from now on may find another one."""
-        self.serial += 1
-        self._is_made = False
-        self.close()
+        if self._memory is not None:
+            self._memory.close()

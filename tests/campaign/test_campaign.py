@@ -32,13 +32,15 @@ def test_no_history_breaks_a_property(first: int) -> None:
     assert not found, message
 
 
-@pytest.mark.parametrize("seed", [1, 26, 36])
-def test_a_history_is_the_same_with_a_file_of_its_own_and_after_others(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "becomes_file"), [(1, False), (26, False), (36, False), (11, True), (46, True), (50, True)]
+)
+def test_a_history_is_the_same_with_a_file_of_its_own_and_after_others(seed: int, becomes_file: bool) -> None:
     with patched(), temporary_folder() as folder, closing(SharedState(folder)) as shared_state:
         alone, first, second = (run_history(seed, tell=True, shared_state=each) for each in (None, *[shared_state] * 2))
     assert len(alone[1]) > 20
     assert alone == first == second
-    assert shared_state.serial == 1
+    assert shared_state.files == 2 * becomes_file
 
 
 def test_a_mend_that_is_taken_back_is_found_and_the_history_shortened() -> None:
