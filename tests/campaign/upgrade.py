@@ -10,8 +10,8 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM, Entry
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.disk import OLD_TABLES
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.views import Run, View
+from ansible_collections.fleetops.azure_maintenance.tests.tables_1_0 import TABLES_1_0
 
 if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
@@ -38,8 +38,7 @@ def leave_state_of_1_0(machine: Machine) -> None:
     for phase, labels in (("on_announced", "12"), ("on_started", "1"), ("on_ended", "12")):
         rule[phase] = [{"command": ["/bin/step", label]} for label in labels]
     connection = sqlite3.connect(f"{machine.state_folder}/state.db")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.executescript(OLD_TABLES)
+    connection.executescript(TABLES_1_0)
     at = machine.wall - 60
     connection.execute(
         "INSERT INTO event (key, content, rule, phase, boot_id, seen_at, seen_uptime, announced_at)"
