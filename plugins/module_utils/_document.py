@@ -22,6 +22,9 @@ EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 EVENT_STATUSES = (SCHEDULED, STARTED)
 EVENT_SOURCES = ("Platform", "User")
 
+# Seconds. More is no duration, and dates and widths of columns are reckoned from it.
+LONGEST_DURATION = 10**12
+
 _UTC = "%Y-%m-%dT%H:%M:%SZ"
 Incarnation = Union[int, str]
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from ._document import EVENT_TYPES, fold_case
+from ._document import EVENT_TYPES, LONGEST_DURATION, fold_case
 
 # Raise it when a row means something else than before; a field that is only added needs no new number.
 FORMAT = 1
@@ -66,7 +66,7 @@ def is_shorter(event_type: str | None, notice: int) -> bool:
 
 def read_seconds(text: Any) -> float | None:
     """Return the seconds since 1970 of a time such as 2026-11-21T10:00:00Z, None for anything else."""
-    if not isinstance(text, str) or len(text) != 20 or text[-1] != "Z":
+    if not isinstance(text, str) or len(text) != 20 or text[10] != "T" or text[-1] != "Z":
         return None
     try:
         # With the strptime() of parse_utc(), or with time zones, a large history takes twice as long.
@@ -80,7 +80,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10**12)
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST_DURATION)
 
 
 def _is_time(value: Any) -> bool:

@@ -21,6 +21,7 @@ from ._document import (
     EVENT_SOURCES,
     EVENT_STATUSES,
     EVENT_TYPES,
+    LONGEST_DURATION,
     Document,
     Event,
     fold_case,
@@ -255,7 +256,7 @@ def _parse_duration(value: Any, place: str, warn: Warn) -> int | None:
     """Read DurationInSeconds, where -1 stands for unknown."""
     if value is None or value == -1:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_DURATION:
         warn(f"{place}: DurationInSeconds is not a number of seconds: ", value)
         return None
     return value

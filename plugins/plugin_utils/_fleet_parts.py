@@ -12,6 +12,7 @@ import re
 from datetime import datetime
 from typing import Any, Callable, Mapping, Sequence
 
+from ..module_utils._document import LONGEST_DURATION
 from ..module_utils._errors import one_line
 from ._parts import HostResult, Kind, Part, new_part, read_utc
 
@@ -26,6 +27,10 @@ STATES = (QUIET, AFFECTED, UNREACHABLE, NOT_ON_AZURE, FAILED, NOT_ASKED)
 
 # The reasons of scheduled_events_info for a machine where nothing, or something else, answers in Azure's place.
 _REASONS_OFF_AZURE = ("unreachable", "not_imds")
+
+_UNCLEAR = "An entry of its document cannot be read and may be an event of this VM. Ask again."
+# Where the host gave an answer, of which it does not say itself what is wrong with it
+_TOLD_HERE = ("malformed", "unclear_document")
 
 _SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
 
@@ -81,11 +86,14 @@ def read_result(host: str, result: Any) -> HostResult:
         return no_answer(host, FAILED, "malformed", f"What the host returned cannot be used: {complaint}.")
     # An event that names no VM may be meant for this one.
     affected = any(event["affects_this_vm"] is not False for event in events)
+    state, reason, message = AFFECTED if affected else QUIET, None, None
+    if not affected and result.get("document_is_clear") is False:
+        state, reason, message = FAILED, "unclear_document", _UNCLEAR
     return {
         "host": host,
-        "state": AFFECTED if affected else QUIET,
-        "reason": None,
-        "message": None,
+        "state": state,
+        "reason": reason,
+        "message": message,
         "resource_name": result.get("resource_name"),
         "events": events,
         "warnings": [str(text) for text in result.get("warnings") or () if isinstance(text, str)],
@@ -138,14 +146,18 @@ def _complaint(events: list[Any], resource_name: Any) -> str | None:
 
 def read_answer(host: str, result: Mapping[str, Any], failed: bool = False) -> HostResult:
     """Return what a result of scheduled_events_info says, also that of a loop."""
-    if isinstance(result.get("results"), list):
+    if _are_results(result.get("results")):
         items = [item for item in result["results"] if not item.get("skipped")]
         return _all_of(host, [read_answer(host, item, bool(item.get("failed"))) for item in items])
     told = read_result(host, dict(result))
     if told["state"] not in (QUIET, AFFECTED):
-        # Of what the host returned and cannot be used, the result itself says nothing.
-        return told if told["reason"] == "malformed" else {**told, "message": tell_failure(result)}
+        return told if told["reason"] in _TOLD_HERE else {**told, "message": tell_failure(result)}
     return {**told, "state": FAILED, "message": tell_failure(result)} if failed else told
+
+
+def _are_results(items: Any) -> bool:
+    """Tell whether they are the results of a loop: modules that install packages return texts by the same name."""
+    return isinstance(items, list) and all(isinstance(item, Mapping) for item in items)
 
 
 def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
@@ -163,7 +175,7 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     if isinstance(result.get("failed_modules"), dict):
         # Of several modules, as for facts, the message has the names alone.
         items = list(result["failed_modules"].values())
-    if isinstance(items, list):
+    if _are_results(items):
         told = [tell_failure(item) for item in items if item.get("failed") or item.get("unreachable")]
         if told:
             return "; ".join(dict.fromkeys(told))
@@ -197,4 +209,4 @@ KIND = Kind(
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST_DURATION

@@ -15,7 +15,11 @@ import sqlite3
 from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case, format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
+    LONGEST_DURATION,
+    fold_case,
+    format_utc,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import (
     approved_by,
     complaint,
@@ -147,7 +151,7 @@ def _row(
         "started_at": _iso(record.started_at),
         "ended_at": _iso(record.ended_at),
         "outcome": _text(record.outcome),
-        "duration_seconds": event.duration_seconds if 0 <= (event.duration_seconds or 0) <= 10**12 else None,
+        "duration_seconds": event.duration_seconds if 0 <= (event.duration_seconds or 0) <= LONGEST_DURATION else None,
         "approved_at": _iso(record.approved_at) if by_checker else None,
         "approved_by": approved_by(by_checker, record.started_at, read_seconds(last)),
         "responses": len(responses),

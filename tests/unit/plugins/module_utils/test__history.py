@@ -140,6 +140,7 @@ def test_a_row_must_tell_which_event_was_seen_when(name):
         ("0999-01-01T00:00:00Z", -30641760000.0),
         ("2026-11-21T10:00:00", None),
         ("2026-11-21 10:00:00+00:00", None),
+        ("2026-11-21\u202e10:00:00Z", None),
         ("2026-13-41T10:00:00Z", None),
         ("", None),
         (None, None),

@@ -88,6 +88,8 @@ HOST = {
             id="an older version",
         ),
         pytest.param(broken(version=None), "of another version of the collection", id="no version"),
+        pytest.param(broken(asked_at="2026-11-21\u009b10:00:00Z"), "is damaged", id="a time that steers a terminal"),
+        pytest.param(broken(asked_at="2026-11-21Z"), "is damaged", id="a day without a time"),
         pytest.param(broken(hosts={}), "Part slice-1.json is damaged", id="no list of hosts"),
         pytest.param(broken(asked_at="today"), "Part slice-1.json is damaged", id="no time"),
         pytest.param(broken(asked_at="9999-12-31T23:59:59Z"), "Part slice-1.json is damaged", id="the end of time"),

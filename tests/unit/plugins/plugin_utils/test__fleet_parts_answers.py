@@ -63,6 +63,31 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
             NO_DOCUMENT,
             id="an empty answer is not quiet",
         ),
+        pytest.param(
+            answered(event(affects_this_vm=False), document_is_clear=False),
+            False,
+            FAILED,
+            "An entry of its document cannot be read and may be an event of this VM. Ask again.",
+            id="a document that is unclear is not quiet",
+        ),
+        pytest.param(answered(event(), document_is_clear=False), False, AFFECTED, "", id="unclear, with an event"),
+        pytest.param(
+            answered(event(not_before="2026-11-21\u009b10:15:00Z")),
+            False,
+            FAILED,
+            "What the host returned cannot be used: event A-1 has a not_before that is not a time.",
+            id="a time that steers a terminal",
+        ),
+        pytest.param(
+            answered(event(duration_seconds=10**12 + 1)),
+            False,
+            FAILED,
+            "What the host returned cannot be used: event A-1 has a duration that is not a number of seconds.",
+            id="a duration of no use",
+        ),
+        pytest.param(
+            {"msg": "No packages.", "results": ["Installed: bar"]}, True, FAILED, "No packages.", id="texts, no loop"
+        ),
         pytest.param(answered(event(), msg="Bad query."), True, FAILED, "Bad query.", id="answered, then failed"),
         pytest.param({"censored": "hidden: no_log"}, False, FAILED, "hidden: no_log", id="no_log"),
         pytest.param(
@@ -115,6 +140,8 @@ def test_what_a_host_said_before_it_failed_is_kept():
             "no a",
         ),
         ({"results": [{"msg": "no", "failed": True}, {"msg": "no", "unreachable": True}]}, "no"),
+        ({"msg": "Failed to install.", "results": ["Installed: bar"], "rc": 1}, "Failed to install: rc=1"),
+        ({"msg": "Modules failed.", "failed_modules": {"setup": "odd"}}, "Modules failed."),
         ({}, "no answer and no reason in the result"),
         ({"msg": ["a", "list"]}, "['a', 'list']"),
     ],
