@@ -62,18 +62,19 @@ def _run(
     :raises ImdsError: there was no usable answer.
     :raises ValueError: an option is wrong, or the name of this VM is not known.
     """
-    selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
-    if [] in selecting:
-        return _describe(Approved(ApprovalPlan((), ()), None), "")
-    if not any(map(words, selecting)):
-        raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
     if not params["wait_timeout"] > 0:
         raise ValueError(f"wait_timeout must be more than 0 seconds, not {params['wait_timeout']}.")
     check_words(params)
+    selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
+    if [] in selecting:
+        return _describe(Approved(ApprovalPlan((), ()), None, {}), "")
+    if not any(map(words, selecting)):
+        raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
     found = fetch_with_options(params, client, warn)
     request = _read_request(params, found.require_name())
     if check_mode:
-        done = Approved(plan_approval(found.document, request, now_utc()), found.document)
+        plan = plan_approval(found.document, request, now_utc())
+        done = Approved(plan, found.document, _statuses(plan))
     else:
         done = approve(found.client, found.document, request, found.deadline, before_post)
     for warning in done.plan.warnings:
@@ -105,8 +106,8 @@ def _describe(done: Approved, resource_name: str, check_mode: bool = False) -> d
     """Return what was done as users see it."""
     plan = done.plan
     now = now_utc()
-    before = {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
     approved = plan.ids_to_approve
+    after = {**_statuses(plan), **dict.fromkeys(approved, APPROVED)}
     words_of = {APPROVED: "would be approved:"} if check_mode else {}
     refused = " ".join(f"{refusal.why} {refusal.advice}".strip() for refusal in plan.refusals)
     what = "; ".join(f"{words_of.get(each.result, each.result)} {one_line(each.event_id)}" for each in plan.approvals)
@@ -116,9 +117,14 @@ def _describe(done: Approved, resource_name: str, check_mode: bool = False) -> d
         "document_is_clear": done.clear,
         "approvals": [approval.to_dict() for approval in plan.approvals],
         "events": [event.to_dict(now, resource_name) for event in plan.events],
-        "diff": {"before": before, "after": {**before, **dict.fromkeys(approved, "approved")}},
+        "diff": {"before": done.before, "after": {each: after.get(each, NOT_FOUND) for each in done.before}},
         "msg": refused or what or "no such event",
     }
+
+
+def _statuses(plan: ApprovalPlan) -> dict[str, str]:
+    """Return the status of each event that is in the document, by id."""
+    return {approval.event_id: approval.event_status for approval in plan.approvals if approval.event_status}
 
 
 def _wait(
@@ -148,8 +154,8 @@ def _wait(
 
 def _tell_what_is_missing(params: Mapping[str, Any], approved: bool, failure: WaitExpired) -> str:
     left = [f"{one_line(event_id)} is {status}" for event_id, status in failure.statuses.items() if status]
-    waited = f"After {params['wait_timeout']:g} s of waiting for {params['wait_for']}"
-    parts = [f"{waited}: {', '.join(left) or 'no document came'}."]
+    left += [f"{one_line(event_id)} is not known to have {params['wait_for']}" for event_id in failure.unknown]
+    parts = [f"After {params['wait_timeout']:g} s of waiting for {params['wait_for']}: {', '.join(left)}."]
     if approved:
         parts.append("The approval stands.")
     if failure.last_error:
@@ -164,11 +170,13 @@ class Approved(NamedTuple):
 
     :ivar plan: the plan as it was carried out.
     :ivar document: the document that it was judged by, None for an empty body.
+    :ivar before: the status of each event before the first approval was sent, by id.
     :ivar unanswered: an approval was sent whose answer was lost, and none of the same events was taken afterwards.
     """
 
     plan: ApprovalPlan
     document: Document | None
+    before: Mapping[str, str]
     unanswered: bool = False
 
     @property
@@ -196,6 +204,7 @@ def approve(
         certainly taken none of those that were sent.
     """
     plan = plan_approval(document, request, now_utc())
+    before = _statuses(plan)
     in_doubt: set[str] = set()
     lost: ImdsError | None = None
     pauses = _growing_pauses()
@@ -205,7 +214,7 @@ def approve(
             before_post(sent)
         try:
             client.approve(sent, _incarnation_to_send(client, document, request), deadline)
-            return Approved(plan, document, bool(in_doubt.difference(sent)))
+            return Approved(plan, document, before, bool(in_doubt.difference(sent)))
         except ImdsError as error:
             failure = error
         if not failure.refused:
@@ -221,7 +230,7 @@ def approve(
         if failure.http_status == 400 and again.ids_to_approve == sent:
             raise reason
         plan = again._replace(warnings=tuple(dict.fromkeys(plan.warnings + again.warnings)))
-    return Approved(plan, document, bool(in_doubt))
+    return Approved(plan, document, before, bool(in_doubt))
 
 
 def _growing_pauses() -> Iterator[float]:
@@ -267,14 +276,18 @@ def _incarnation_to_send(client: ImdsClient, document: Document | None, request:
 class WaitExpired(Exception):
     """The events did not get as far as was waited for.
 
-    :ivar statuses: the last known status of each event, None for one that is gone.
+    :ivar statuses: the last known status of each event, None for one that is gone, or of which nothing is known.
+    :ivar unknown: the events of which nothing is known: no document listed them, and none told that they are gone.
     :ivar last_error: why the last request failed, None where it did not.
     :ivar unclear: the last answer was no document, or one with an entry that cannot be read.
     """
 
-    def __init__(self, statuses: dict[str, str | None], last_error: ImdsError | None, unclear: bool) -> None:
+    def __init__(
+        self, statuses: dict[str, str | None], unknown: list[str], last_error: ImdsError | None, unclear: bool
+    ) -> None:
         super().__init__("time is up")
         self.statuses = statuses
+        self.unknown = unknown
         self.last_error = last_error
         self.unclear = unclear
 
@@ -321,5 +334,6 @@ def wait_for(
             if all(reached.values()):
                 return statuses
         if deadline.remaining() <= pause:
-            raise WaitExpired(statuses, last_error, document is None or not document.is_clear)
+            unknown = [event_id for event_id, status in statuses.items() if status is None and not reached[event_id]]
+            raise WaitExpired(statuses, unknown, last_error, document is None or not document.is_clear)
         time.sleep(pause)

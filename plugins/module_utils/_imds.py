@@ -110,12 +110,19 @@ class ImdsClient:
 
         :param event_ids: ids as Azure spelled them.
         :param document_incarnation: sent along if given; the pages of 2017 ask for it, as a string.
-        :raises ImdsError: there was no answer with status 200; 400 where an id is not in the document.
+        :raises ImdsError: there was no answer of Azure with status 200; 400 where an id is not in the document.
         """
         content: dict[str, Any] = {"StartRequests": [{"EventId": event_id} for event_id in event_ids]}
         if document_incarnation is not None:
             content = {"DocumentIncarnation": document_incarnation, **content}
-        self._request("POST", self._events_path(), json.dumps(content).encode(), deadline, retries=False)
+        body = self._request("POST", self._events_path(), json.dumps(content).encode(), deadline, retries=False)
+        # No page says what Azure answers. Whatever that is, it is not a page for people.
+        if body.lstrip().startswith(b"<"):
+            raise NotImdsError(
+                f"{self.endpoint} answered the approval with {excerpt(body.decode('utf-8', errors='replace'))}, which is a "
+                "web page and no answer of Azure. Check for a proxy or portal between this VM and the endpoint.",
+                http_status=200,
+            )
 
     def get_resource_name(self, deadline: Deadline | None = None) -> str | None:
         """Return the name by which Resources calls this VM, None where IMDS has none (classic VMs).

@@ -389,10 +389,12 @@ def run(server, **options):
     ("options", "message"),
     [
         ({"event_types": ["Reboot\nRebot"]}, 'event_types must be any of Freeze, Reboot, .*, not "Rebot"'),
+        ({"event_ids": [], "event_types": ["Rebot"]}, "event_types must be any of"),
+        ({"event_ids": [], "wait_timeout": -5.0}, "wait_timeout must be more than 0 seconds, not -5.0"),
         ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
     ],
 )
-def test_a_word_that_azure_does_not_use_is_refused_before_anything_is_asked(serve, options, message):
+def test_a_wrong_option_is_refused_before_anything_is_asked(serve, options, message):
     server = serve()
     result, _warnings = run(server, **options)
     assert (result["failed"], result["in_doubt"]) == (True, False)
@@ -419,12 +421,24 @@ def test_p1_an_event_that_grew_while_the_name_was_held_is_not_sent(serve):
     assert sent_to(server) == []
 
 
-@pytest.mark.parametrize("after", [document(event("A", "Started")), document()], ids=["started", "gone"])
-def test_a_lost_answer_and_then_an_event_that_started_or_went_is_a_change_and_a_warning(serve, after):
+@pytest.mark.parametrize(
+    ("after", "status"),
+    [(document(event("A", "Started")), "Started"), (document(), "not_found")],
+    ids=["started", "gone"],
+)
+def test_a_lost_answer_and_then_an_event_that_started_or_went_is_a_change_and_a_warning(serve, after, status):
     result, warnings = run(serve(NAME, document(event("A")), LOST, after))
     assert (result["changed"], result["in_doubt"]) == (True, True)
+    assert result["diff"] == {"before": {"A": "Scheduled"}, "after": {"A": status}}
     assert [warning for warning in warnings if "was not confirmed" in warning]
     assert "failed" not in result
+
+
+def test_a_web_page_in_place_of_the_answer_leaves_the_approval_in_doubt(serve):
+    result, warnings = run(serve(NAME, document(event("A")), (200, b"\n<html>Sign in to the portal</html>")))
+    assert (result["failed"], result["in_doubt"], result["reason"]) == (True, True, "not_imds")
+    assert "answered the approval with" in result["msg"]
+    assert [warning for warning in warnings if "was not confirmed" in warning]
 
 
 def test_a_lost_answer_and_then_a_failure_says_that_azure_may_have_taken_it(serve):
@@ -474,3 +488,9 @@ def test_p4_a_wait_that_only_unclear_documents_answer_says_so(serve):
     assert (result["failed"], result["changed"]) == (True, True)
     assert "A is Started. The approval stands." in result["msg"]
     assert "an entry that cannot be read" in result["msg"]
+
+
+def test_p4_an_event_of_which_nothing_is_known_is_named_when_the_wait_is_over(serve):
+    result, _warnings = run(serve(NAME, then=document(None)), wait_for="ended", wait_timeout=30.0)
+    assert result["failed"]
+    assert "After 30 s of waiting for ended: A is not known to have ended. The last answer was empty" in result["msg"]
