@@ -118,9 +118,10 @@ class ImdsClient:
         body = self._request("POST", self._events_path(), json.dumps(content).encode(), deadline, retries=False)
         # No page says what Azure answers. Whatever that is, it is not a page for people.
         if body.lstrip().startswith(b"<"):
+            page = excerpt(body.decode("utf-8", errors="replace"))
             raise NotImdsError(
-                f"{self.endpoint} answered the approval with {excerpt(body.decode('utf-8', errors='replace'))}, which is a "
-                "web page and no answer of Azure. Check for a proxy or portal between this VM and the endpoint.",
+                f"{self.endpoint} answered the approval with {page}, which is a web page and no answer of Azure. "
+                "Check for a proxy or portal between this VM and the endpoint.",
                 http_status=200,
             )
 

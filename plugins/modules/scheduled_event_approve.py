@@ -216,8 +216,8 @@ document_is_clear:
   version_added: 1.1.0
 diff:
   description: >-
-    The status of each event before this task, and after it: V(approved) for those that this task approves, V(not_found) for
-    one that has vanished meanwhile.
+    The status of each event before this task, and after it: V(approved) for those that this task approves, V(not_found)
+    for one that has vanished meanwhile.
   returned: success
   type: dict
   sample:
