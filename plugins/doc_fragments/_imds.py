@@ -60,5 +60,6 @@ options:
     description:
       - The name that the events call this VM by. It is the VM's resource name, not its host name.
       - If not set, the metadata service is asked for it. Classic VMs have none there and must set it.
+      - A text that cannot be the name of a VM, such as one with a space, is refused.
     type: str
 """

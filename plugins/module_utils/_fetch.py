@@ -12,8 +12,8 @@ from datetime import datetime, timezone
 from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 
 from ._document import Document
-from ._errors import HttpStatusError, ImdsError, NotImdsError, UnreachableError
-from ._imds import ImdsClient
+from ._errors import HttpStatusError, ImdsError, NotImdsError, UnreachableError, excerpt
+from ._imds import A_VM_NAME, ImdsClient, is_vm_name
 from ._imds_transport import Deadline
 from ._parser import decode_document, parse_document
 
@@ -120,7 +120,10 @@ def fetch_with_options(params: Mapping[str, Any], client: ImdsClient, warn: Call
     """Ask for the document and the name of this VM, as the options of a module say.
 
     :raises ImdsError: there was no usable answer.
+    :raises ValueError: resource_name cannot be the name of a VM, so no event would be found for it.
     """
+    if params["resource_name"] and not is_vm_name(params["resource_name"]):
+        raise ValueError(f"resource_name must be {A_VM_NAME}, not {excerpt(params['resource_name'])}.")
     find_addresses: FindAddresses | None = None
     if params["discover_endpoint"]:
         # Every module run reads its imports anew, and few runs need this one.

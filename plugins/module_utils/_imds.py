@@ -38,6 +38,8 @@ DEFAULT_TIMEOUT = 150.0
 
 # scheduledevents and instance have version lists of their own.
 _INSTANCE_API_VERSION = "2021-02-01"
+# What is_vm_name() tells, as the end of a sentence
+A_VM_NAME = "a name by which Azure can call a VM in Resources"
 _LONGEST_NAME = 128
 _NOT_IN_A_NAME = r"""[\s~!@#$%^&*()=+\[\]{}\\|;:'",<>/?]"""
 _FIRST_PAUSE = 0.5

@@ -106,7 +106,7 @@ _CONFIG_FIELDS: dict[str, Check] = {
     "connect_timeout": _SECONDS,
     "timeout": _SECONDS,
     "discover_endpoint": validators.flag,
-    "resource_name": validators.text,
+    "resource_name": validators.vm_name,
     # Azure allows five requests a second for all programs of a VM together.
     "poll_interval": validators.number(0.5, most=3600),
     "timer_interval": validators.number(1, most=3600),

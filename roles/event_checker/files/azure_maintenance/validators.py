@@ -11,6 +11,7 @@ import sys
 from typing import Any, Callable, Optional
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import A_VM_NAME, is_vm_name
 
 Check = Callable[[Any], Optional[str]]
 
@@ -20,6 +21,10 @@ NO_JMESPATH = "query needs the Python library jmespath. Install python3-jmespath
 
 def text(value: Any) -> str | None:
     return None if isinstance(value, str) and value else "a string"
+
+
+def vm_name(value: Any) -> str | None:
+    return None if isinstance(value, str) and value and is_vm_name(value) else A_VM_NAME
 
 
 def path(value: Any) -> str | None:

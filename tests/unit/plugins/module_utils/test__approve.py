@@ -389,6 +389,7 @@ def run(server, **options):
     ("options", "message"),
     [
         ({"event_types": ["Reboot\nRebot"]}, 'event_types must be any of Freeze, Reboot, .*, not "Rebot"'),
+        ({"resource_name": "web-1 "}, 'resource_name must be a name by which Azure can call a VM .*, not "web-1 "'),
         ({"event_ids": [], "event_types": ["Rebot"]}, "event_types must be any of"),
         ({"event_ids": [], "wait_timeout": -5.0}, "wait_timeout must be more than 0 seconds, not -5.0"),
         ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),

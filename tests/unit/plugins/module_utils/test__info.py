@@ -46,9 +46,11 @@ def test_a_document_is_told_from_an_empty_body_and_from_one_that_cannot_be_read_
         ({"event_types": ["Reboot", "Rebot"]}, 'event_types must be any of Freeze, Reboot, .*, not "Rebot"'),
         ({"event_statuses": ["Completed"]}, 'event_statuses must be any of Scheduled, Started, not "Completed"'),
         ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
+        ({"resource_name": " web-1"}, 'resource_name must be a name by which Azure can call a VM .*, not " web-1"'),
+        ({"resource_name": "web-1\n"}, "resource_name must be"),
     ],
 )
-def test_a_word_that_azure_does_not_use_is_refused_before_anything_is_asked(serve, options, message):
+def test_a_wrong_option_is_refused_before_anything_is_asked(serve, options, message):
     server = serve()
     with pytest.raises(ValueError, match=message):
         _info.get_info({**OPTIONS, **options}, server.client(), lambda _warning: None, None)
