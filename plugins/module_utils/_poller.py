@@ -192,10 +192,10 @@ class Poller:
             line = (
                 "The metadata service answered with an empty body, which is not a document: nothing is known of events."
             )
-            return Answer(EMPTY, None, None, unclear_seconds, self._new_lines([line]))
+            return Answer(EMPTY, None, None, unclear_seconds, self.select_new([line]))
         document = self._by_name(document)
         kind = UNCHANGED if body == self._body else DOCUMENT
-        return Answer(kind, document, None, unclear_seconds, self._new_lines(document.warnings))
+        return Answer(kind, document, None, unclear_seconds, self.select_new(document.warnings))
 
     @property
     def name_is_sure(self) -> bool:
@@ -252,9 +252,13 @@ class Poller:
         self.unclear = self.unclear._replace(last=now)
         return now - self.unclear.since
 
-    def _new_lines(self, lines: Iterable[str]) -> tuple[str, ...]:
+    def select_new(self, lines: Iterable[str]) -> tuple[str, ...]:
         """Return the lines that were not logged lately, so that the log does not grow with what Azure repeats."""
         return tuple(line for line in lines if self._is_new(line))
+
+    def limit(self, lines: Iterable[str]) -> tuple[str, ...]:
+        """Return the lines until there were too many within an hour; each is new, whatever was logged lately."""
+        return tuple(line for number, line in enumerate(lines) if self._is_new(f"{line} {self._monotonic()} {number}"))
 
     def _is_new(self, text: str) -> bool:
         now = self._monotonic()

@@ -67,15 +67,26 @@ class Checker:
         self._start_unit = start_unit
         self._store = open_store(may_return=True)
         self._publisher = Publisher(config.metrics_dir, folders)
-        self._polls = Polls.read(self._store.fact("polls"))
         self._polls_changed = False
         # Open events that an unclear answer does not list
         self._missing: list[str] = []
         self._locked = False
-        self._memory = PollMemory(config, folders, clock, self._store)
-        self._poller = self._memory.make_poller(self._store)
+        try:
+            self._recall()
+        except sqlite3.DatabaseError as error:
+            if is_locked(error) or is_unwritable(error):
+                raise
+            # What is opened without complaint and fails when it is read is damaged inside.
+            self._store.close()
+            self._store = open_store(damaged=True)
+            self._recall()
         self._started: dict[int, float] = {}
         self._complaints: set[str] = set()
+
+    def _recall(self) -> None:
+        self._polls = Polls.read(self._store.fact("polls"))
+        self._memory = PollMemory(self._config, self._folders, self._clock, self._store)
+        self._poller = self._memory.make_poller(self._store)
 
     def run(self, once: bool) -> bool:
         """Poll until the next check is due, and tell whether the last poll was answered."""
@@ -149,7 +160,7 @@ class Checker:
         )
         if recorded.speaks_against_name:
             self._poller.question_name()
-        for line in recorded.lines:
+        for line in (*self._poller.limit(recorded.lines), *self._poller.select_new(recorded.standing)):
             say(line)
         missing = [event.key for event in recorded.missing]
         self._polls_changed = self._polls_changed or missing != self._missing

@@ -26,10 +26,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 )
 
 from .config import Config, ConfigError, read_config
-from .database import open_snapshot
+from .database import is_unwritable, open_snapshot
 from .opening import open_store
 from .records import APPROVED, DUE, Moment, ResponseRecord
 from .records import FAILED as FAILED_RESPONSE
+from .rules import are_whole, steps_for
 from .store import Store
 from .system import (
     ERROR,
@@ -70,15 +71,20 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
             say(str(error), ERROR)
         return UNUSABLE
     except sqlite3.Error as error:
-        advice = "Another program holds its lock." if is_locked(error) else "Is the disk full?"
-        say(f"The state in {folders.state} cannot be used ({error}). {advice}", ERROR)
+        say(f"The state in {folders.state} cannot be used ({error}). {_advice(error)}", ERROR)
     except OSError as error:
         say(f"{error.filename or 'The system'}: {error.strerror or error}.", ERROR)
     except (_StoppedError, KeyboardInterrupt):
         say("Stopped.")
-        # A check that is stopped has lost nothing; what a response was doing has not been done.
-        return FAILED if options.command == "respond" else FINE
+        # A check that is stopped has lost nothing; what was asked of another command has not been done.
+        return FINE if options.command == "check" else FAILED
     return FAILED
+
+
+def _advice(error: sqlite3.Error) -> str:
+    if is_locked(error):
+        return "Another program holds its lock."
+    return "Is the disk full?" if is_unwritable(error) else "The next check keeps what can be read of it."
 
 
 def _read_arguments(arguments: list[str]) -> SimpleNamespace:
@@ -196,6 +202,10 @@ def _make_due_again(store: Store, number: int, now: Moment) -> None:
     if event is not None and response.phase == WAITING and (event.phase != ANNOUNCED or event.approval == APPROVED):
         what = "is approved" if event.phase == ANNOUNCED else f"has {event.phase}"
         raise ConfigError(f"The event of response {number} {what}, so its approval waits for nobody any more.")
+    rule = event.rule if event is not None else None
+    store.add_lost_steps(number, steps_for(rule, response.phase) if rule else [])
+    if not are_whole([step.position for step in store.steps(number)], rule, response.phase):
+        raise ConfigError(f"Records of the steps of response {number} are lost. Do by hand what is left to do.")
     store.renew_failed_steps(number)
     store.begin_response(number, DUE, now)
 

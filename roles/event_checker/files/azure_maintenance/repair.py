@@ -23,7 +23,9 @@ from .codec import (
     read_response,
     read_step,
 )
+from .config import Rule
 from .records import FAILED, EventRecord, Moment, ResponseRecord
+from .rules import STEPS_LOST, are_whole
 from .store import ALL_STEPS, RESPONSE_COLUMNS, Store
 
 _RESPONSES = f"SELECT {RESPONSE_COLUMNS} FROM response"
@@ -104,11 +106,16 @@ def _repair_steps(
             (json.dumps(step.content), step.state, step.message, response.number, step.position),
         )
         yield f"The record of step {step.position} of response {response.number} was damaged."
-    if not response.finished and [row["position"] for row in rows] != list(range(1, len(rows) + 1) or [1]):
+    if response.finished:
+        return
+    if not are_whole([row["position"] for row in rows], _rule_of(db, response), response.phase):
         # What is left must not pass for the whole.
-        message = "Records of its steps are lost, so it cannot be run as a whole."
-        _set_state(db, response._replace(state=FAILED, finished_at=now.at, message=message))
-        yield f"Response {response.number}: {message}"
+        _set_state(db, response._replace(state=FAILED, finished_at=now.at, message=STEPS_LOST))
+        yield f"Response {response.number}: {STEPS_LOST}"
+
+
+def _rule_of(db: sqlite3.Connection, response: ResponseRecord) -> Rule | None:
+    return read_event(db.execute("SELECT * FROM event WHERE number = ?", (response.event,)).fetchone()).rule
 
 
 def _repair_facts(db: sqlite3.Connection, now: Moment) -> Iterator[str]:

@@ -32,7 +32,7 @@ from .config import Config, Rule, describe_step
 from .database import is_unwritable
 from .opening import has_moved
 from .records import EventRecord, ResponseRecord, StepRecord
-from .rules import APPROVE_STEP
+from .rules import APPROVE_STEP, STEPS_LOST, are_whole
 from .steps import StepContext, StepError, run_step
 from .store import Store
 from .system import ERROR, Clock, Folders, is_running, prolong_start, say
@@ -57,6 +57,10 @@ class _Stop(Exception):
         self.state = state
 
 
+class _StepsLost(Exception):
+    """What is left of the steps must not pass for the whole."""
+
+
 class _PrepareAgain(Exception):
     """What was prepared before the last boot must be prepared again before the event is approved."""
 
@@ -66,7 +70,11 @@ class _Task(NamedTuple):
 
     response: ResponseRecord
     title: str
-    rule: Rule
+    kept_rule: Rule | None
+
+    @property
+    def rule(self) -> Rule:
+        return self.kept_rule or Rule("unknown")
 
 
 class Responder:
@@ -103,12 +111,16 @@ class Responder:
             say(f"Response {number} is not known any more; there is nothing to run.")
             return True
         title = f"Response {number} ({response.phase}, {_title(record)})"
-        task = _Task(response, title, record.rule or Rule("unknown"))
+        task = _Task(response, title, record.rule)
         try:
             if not self._write(task, lambda: self._begin(task)):
                 return True
             say(f"{title} begins.")
             return self._run_steps(task)
+        except _StepsLost:
+            self._fail(task, STEPS_LOST)
+            say(f"{title}: {STEPS_LOST}", ERROR)
+            return False
         except _Stop as stop:
             state, why = stop.state, str(stop)
         if state == records.SKIPPED:
@@ -122,7 +134,7 @@ class Responder:
     def _run_steps(self, task: _Task) -> bool:
         number = task.response.number
         while True:
-            step = next((each for each in self._store.steps(number) if each.state != records.SUCCEEDED), None)
+            step = next((each for each in self._steps(task) if each.state != records.SUCCEEDED), None)
             if step is None:
                 self._write(task, lambda: self._finish(task, records.SUCCEEDED, None))
                 say(f"{task.title} succeeded.")
@@ -165,10 +177,17 @@ class Responder:
             self._check_may_run(task, course, others)
         else:
             self._check_overtaken(task, course)
-        steps = _results(self._store.steps(response.number))
+        steps = _results(self._steps(task))
         if step.content == APPROVE_STEP and not may_approve(steps, self._clock.now().boot_id):
             raise _PrepareAgain
         self._store.begin_step(step, self._clock.now())
+
+    def _steps(self, task: _Task) -> list[StepRecord]:
+        """:raises _StepsLost: some are missing."""
+        steps = self._store.steps(task.response.number)
+        if not are_whole([step.position for step in steps], task.kept_rule, task.response.phase):
+            raise _StepsLost
+        return steps
 
     def _check_may_run(self, task: _Task, course: Course, others: list[Course]) -> None:
         seen = self._check_overtaken(task, course)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
@@ -28,6 +28,8 @@ class RuleError(Exception):
 
 
 APPROVE_STEP: dict[str, Any] = {"approve": True}
+# Why a response is failed whose steps are not whole, see are_whole(). status goes by it.
+STEPS_LOST = "Records of its steps are lost, so it cannot be run as a whole."
 
 
 def is_step(content: Any) -> bool:
@@ -86,3 +88,13 @@ def steps_for(rule: Rule, phase: str) -> list[dict[str, Any]]:
         last = [APPROVE_STEP] if rule.approve == WHEN_READY else []
         return [*first, *rule.on_announced, *last]
     return list({WAITING: rule.on_waiting, STARTED: rule.on_started, ENDED: rule.on_ended}[phase])
+
+
+def are_whole(positions: Sequence[int], rule: Rule | None, phase: str) -> bool:
+    """Tell whether a response has all its steps, of which damage may have taken some away.
+
+    :param positions: of its steps, in their order.
+    :param rule: None where it is not known any more; then the first step at least must be there.
+    """
+    least = max(1, len(steps_for(rule, phase)) if rule else 1)
+    return list(positions) == list(range(1, max(least, len(positions)) + 1))

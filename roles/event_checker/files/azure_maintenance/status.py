@@ -16,6 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summar
 
 from .records import LEFT_TO_FLEET
 from .report import may_be_retried
+from .rules import STEPS_LOST
 
 _WIDTH = 79
 # What a person must do something about stands out by this mark.
@@ -116,6 +117,8 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
             lines += fold("approve   left to the fleet", "     ")
             continue
         lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
+    if response["message"] == STEPS_LOST:
+        lines += fold(response["message"], "     ")
     if may_be_retried(response, event):
         lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
     elif state == "skipped" and response["message"]:

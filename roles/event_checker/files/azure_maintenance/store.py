@@ -208,9 +208,14 @@ class Store:
             "INSERT INTO response (event, phase, state, boot_id, created_at) VALUES (?, ?, ?, ?, ?)",
             (event, phase, PLANNED, now.boot_id, now.at),
         )
+        assert cursor.lastrowid is not None
+        self.add_lost_steps(cursor.lastrowid, steps)
+
+    def add_lost_steps(self, response: int, steps: list[dict[str, Any]]) -> None:
+        """Add those of all steps of a response that are not there."""
         self._db.executemany(
-            "INSERT INTO step (response, position, content, state) VALUES (?, ?, ?, ?)",
-            [(cursor.lastrowid, position, json.dumps(step), PENDING) for position, step in enumerate(steps, start=1)],
+            "INSERT OR IGNORE INTO step (response, position, content, state) VALUES (?, ?, ?, ?)",
+            [(response, position, json.dumps(step), PENDING) for position, step in enumerate(steps, start=1)],
         )
 
     def unfinished_responses(self) -> list[ResponseRecord]:

@@ -324,3 +324,16 @@ def test_p9_the_log_does_not_grow_with_what_azure_repeats(make, azure, clock):
     told_again = [line for line in lines if "answers again" in line]
     assert len(lines) - len(told_again) <= 100
     assert len([line for line in lines if "empty body" in line]) == 1
+
+
+def test_p9_what_becomes_of_events_is_a_line_each_time_and_a_hundred_an_hour(serve):
+    now = [0.0]
+    poller = Poller(serve().client(), 1.0, "web-1", monotonic=lambda: now[0])
+    assert poller.limit(["Reboot A announced.", "Reboot A announced."]) == ("Reboot A announced.",) * 2
+    said = 2
+    for second in range(1, 1000):
+        now[0] = float(second)
+        said += len(poller.limit([f"Reboot {second} announced.", "Reboot A announced."]))
+    assert said == 100
+    now[0] = 5000.0
+    assert poller.limit(["Reboot A ended."]) == ("Reboot A ended.",)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from contextlib import closing
 from datetime import timedelta
 
@@ -77,6 +78,25 @@ def test_the_polls_of_an_activation(
     checker.run(once)
     assert polled == polls
     assert passed() == end
+
+
+def test_p7_a_state_that_fails_only_when_it_is_read_is_put_aside_before_the_first_poll(serve, folders, clock):
+    opened = []
+
+    def fail(_name):
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    def open_damaged(**why):
+        opened.append(why)
+        store = open_state(folders)
+        if not why.get("damaged"):
+            store.fact = fail
+        return store
+
+    config = parse_config({"endpoint": serve((200, FINE)).endpoint, "resource_name": "web-1"})
+    checker = check.Checker(config, folders, clock, open_damaged, pytest.fail)
+    assert opened == [{"may_return": True}, {"damaged": True}]
+    assert checker.run(once=True)
 
 
 def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, clock):

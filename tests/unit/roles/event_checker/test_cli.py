@@ -31,6 +31,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     system,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.rules import STEPS_LOST
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Clock
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
@@ -95,6 +96,10 @@ class Shell:
         if due:
             due_responses(state, now, lambda _number: False)
         state.close()
+
+    def change(self, sql: str) -> None:
+        with closing(sqlite3.connect(str(Path(self.folders.state, "state.db")), isolation_level=None)) as state:
+            state.execute(sql)
 
     @property
     def response(self) -> Any:
@@ -546,6 +551,20 @@ def test_sigterm_ends_a_check_in_peace(shell, simulator):
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("command", "status"), [("check", 0), ("respond", 1), ("retry", 1), ("status", 1), ("history", 1), ("validate", 1)]
+)
+def test_a_command_that_is_stopped_before_its_end_has_failed_unless_the_next_check_does_the_same(
+    shell, monkeypatch, command, status
+):
+    def stop(*_arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setitem(cli._COMMANDS, command, stop)
+    arguments = [command, "1"] if command in ("respond", "retry") else [command]
+    assert shell(*arguments) == (status, "", "Stopped.\n")
+
+
 class TestRetry:
     """A person has mended what made a response fail."""
 
@@ -586,6 +605,27 @@ class TestRetry:
     def test_one_that_is_not_known(self, shell):
         message = "There is no response 7. azure-maintenance history lists them.\n"
         assert shell("retry", "7") == (2, "", message)
+
+    @pytest.fixture
+    def lost(self, shell, recorder):
+        """The records of two of its three steps are lost."""
+        shell.respond_to(*map(recorder.step, ("one", "two", "three")))
+        shell.change("DELETE FROM step WHERE position != 2")
+        assert shell("respond", "1")[0] == 1
+        assert shell.response.message == STEPS_LOST
+        return shell
+
+    def test_p2_steps_that_were_lost_are_made_anew(self, lost, recorder):
+        assert "Records of its steps are lost" in lost("status")[1]
+        assert lost("retry", "1")[0] == 0
+        assert lost("respond", "1")[0] == 0
+        assert recorder.words == ["one", "two", "three"]
+
+    def test_p2_steps_that_were_lost_with_their_rule_are_left_to_a_person(self, lost):
+        lost.change("UPDATE event SET rule = NULL")
+        message = "Records of the steps of response 1 are lost. Do by hand what is left to do.\n"
+        assert lost("retry", "1") == (2, "", message)
+        assert lost.response.state == "failed"
 
     def test_one_that_has_not_failed(self, shell, recorder):
         shell.respond_to(recorder.step("one"))

@@ -267,6 +267,11 @@ def test_one_flipped_bit_anywhere_in_the_file(original, tmp_path):
             id="a preparation that lost a step",
         ),
         pytest.param(
+            "DELETE FROM step WHERE response = 4 AND position = 2",
+            "Response 4: Records of its steps are lost, so it cannot be run as a whole.",
+            id="a preparation that lost its last step",
+        ),
+        pytest.param(
             "DELETE FROM step WHERE response = 3",
             "Response 3: Records of its steps are lost, so it cannot be run as a whole.",
             id="a restore that lost all its steps does not pass for done",

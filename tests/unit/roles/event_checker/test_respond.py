@@ -24,6 +24,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.rules import STEPS_LOST
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     is_running,
     lock,
@@ -253,6 +254,26 @@ def test_a_permanent_error_is_not_tried_again(stage):
     assert not stage.run()
     assert stage.pauses == []
     assert stage.steps == [("failed", "/nosuch/program could not be started: No such file or directory.")]
+
+
+@pytest.mark.parametrize("lost", ["1", "2", "3", "1, 2", "1, 2, 3"])
+def test_p2_a_preparation_whose_steps_are_lost_is_neither_run_nor_approved(stage, lost, capfd):
+    stage.announce("one", "two", approve="when_ready")
+    number = stage.due()[0].number
+    stage.state.connection.execute(f"DELETE FROM step WHERE position IN ({lost})")
+    assert not stage.run_number(number)
+    assert stage.recorder.words == []
+    assert stage.response == ("failed", STEPS_LOST)
+    assert capfd.readouterr().err.splitlines()[-1] == f"Response 1 (announced, Reboot A1): {STEPS_LOST}"
+
+
+def test_p2_steps_that_are_lost_while_another_runs_are_noticed_before_the_next(stage):
+    lose = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript('DELETE FROM step WHERE position = 3')"
+    step = {"command": [sys.executable, "-I", "-c", lose, f"{stage.folders.state}/state.db"]}
+    stage.announce(on_announced=[step, stage.recorder.step("two"), stage.recorder.step("three")])
+    assert not stage.run()
+    assert stage.recorder.words == []
+    assert stage.response == ("failed", STEPS_LOST)
 
 
 def test_a_failed_preparation_does_not_keep_the_restoration_from_running(stage):

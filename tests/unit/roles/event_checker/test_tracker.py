@@ -47,7 +47,8 @@ class Watch:
 
     def hear(self, document: Any, unclear_seconds: float = 0.0, name: str = "web-1") -> list[str]:
         """Take in any answer; None is an empty body."""
-        return record_answer(self.state, self.rules, document, self.clock.now(), name, unclear_seconds).lines
+        told = record_answer(self.state, self.rules, document, self.clock.now(), name, unclear_seconds)
+        return [*told.lines, *told.standing]
 
     @property
     def phases(self) -> list[tuple[str, str, str | None]]:
@@ -505,7 +506,19 @@ def test_more_events_than_any_vm_has_are_said_and_not_followed(watch):
     lines = watch.see(*[make_event(f"E{number}") for number in range(MOST_OPEN + 20)])
     assert len(watch.phases) == MOST_OPEN
     assert len(lines) == 12
-    assert "20 more are not followed" in lines[-1]
+    assert "Further ones are not followed" in lines[-1]
+    # It is told for as long as it holds, and the caller says it once.
+    assert watch.see(*[make_event(f"E{number}") for number in range(MOST_OPEN + 30)]) == lines[-1:]
+
+
+def test_p9_events_that_ended_and_wait_for_another_one_are_bounded_too(watch):
+    """Their on_ended waits while another event is open that was prepared for, which may be for days."""
+    watch.see(make_event("A1"))
+    watch.end(watch.begin())
+    for number in range(12):
+        watch.see(make_event("A1"), *[make_event(f"E{number}-{each}", event_type="Freeze") for each in range(20)])
+    assert len(watch.state.pending_events()) == MOST_OPEN
+    assert watch.phases[0] == ("A1", "announced", None)
 
 
 def test_a_response_whose_process_died_is_due_again(watch):
