@@ -25,6 +25,10 @@ EVENT_SOURCES = ("Platform", "User")
 # Seconds. More is no duration, and dates and widths of columns are reckoned from it.
 LONGEST_DURATION = 10**12
 
+# Characters. What Azure says must not fill the memory or the disk of a VM (P9).
+_LONGEST_TEXT = 1000
+_LONGEST_NAMES = 20_000
+
 _UTC = "%Y-%m-%dT%H:%M:%SZ"
 Incarnation = Union[int, str]
 
@@ -84,6 +88,20 @@ class Event(NamedTuple):
             return None
         listed = fold_case(resource_name) in map(fold_case, self.resources)
         return listed if listed or self.names_its_vms else None
+
+    def shortened(self) -> Event:
+        """Return the event with its texts cut where they are too long to be kept.
+
+        The id stays whole. Without its names, an event may affect any VM.
+        """
+        cut = {
+            name: value[:_LONGEST_TEXT]
+            for name, value in self._asdict().items()
+            if isinstance(value, str) and name != "event_id"
+        }
+        if sum(map(len, self.resources)) > _LONGEST_NAMES:
+            return self._replace(**cut, resources=(), names_its_vms=False)
+        return self._replace(**cut)
 
     def fields(self) -> dict[str, Any]:
         """Return what Azure said of the event, as JSON takes it; from_dict() reads it."""

@@ -24,12 +24,14 @@ from ..module_utils._fetch import now_utc
 from ..module_utils._imds import ImdsClient
 from ..module_utils._lifecycle import ENDED, Following, Known, Transition, follow, is_of_another_vm, phase_of
 from ..module_utils._poller import FAILED, Answer, Poller
-from ._event_source_state import Seen, State, StateFile, logger
+from ._event_source_state import Seen, State, StateFile, logger, written_size
 
 _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 # Of the events that no answer lists any more, and that have not ended, because no answer could be read in full (P9)
 MOST_UNLISTED = 1000
+# Bytes of all of them in the state file: so many have room there if they are as long as Azure's usually are.
+LARGEST_UNLISTED = 512 * 1024
 
 
 def is_host_name(name: str) -> bool:
@@ -101,7 +103,6 @@ class Watcher:
         known = [Known.at(now, seen.event, seen.boot_id, self._boot_id) for seen in before.values()]
         following = follow(known, answer.document, name, answer.unclear_seconds)
         news = _find_news(following, before)
-        told = [_tell(transition, name, now) for transition in news]
         self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
         unlisted = {event.key: before[event.key] for event in following.missing}
         # A name that may be wrong makes no event that of another VM (P4).
@@ -115,21 +116,30 @@ class Watcher:
             first_boot_id = before[key].boot_id if key in before else self._boot_id
             self._seen[key] = Seen(event, first_boot_id, told=True)
         self._write()
-        return told
+        # After the write: of many events, each of the two takes much memory.
+        return [_tell(transition, name, now) for transition in news]
 
     def _bound(self, unlisted: dict[str, Seen]) -> dict[str, Seen]:
         """Return the latest of the events that are not listed, in the order in which they were missed first."""
-        too_many = len(unlisted) - MOST_UNLISTED
-        if too_many <= 0:
-            return unlisted
+        kept: list[tuple[str, Seen]] = []
+        size = 0
+        for key, seen in reversed(unlisted.items()):
+            short = seen._replace(event=seen.event.shortened())
+            size += written_size(short)
+            if len(kept) == MOST_UNLISTED or size > LARGEST_UNLISTED:
+                self._tell_that_it_forgets(len(kept))
+                break
+            kept.append((key, short))
+        return dict(reversed(kept))
+
+    def _tell_that_it_forgets(self, kept: int) -> None:
         if not self._forgets:
             self._forgets = True
             logger.warning(
                 "More than %d events are missing from answers that cannot be read in full. The oldest are forgotten, "
                 "and their ends are not told.",
-                MOST_UNLISTED,
+                kept,
             )
-        return dict(list(unlisted.items())[too_many:])
 
     def _complain(self, error: Exception) -> None:
         complaint = f"Unexpected error: {type(error).__name__}: {excerpt(str(error))}. The source goes on asking."

@@ -82,8 +82,12 @@ class StateFile:
             raise ValueError(f"state_file {self._path} cannot be written. Its folder must exist and be writable.")
         if body is None:
             return State()
-        if not _may_be_ours(body):
+        too_large = len(body) > _LARGEST_FILE
+        if not (_is_surely_ours(body) if too_large else _may_be_ours(body)):
             raise ValueError(f"state_file {self._path} was not written by this source. Remove it.")
+        if too_large:
+            self._put_aside("is too large")
+            return State()
         try:
             content = decode_document(body)
         except ImdsError:
@@ -95,7 +99,7 @@ class StateFile:
         return State(self._read_records(content["Events"], boot_id), answered if isinstance(answered, str) else None)
 
     def _read_bytes(self) -> bytes | None:
-        """Return the content, None where there is no file.
+        """Return the content, of one that is too large the beginning; None where there is no file.
 
         A link or a FIFO was put there by somebody else. It is not opened, or not waited for, and put aside.
 
@@ -119,10 +123,7 @@ class StateFile:
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         with open(descriptor, "rb") as file:
             if stat.S_ISREG(mode):
-                body = file.read(_LARGEST_FILE + 1)
-                if len(body) > _LARGEST_FILE:
-                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-                return body
+                return file.read(_LARGEST_FILE + 1)
         if not stat.S_ISFIFO(mode):
             raise OSError(errno.EINVAL, "It is a device")
         self._put_aside("is not a regular file")
@@ -162,7 +163,7 @@ class StateFile:
             "AnsweredBootId": state.answered_boot_id,
         }
         try:
-            _replace(self._path, json.dumps(content, indent=2) + "\n")
+            _replace(self._path, content)
         except OSError as error:
             if not self._failed:
                 logger.error("state_file %s cannot be written: %s.", self._path, error.strerror)
@@ -180,6 +181,11 @@ def _may_be_ours(body: bytes) -> bool:
     if not text or any(name in text for name in _OUR_NAMES):
         return True
     return text.startswith(b"{") and not _is_whole(text)
+
+
+def _is_surely_ours(beginning: bytes) -> bool:
+    """Tell a state file that is too large to be read, in which all names occur often, from any other large file."""
+    return b'"EventId"' in beginning and b'"BootId"' in beginning
 
 
 def _is_whole(text: bytes) -> bool:
@@ -200,6 +206,11 @@ def _read_record(event: Event, raw: Mapping[str, Any], boot_id: str | None) -> S
     return Seen(event._replace(names_its_vms=event.names_its_vms and raw.get("NamesItsVms") is not False), stored)
 
 
+def written_size(seen: Seen) -> int:
+    """Return how many bytes an event takes in the state file, but for the indentation."""
+    return len(json.dumps(_as_azure_does(seen)))
+
+
 def _as_azure_does(seen: Seen) -> dict[str, Any]:
     event = seen.event
     return {
@@ -217,8 +228,8 @@ def _as_azure_does(seen: Seen) -> dict[str, Any]:
     }
 
 
-def _replace(path: Path, text: str) -> None:
-    """Replace a file in one step.
+def _replace(path: Path, content: Any) -> None:
+    """Replace a file by one with this as JSON, in one step.
 
     The folder may belong to somebody else: the new file has a name that cannot be guessed and did not exist before,
     so that no link and no FIFO is opened.
@@ -229,7 +240,9 @@ def _replace(path: Path, text: str) -> None:
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "w", encoding="ascii") as file:
-            file.write(text)
+            # Not dumps(), which takes many times the memory of its text.
+            json.dump(content, file, indent=2)
+            file.write("\n")
             file.flush()
             os.fsync(descriptor)
         os.replace(beside, path)

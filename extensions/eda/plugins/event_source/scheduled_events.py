@@ -80,7 +80,8 @@ options:
     description:
       - A file in which to remember the events that have not ended, so that their end is also told when it came while
         the source did not run, as it does when the maintenance reboots this VM. It is created, its folder is not.
-      - A damaged file is renamed, and the log says so. What can be read of it is used.
+      - An event in it that cannot be read costs no other. A file that cannot be read at all, or has more than 64 MiB,
+        is renamed, and the log says so.
       - If not set, nothing is written.
     type: str
 notes:

@@ -50,8 +50,7 @@ DAMAGED = "This record was damaged: what could not be read of it is unknown."
 # In place of a step that does not tell what to do. There is no such program, so version 1.0 fails at it too.
 DAMAGED_STEP: dict[str, Any] = {"command": ["(its record was damaged)"]}
 # What Azure says must not fill the disk.
-_LONGEST_TEXT = 1000
-_LONGEST_NAMES = 20_000
+_LONGEST_NAME = 1000
 _MOST_WAITED_FOR = 100
 
 
@@ -61,19 +60,16 @@ class DamagedRecord(Exception):
 
 def encode_event(event: Event) -> str:
     """Return an event as JSON, its texts cut where they are too long to be kept."""
-    content = event.fields()
+    content = event.shortened().fields()
     # Version 1.0 refuses a key that it does not know. It reads an empty list as "may concern this VM", as it should.
-    if not content.pop("names_its_vms") or sum(map(len, content["resources"])) > _LONGEST_NAMES:
+    if not content.pop("names_its_vms"):
         content["resources"] = []
-    for key, value in content.items():
-        if isinstance(value, str) and key != "event_id":
-            content[key] = value[:_LONGEST_TEXT]
     return json.dumps(content)
 
 
 def encode_names(names: Iterable[str]) -> str:
     """Return the names of VMs as JSON; beyond so many they tell a person nothing more."""
-    return json.dumps([name[:_LONGEST_TEXT] for name in names][:_MOST_WAITED_FOR])
+    return json.dumps([name[:_LONGEST_NAME] for name in names][:_MOST_WAITED_FOR])
 
 
 def load(text: Any) -> Any:

@@ -180,6 +180,23 @@ def test_p9_what_is_remembered_is_bounded_while_no_answer_can_be_read_in_full(bo
     assert len(told(watcher)) == 9
 
 
+def test_p9_texts_of_an_event_that_is_not_listed_any_more_are_cut_and_its_end_is_told(boot, tmp_path):
+    state = tmp_path / "state.json"
+    event = {**EVENT, "EventId": "A" * 256, "Description": "x" * 1001}
+    service = Service([], [json.dumps({"Events": [event]}).encode(), b'{"Events": [7]}', NOTHING])
+    watcher = _event_source.Watcher(service, "web-1", 1.0, str(state))
+    kept = []
+    for _time in range(2):
+        told(watcher)
+        (written,) = json.loads(state.read_text())["Events"]
+        kept.append((written["EventId"], len(written["Description"])))
+    assert kept == [("A" * 256, 1001), ("A" * 256, 1000)]
+    (news,), _pause = watcher.poll()
+    assert (news["maintenance_phase"], news["maintenance_outcome"]) == ("ended", "withdrawn")
+    assert news["maintenance_event"]["description"] == "x" * 1000
+    assert news["maintenance_event"]["affects_this_vm"] is True
+
+
 def test_an_error_that_nobody_foresaw_does_not_end_the_asking(boot, caplog):
     service = Service([], [RuntimeError("odd"), RuntimeError("odd"), LISTED])
     watcher = _event_source.Watcher(service, "web-1", 1.0, None)

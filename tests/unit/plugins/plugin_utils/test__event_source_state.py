@@ -1,0 +1,66 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The state file of the event source: what can be read of it, and what becomes of one that cannot be read."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source_state
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._event_source_state import (
+    Seen,
+    State,
+    StateFile,
+)
+
+EVENT = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"], "NotBefore": ""}
+
+
+def make_state(*changes):
+    """What is remembered of events that Azure sends so, each given by how it differs from the usual one."""
+    events = parse_document({"Events": [{**EVENT, **each} for each in changes]}, "2020-07-01").events
+    return State({event.key: Seen(event, "boot-1/22") for event in events}, "boot-1/22")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """As if 600 bytes were the most that is read of the file."""
+    monkeypatch.setattr(_event_source_state, "_LARGEST_FILE", 600)
+
+
+def test_p9_a_state_file_that_is_too_large_is_put_aside(small, tmp_path, caplog):
+    path = tmp_path / "state.json"
+    StateFile(str(path)).write(make_state({}, {"EventId": "B2"}))
+    written = path.read_bytes()
+    assert len(written) > 600
+    with caplog.at_level(logging.WARNING):
+        assert StateFile(str(path)).read("boot-1/22") == State()
+    (aside,) = tmp_path.iterdir()
+    assert re.fullmatch(r"state\.json\.damaged-[0-9a-f]{16}", aside.name)
+    assert aside.read_bytes() == written
+    assert caplog.messages == [
+        f"state_file {path} is too large. It was renamed to {aside.name}, and no earlier event is remembered."
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(bytes(700), id="zeros"),
+        pytest.param(b'{"log": "' + b"x" * 700 + b'"}', id="JSON"),
+        pytest.param(b'{"Events": ["' + b"x" * 700 + b'"]}', id="events of another program"),
+        pytest.param(b"x" * 700, id="text"),
+    ],
+)
+def test_p9_a_large_file_of_another_program_stays_where_it_is(small, tmp_path, content):
+    path = tmp_path / "daemon.json"
+    path.write_bytes(content)
+    said = re.escape(f"state_file {path} was not written by this source. Remove it.")
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        StateFile(str(path)).read("boot-1/22")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("daemon.json", content)]
