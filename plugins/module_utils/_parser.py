@@ -76,19 +76,30 @@ def decode_document(body: bytes) -> dict[str, Any] | None:
     if text.count("[") + text.count("{") > _MOST_BRACKETS:
         # Each makes an object in memory, of up to fifty times its size in the text.
         raise _malformed(f"has more than {_MOST_BRACKETS} lists and objects", text)
-    if "\\ud" in text or "\\uD" in text:
-        # Half a surrogate pair cannot be written as UTF-8, and Ansible refuses a whole answer that holds one.
-        text = re.sub(_ESCAPES, lambda found: "?" if found[1] else found[0], text, flags=re.ASCII | re.DOTALL)
     try:
-        # strict=False: IMDS has been seen to leave control characters unescaped inside strings.
-        content = json.loads(text, strict=False)
-    except (ValueError, RecursionError) as error:
+        content = load_json(text)
+    except ValueError as error:
         raise _malformed(f"is not JSON ({error})", text) from error
     if not isinstance(content, dict):
         raise _malformed("is not a JSON object", text)
     if not isinstance(content.get("Events"), list):
         raise _malformed("has no list 'Events'", text)
     return content
+
+
+def load_json(text: str) -> Any:
+    """Return what JSON holds, with ? for half a surrogate pair.
+
+    :raises ValueError: it is not JSON, or goes too deep.
+    """
+    if "\\ud" in text or "\\uD" in text:
+        # Half a surrogate pair cannot be written as UTF-8, and Ansible refuses a whole answer that holds one.
+        text = re.sub(_ESCAPES, lambda found: "?" if found[1] else found[0], text, flags=re.ASCII | re.DOTALL)
+    try:
+        # strict=False: IMDS has been seen to leave control characters unescaped inside strings.
+        return json.loads(text, strict=False)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
 
 
 def _malformed(what: str, text: str) -> MalformedError:

@@ -20,9 +20,9 @@ from typing import Any, Mapping, NamedTuple
 
 # Relative, because the event source imports this file where ansible_collections cannot be imported.
 from ..module_utils._document import Event
-from ..module_utils._errors import ImdsError, excerpt
+from ..module_utils._errors import excerpt
 from ..module_utils._imds import DEFAULT_API_VERSION
-from ..module_utils._parser import decode_document, parse_document
+from ..module_utils._parser import load_json, parse_document
 
 # ansible-rulebook gives the file of a source no name of its own.
 logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")
@@ -88,10 +88,7 @@ class StateFile:
         if too_large:
             self._put_aside("is too large")
             return State()
-        try:
-            content = decode_document(body)
-        except ImdsError:
-            content = None
+        content = _decode(body)
         if content is None:
             self._put_aside("is damaged")
             return State()
@@ -170,6 +167,18 @@ class StateFile:
             self._failed = True
             return
         self._written, self._failed = state, False
+
+
+def _decode(body: bytes) -> dict[str, Any] | None:
+    """Return the content, None where it is damaged.
+
+    Not decode_document(), whose limits are those of an answer, of which the file is many times as long.
+    """
+    try:
+        content = load_json(body.decode("utf-8-sig", errors="replace"))
+    except ValueError:
+        return None
+    return content if isinstance(content, dict) and isinstance(content.get("Events"), list) else None
 
 
 def _may_be_ours(body: bytes) -> bool:

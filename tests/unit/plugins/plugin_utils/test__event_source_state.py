@@ -64,3 +64,35 @@ def test_p9_a_large_file_of_another_program_stays_where_it_is(small, tmp_path, c
     with pytest.raises(ValueError, match=f"^{said}$"):
         StateFile(str(path)).read("boot-1/22")
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("daemon.json", content)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 99_997, id="as many brackets as an answer may have"),
+        pytest.param("{" * 500_000, id="more than it may have"),
+        pytest.param('"\\\x01\x7f', id="what JSON escapes"),
+        pytest.param("\N{WINE GLASS}\ufffd", id="not ASCII"),
+    ],
+)
+def test_p4_an_event_is_remembered_whatever_its_texts_are(tmp_path, caplog, text):
+    path = str(tmp_path / "state.json")
+    state = make_state({"Description": text})
+    StateFile(path).write(state)
+    with caplog.at_level(logging.WARNING):
+        assert StateFile(path).read("boot-1/22") == state
+    assert caplog.messages == []
+
+
+def test_p7_a_wrong_byte_in_a_text_costs_no_event_and_leaves_what_can_be_written(tmp_path, caplog):
+    """Half a surrogate pair, a byte that is not UTF-8, and a control character."""
+    path = tmp_path / "state.json"
+    StateFile(str(path)).write(make_state({"Description": "\N{WINE GLASS} ab"}))
+    written = path.read_bytes()
+    for right, wrong in ((rb"\udf77", rb"?udf77"), (b" a", b" \xff"), (b"b", b"\x01")):
+        assert right in written
+        path.write_bytes(written.replace(right, wrong))
+        (seen,) = StateFile(str(path)).read("boot-1/22").seen.values()
+        assert seen.event.event_id == "A1"
+        seen.event.description.encode("utf-8")
+    assert caplog.messages == []
