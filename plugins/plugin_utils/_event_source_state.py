@@ -13,6 +13,7 @@ import errno
 import json
 import logging
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
@@ -81,10 +82,12 @@ class StateFile:
         if not os.access(self._path.parent, os.W_OK | os.X_OK):
             raise ValueError(f"state_file {self._path} cannot be written. Its folder must exist and be writable.")
         if body is None:
+            self._remove_unfinished()
             return State()
         too_large = len(body) > _LARGEST_FILE
         if not (_is_surely_ours(body) if too_large else _may_be_ours(body)):
             raise ValueError(f"state_file {self._path} was not written by this source. Remove it.")
+        self._remove_unfinished()
         if too_large:
             self._put_aside("is too large")
             return State()
@@ -125,6 +128,15 @@ class StateFile:
             raise OSError(errno.EINVAL, "It is a device")
         self._put_aside("is not a regular file")
         return None
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a source that was killed while it wrote has left beside the file."""
+        unfinished = re.compile(rf"{re.escape(self._path.name)}\.[0-9a-f]{{16}}\.new")
+        # It does no harm where it cannot be removed.
+        with contextlib.suppress(OSError), os.scandir(self._path.parent) as entries:
+            for entry in entries:
+                if unfinished.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                    os.unlink(entry)
 
     def _put_aside(self, what: str) -> None:
         aside = self._path.with_name(f"{self._path.name}.damaged-{secrets.token_hex(8)}")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 
 import pytest
@@ -96,3 +97,50 @@ def test_p7_a_wrong_byte_in_a_text_costs_no_event_and_leaves_what_can_be_written
         assert seen.event.event_id == "A1"
         seen.event.description.encode("utf-8")
     assert caplog.messages == []
+
+
+LEFT = "state.json.0123456789abcdef.new"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_p9_what_a_source_left_that_was_killed_while_it_wrote_is_removed_at_the_next_start(tmp_path, exists):
+    path = tmp_path / "state.json"
+    if exists:
+        StateFile(str(path)).write(make_state({}))
+    for number in range(3):
+        (tmp_path / f"state.json.{number:016x}.new").write_text('{"Events": [')
+    assert len(StateFile(str(path)).read("boot-1/22").seen) == exists
+    assert [each.name for each in tmp_path.iterdir()] == ["state.json"] * exists
+
+
+def test_p11_nothing_else_in_the_folder_is_removed(tmp_path):
+    others = [
+        "other.json.0123456789abcdef.new",
+        "state_json.0123456789abcdef.new",
+        "state.json.0123456789ABCDEF.new",
+        "state.json.0123456789abcde.new",
+        "state.json.0123456789abcdef0.new",
+        "state.json.0123456789abcdef.new\n",
+        "state.json.0123456789abcdef.new.bak",
+        "state.json.damaged-0123456789abcdef",
+        "state.json.new",
+        "xstate.json.0123456789abcdef.new",
+    ]
+    for name in others:
+        (tmp_path / name).write_text("")
+    (tmp_path / LEFT).symlink_to("other.json.0123456789abcdef.new")
+    (tmp_path / LEFT.replace("0", "1")).mkdir()
+    os.mkfifo(tmp_path / LEFT.replace("0", "2"))
+    before = sorted(each.name for each in tmp_path.iterdir())
+    assert len(before) == len(others) + 3
+    assert StateFile(str(tmp_path / "state.json")).read("boot-1/22") == State()
+    assert sorted(each.name for each in tmp_path.iterdir()) == before
+
+
+def test_p11_beside_a_file_of_another_program_nothing_is_removed(tmp_path):
+    path = tmp_path / "state.json"
+    path.write_text('{"log-driver": "journald"}')
+    (tmp_path / LEFT).write_text("")
+    with pytest.raises(ValueError, match="was not written by this source"):
+        StateFile(str(path)).read("boot-1/22")
+    assert (tmp_path / LEFT).exists()
