@@ -488,6 +488,18 @@ def test_fleet_report_refuses_settings(fleet, names):
         assert fleet.text(name) in run.out
 
 
+def test_fleet_history_refuses_settings(fleet):
+    names = ("fleet_history_part", "fleet_history_max_age", "fleet_history_simulated")
+    settings = {name: Unsafe(fleet.text(name)) for name in names}
+    run = fleet.run(
+        NAMESPACE + "fleet_history", target="host-a", fleet_history_dir=str(fleet.folder / "out"), **settings
+    )
+    assert fleet.text.ran() == []
+    assert run.code == 2, run.out + run.err
+    for name in names:
+        assert fleet.text(name) in run.out
+
+
 def test_rehearse_names_the_files_of_a_user_that_do_not_exist(fleet):
     files = {f"rehearse_{kind}": Unsafe(fleet.text(kind)) for kind in ("prepare", "restore")}
     run = fleet.run(NAMESPACE + "rehearse", **files)
