@@ -97,9 +97,9 @@ def response_plan(
             lost = "failed or became unreachable"
         elif host not in batch:
             lost = OTHER_BATCH
-        elif not name and variables.get("__event_response_answer"):
-            # The playbook respond has brought it back.
-            lost = "could not be asked"
+        elif not name:
+            # The playbook respond has brought it back, or the play leaves it out by a condition.
+            lost = "could not be asked" if variables.get("__event_response_answer") else "was not asked"
         known[host] = {
             "resource_name": name,
             "progress": _follow(variables, host, now),

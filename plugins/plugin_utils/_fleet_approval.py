@@ -68,9 +68,10 @@ def _plan_event(
         plan["why"] = "It started before it was approved."
         return plan
     ready, outside, obstacles = _check_readiness(event, progress, hosts, names)
-    # Who was not asked yet may be one of them.
-    if outside and (outside_vms != IGNORE or _later_batches(hosts)):
-        obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *_unasked(hosts)]))
+    # Who did not say which VM it is may be one of them.
+    unasked = _unasked(hosts) if outside else []
+    if outside and (outside_vms != IGNORE or unasked):
+        obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *unasked]))
     if not ready and not obstacles:
         obstacles.append("it names no VM of this play")
     if obstacles or not approve:

@@ -254,6 +254,25 @@ def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
 
 
 @pytest.mark.parametrize(
+    ("variable", "playbook"),
+    [
+        pytest.param({"event_response_endpoint": "http://127.0.0.1:9"}, None, id="not on Azure"),
+        pytest.param({"up_file": "/nowhere/up"}, RESPOND, id="unreachable"),
+        pytest.param({"event_response_due_within": "{{ typo }}"}, RESPOND, id="a setting that cannot be told"),
+    ],
+)
+def test_p2_a_host_that_could_not_be_asked_may_be_a_vm_that_no_host_says_it_is_so_it_is_not_ignored(
+    fleet, variable, playbook
+):
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    fleet.set("host-b", **variable)
+    run = fleet.respond(playbook=playbook, event_response_outside_vms="ignore")
+    assert run.code == 2, run.out + run.err
+    assert fleet.approved == []
+    assert "no host of this play said that it is web-2, host-b" in run.words
+
+
+@pytest.mark.parametrize(
     "variable",
     [
         pytest.param({"event_response_endpoint": "http://127.0.0.1:9"}, id="not on Azure"),

@@ -341,9 +341,15 @@ def test_a_word_that_nobody_knows_ignores_no_vm():
             id="an earlier batch, which has it",
         ),
         pytest.param(host("web-3", lost=response_plan.OTHER_BATCH), None, id="an earlier batch, which has it not"),
+        pytest.param(
+            host(None, lost="could not be asked"),
+            "no host of this play said that it is web-2, host-b could not be asked",
+            id="a host that did not answer, which may be the VM",
+        ),
+        pytest.param(host("web-3", lost="failed or became unreachable"), None, id="a lost host, which is another VM"),
     ],
 )
-def test_a_vm_that_may_be_in_another_batch_is_not_ignored(other, obstacle):
+def test_p2_a_vm_that_may_be_a_host_that_did_not_say_so_is_not_ignored(other, obstacle):
     hosts = {"host-a": READY["host-a"], "host-b": other}
     (plan,) = response_plan.plan_response(hosts, True, "ignore", 0.0, NOW)
     assert plan["approver"] == (None if obstacle else "host-a")
