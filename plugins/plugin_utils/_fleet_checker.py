@@ -10,7 +10,7 @@ import json
 from typing import Any, Mapping, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED
 
 _SUCCEEDED = "succeeded"
 _BECOME = {"failed": "failed", "skipped": "was skipped"}
@@ -37,11 +37,16 @@ def read_checker(answer: str, event_id: str) -> Told:
         status = json.loads(answer)
         if not status["heard_lately"]:
             return Told("its checker has not heard the metadata service lately.")
-        found = [event for event in status["events"] if fold_case(event["event_id"]) == fold_case(event_id)]
+        # An id may come back; what was done for an event that has ended is taken back, or was to be.
+        found = [
+            event
+            for event in status["events"]
+            if fold_case(event["event_id"]) == fold_case(event_id) and event["phase"] != ENDED
+        ]
         if not found:
             # It polls once a second, and is started anew each minute.
             return Told("its checker does not know the event.", preparing=True)
-        return _judge(found[0])
+        return _judge(found[-1])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         return Told(f"the status of its checker cannot be read ({type(error).__name__}: {error}).")
 

@@ -572,6 +572,7 @@ def test_who_is_prepared_by_its_checker_in_this_boot_counts_as_prepared_and_nobo
         events = [
             {
                 "event_id": event,
+                "phase": "announced",
                 "responses": [{"number": 1, "phase": "announced", "state": state, "steps": steps[event]}],
             }
             for event, state in states.items()

@@ -19,9 +19,19 @@ def response(number=1, phase="announced", state="succeeded", steps=(STEP,)):
     return {"number": number, "phase": phase, "state": state, "steps": list(steps)}
 
 
+def record(*responses, event_id="a1", phase="announced"):
+    return {"event_id": event_id, "phase": phase, "responses": list(responses)}
+
+
+def told(*records, heard=True):
+    return f"{json.dumps({'heard_lately': heard, 'events': records})}\n"
+
+
 def said(*responses, event_id="a1", heard=True):
-    status = {"heard_lately": heard, "events": [{"event_id": event_id, "responses": list(responses)}]}
-    return f"{json.dumps(status)}\n"
+    return told(record(*responses, event_id=event_id), heard=heard)
+
+
+OVER = record(response(1), response(2, phase="ended", state="failed"), phase="ended")
 
 
 @pytest.mark.parametrize(
@@ -54,14 +64,26 @@ def said(*responses, event_id="a1", heard=True):
             said(response(steps=[{**STEP, "finished_at": "1999-01-01T00:00:00Z"}])), None, id="P2: no clock is asked"
         ),
         pytest.param(said(response(steps=[OLD_STEP])), "install the checker of this version", id="an older checker"),
+        pytest.param(told(OVER), "does not know the event", id="P2: before the event that had this id ended"),
+        pytest.param(
+            told(OVER, record(response(3, state="failed"))),
+            "response 3 of its checker failed.",
+            id="P2: the event that has this id now",
+        ),
+        pytest.param(told(OVER, record(response(3))), None, id="prepared for the event that has this id now"),
+        pytest.param(
+            told(record(response(1)), record(response(2, state="failed"))),
+            "response 2 of its checker failed.",
+            id="P2: the newer record",
+        ),
         pytest.param("", "cannot be read", id="nothing"),
         pytest.param("azure-maintenance: not found", "cannot be read", id="no JSON"),
         pytest.param("[]", "cannot be read", id="other JSON"),
     ],
 )
 def test_who_is_prepared_by_its_checker(answer, why):
-    told = read_checker(answer, "A1").why_not
-    assert told == "" if why is None else why in told
+    why_not = read_checker(answer, "A1").why_not
+    assert why_not == "" if why is None else why in why_not
 
 
 @pytest.mark.parametrize(
@@ -72,6 +94,7 @@ def test_who_is_prepared_by_its_checker(answer, why):
         pytest.param(said(response(state="running")), True, id="running"),
         pytest.param(said(response(1, state="failed"), response(2, state="running")), True, id="for the second time"),
         pytest.param(said(event_id="A2"), True, id="it has not seen the event yet"),
+        pytest.param(told(OVER), True, id="it has not seen yet that the event is there again"),
         pytest.param(said(response()), False, id="prepared"),
         pytest.param(said(response(state="failed")), False, id="failed"),
         pytest.param(said(), False, id="no rule"),
