@@ -16,7 +16,7 @@ from ._errors import excerpt
 
 # How much of an id at least tells which event is meant. A whole one of Azure's is the beginning of no other.
 SHORTEST_BEGINNING = 4
-_WHOLE_ID = 36
+WHOLE_ID = 36
 NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
 
 
@@ -44,7 +44,7 @@ def find_named(names: Iterable[str], known: Iterable[str], beginnings: bool = Tr
     named = {}
     for key, name in {fold_case(name): name for name in names}.items():
         found = [key] if key in there else []
-        if not found and beginnings and SHORTEST_BEGINNING <= len(key) < _WHOLE_ID:
+        if not found and beginnings and SHORTEST_BEGINNING <= len(key) < WHOLE_ID:
             found = [each for each in there if each.startswith(key)]
         named[name] = found
     return named

@@ -8,17 +8,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Container, Iterable, Mapping
 
 from ..module_utils._document import fold_case
 from ..module_utils._errors import one_line
-from ..module_utils._selection import SHORTEST_BEGINNING, find_named, words
+from ..module_utils._selection import SHORTEST_BEGINNING, WHOLE_ID, find_named, words
 
 _AMBIGUOUS = "event_response_event_ids: {count} events have an id that begins with {name}: write more of it."
 _UNKNOWN = (
     "event_response_event_ids: no host is affected by an event with the id {name}, or with one that begins so "
     f"({SHORTEST_BEGINNING} characters at least): it is over or was withdrawn, names no VM, is left out by other "
     "variables, or has another id."
+)
+_NOT_WHOLE = (
+    "event_response_event_ids: {name} is not the whole id of an event, and a host that was not asked, as in a later "
+    "batch of the play (serial), may have another event that begins so: give whole ids."
 )
 _UNCLEAR = "What Azure answered to {hosts} was empty or could not be read as a whole: run this again."
 
@@ -29,7 +33,7 @@ def find_wanted(names: Iterable[Any] | str | None, answers: Mapping[str, Mapping
     :param names: ids or their beginnings, as the user wrote them.
     :param answers: what each host of the play was answered, None for one that has not been asked yet.
     :returns: ``event_ids``, the whole ids, None where all events are wanted; ``faults``, what is wrong with the names,
-        a sentence each. An id that nobody knows is a fault only when all hosts have been asked.
+        a sentence each. While a host was not asked, a beginning is a fault, and a whole id that nobody knows is none.
     """
     wanted = words(names)
     if not wanted:
@@ -41,9 +45,18 @@ def find_wanted(names: Iterable[Any] | str | None, answers: Mapping[str, Mapping
     faults = [
         _AMBIGUOUS.format(count=len(found), name=one_line(name)) for name, found in named.items() if len(found) > 1
     ]
-    unknown = [] if None in answers.values() else [name for name, found in named.items() if not found]
+    unknown = [name for name, found in named.items() if not found]
+    if None in answers.values():
+        parts = [name for name, found in named.items() if len(found) < 2 and not _is_whole(name, ids)]
+        faults += [_NOT_WHOLE.format(name=one_line(name)) for name in parts]
+        unknown = []
     faults += [_UNKNOWN.format(name=one_line(name)) for name in unknown]
     unclear = [host for host, answer in given.items() if not answer.get("document_is_clear")]
     if unknown and unclear:
         faults.append(_UNCLEAR.format(hosts=", ".join(unclear)))
     return {"event_ids": [ids[key] for found in named.values() for key in found], "faults": faults}
+
+
+def _is_whole(name: str, ids: Container[str]) -> bool:
+    """Tell whether a name means one event only, whatever other events there are."""
+    return len(name) >= WHOLE_ID or fold_case(name) in ids

@@ -633,6 +633,16 @@ def test_an_id_may_be_shortened_and_one_that_names_no_event_stops_the_run_before
     assert one.story("host-a") == ["prepare host-a Reboot"]
 
 
+def test_p14_in_batches_a_beginning_names_no_event_because_a_later_batch_may_have_another_that_begins_so(fleet):
+    fleet.announce("web-1", event_id="AAAA1111-0000-0000-0000-000000000001")
+    fleet.announce("web-2", event_id="AAAA2222-0000-0000-0000-000000000002")
+    run = fleet.respond(play={"serial": 1}, event_response_event_ids="aaaa")
+    assert run.code == 2, run.out + run.err
+    assert "aaaa is not the whole id of an event, and a host that was not asked" in run.words
+    assert fleet.approved == []
+    assert (fleet.story("host-a"), fleet.story("host-b")) == ([], [])
+
+
 def test_only_the_wanted_events_are_answered_and_the_lines_of_a_survey_are_the_words_of_a_list(one):
     reboot, freeze = one.announce("web-1"), one.announce("web-1", event_type="Freeze", duration_seconds=5)
     one.announce("web-1", event_type="Redeploy", notice=900)

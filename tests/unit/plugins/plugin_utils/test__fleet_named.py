@@ -31,7 +31,9 @@ LOST = {"unreachable": True, "msg": "No route to host"}
         pytest.param("c7061bac-a,c7061bac-0", {"a": answered(B), "b": answered(A)}, [A, B], id="between commas"),
         pytest.param([12345678], {"a": answered("12345678-9")}, ["12345678-9"], id="a number"),
         pytest.param(["abcd"], {"a": answered("ABCD"), "b": answered("ABCDEF")}, ["ABCD"], id="whole before beginning"),
-        pytest.param(["dead"], {"a": answered(A), "later": None}, [], id="a host has not been asked: none, not all"),
+        pytest.param([B], {"a": answered(A), "later": None}, [], id="a host has not been asked: none, not all"),
+        pytest.param([A.lower()], {"a": answered(A), "later": None}, [A], id="whole, and a host has not been asked"),
+        pytest.param(["abcd"], {"a": answered("ABCD"), "later": None}, ["ABCD"], id="short, but one has just this id"),
     ],
 )
 def test_the_events_that_are_named(names, answers, ids):
@@ -46,6 +48,10 @@ def test_the_events_that_are_named(names, answers, ids):
         pytest.param(
             ["dead"], {"a": answered(A), "b": LOST}, "no host is affected by an event with the id dead", id="no"
         ),
+        pytest.param(
+            ["c7061bac-a"], {"a": answered(A), "later": None}, "give whole ids", id="a later batch may have two"
+        ),
+        pytest.param(["dead"], {"a": answered(A), "later": None}, "give whole ids", id="a later batch may have one"),
         pytest.param(["c70"], {"a": answered(A)}, "4 characters at least", id="too short"),
         pytest.param([A], {"a": answered(A, affects=None)}, "names no VM", id="it names no VM"),
         pytest.param([A], {"a": answered(clear=False), "b": answered()}, "to a was empty or could not", id="unclear"),
