@@ -16,7 +16,7 @@ options:
   _input:
     description:
       - For each host, by its name in the inventory, what M(fleetops.azure_maintenance.scheduled_event_approve)
-        returned in check mode.
+        returned in check mode, also where it failed. Such a host approves nothing, but the events that it lists count.
     type: dict
     required: true
   named:
@@ -31,7 +31,7 @@ author:
 EXAMPLES = r"""
 - name: Decide which host approves what
   ansible.builtin.set_fact:
-    share: "{{ dict(ansible_play_hosts | zip(ansible_play_hosts | map('extract', hostvars, 'looked')))
+    share: "{{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'looked')))
       | fleetops.azure_maintenance.approval_share }}"
   run_once: true
 """
@@ -41,7 +41,8 @@ _value:
   description: >-
     C(event_ids), the ids that each host is to approve; C(left_to), for each host a sentence for each event that another
     one approves; C(not_found), the ids that were asked for and that no host has seen; C(ambiguous), those of O(named)
-    that several events begin with.
+    that several events begin with; C(unclear), the hosts that may list more events that were asked for, because their
+    document was empty or could not be read as a whole.
   type: dict
 """
 

@@ -18,18 +18,21 @@ from ..module_utils._selection import find_named, words
 def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[str] | str = ()) -> dict[str, Any]:
     """Give each event to one host: its leader, else the first of its VMs, else the first that may approve it.
 
-    :param results: what scheduled_event_approve said in check mode, for each host that nothing was refused to.
+    :param results: what scheduled_event_approve said in check mode, for each host. One that failed approves nothing,
+        but what it lists counts.
     :param named: the ids that were asked for, or their beginnings. VMs that share no document may each have seen
         another event that begins so.
     :returns: ``event_ids``, the events that each host is to approve; ``left_to``, for each host a sentence for each
         event that another one approves; ``not_found``, the ids that were asked for and that no host has seen;
-        ``ambiguous``, those that several events begin with.
+        ``ambiguous``, those that several events begin with; ``unclear``, the hosts that may list more of what was asked
+        for than they could tell.
     """
+    named = words(named)
     seen: dict[str, dict[str, tuple[int, str]]] = {}
-    missed = []
-    for host, result in results.items():
+    listed = {fold_case(event["event_id"]) for result in results.values() for event in result.get("events", ())}
+    answered = {host: result for host, result in results.items() if not result.get("failed") and "events" in result}
+    for host, result in answered.items():
         known = {event["event_id"]: event for event in result["events"]}
-        missed.append({fold_case(each["event_id"]): each["event_id"] for each in _those(result, NOT_FOUND)})
         for each in _those(result, APPROVED, ALREADY_STARTED):
             rank = _rank(known[each["event_id"]])
             seen.setdefault(fold_case(each["event_id"]), {})[host] = (rank, each["event_id"])
@@ -42,9 +45,27 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
                 event_ids[host].append(event_id)
             else:
                 left_to[host].append(f"{chosen} answers for {event_id}.")
-    not_found = [name for key, name in missed[0].items() if all(key in each for each in missed)] if missed else []
-    ambiguous = [name for name, found in find_named(words(named), seen).items() if len(found) > 1]
-    return {"event_ids": event_ids, "left_to": left_to, "not_found": not_found, "ambiguous": ambiguous}
+    ambiguous = [name for name, found in find_named(named, listed).items() if len(found) > 1]
+    # Whoever lists the event with a whole id tells all that there is to know of it.
+    incomplete = not named or any(fold_case(name) not in listed for name in named)
+    unclear = [host for host, result in answered.items() if incomplete and not result["document_is_clear"]]
+    return {
+        "event_ids": event_ids,
+        "left_to": left_to,
+        "not_found": _find_missed(results),
+        "ambiguous": ambiguous,
+        "unclear": unclear,
+    }
+
+
+def _find_missed(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the ids that no host has seen of those that looked."""
+    missed = [
+        {fold_case(each["event_id"]): each["event_id"] for each in _those(result, NOT_FOUND)}
+        for result in results.values()
+        if "approvals" in result
+    ]
+    return [name for key, name in missed[0].items() if all(key in each for each in missed)] if missed else []
 
 
 def _those(result: Mapping[str, Any], *words: str) -> list[Mapping[str, Any]]:

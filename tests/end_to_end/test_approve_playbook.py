@@ -217,6 +217,47 @@ def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, t
 
 
 @pytest.mark.releases
+def test_p14_an_event_of_a_vm_that_was_refused_makes_a_beginning_ambiguous(ansible, simulator, tmp_path):
+    """Both VMs are asked at services of their own, and each knows one event."""
+    one, other = simulator("--vms", "web-1"), simulator("--vms", "web-2,web-9")
+    one.announce("Reboot", "web-1", event_id="AAAA1111-0000-0000-0000-000000000001")
+    other.announce("Reboot", "web-2", "web-9", event_id="AAAA2222-0000-0000-0000-000000000002")
+    endpoints = {"web-1": one.endpoint("web-1"), "web-2": other.endpoint("web-2")}
+    lines = [f"{vm} {ON_THIS_MACHINE} approve_endpoint={endpoint}" for vm, endpoint in endpoints.items()]
+    (tmp_path / "hosts.ini").write_text("\n".join(lines))
+    run = ansible("ansible-playbook", "-i", str(tmp_path / "hosts.ini"), APPROVE, "-e", "approve_event_ids=AAAA")
+    assert run.code != 0
+    assert "Several events begin with AAAA, so nothing is approved: write more of the id." in run.words
+    assert one.posted() + other.posted() == []
+
+
+@pytest.mark.parametrize(
+    ("selected", "told"),
+    [
+        pytest.param({"approve_event_types": "Reboot"}, 1, id="by type"),
+        pytest.param({"approve_event_ids": "EEEE"}, 1, id="by a beginning, which may mean another event there"),
+        pytest.param({"approve_event_ids": "EEEE1111"}, 0, id="by the whole id of an event that another VM lists"),
+    ],
+)
+def test_p4_a_vm_whose_answer_is_not_clear_does_not_count_as_one_without_events(fleet, selected, told):
+    event = fleet.announce("Reboot", "web-1", event_id="EEEE1111")
+    fleet.simulator.control("POST", "/simulator/faults", {"fault": "empty", "times": 9, "vms": ["db-1"]})
+    run = fleet.approve(approve_resources_ready="web-1", **selected)
+    assert (run.code != 0) is bool(told), run.out + run.err
+    assert fleet.posted() == [("web-1", [event])]
+    assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 0, "web-2": 0, "db-1": told}
+    assert ("What Azure answered to db-1 was empty or could not be read as a whole" in run.words) is bool(told)
+
+
+def test_p4_an_id_that_may_be_on_a_vm_whose_answer_is_not_clear_is_not_called_gone(fleet):
+    fleet.simulator.control("POST", "/simulator/faults", {"fault": "empty", "times": 9, "vms": ["db-1"]})
+    run = fleet.approve(approve_event_ids="EEEE1111")
+    assert run.code != 0
+    assert "No VM that was asked lists event EEEE1111. A VM whose answer was not clear may have it." in run.words
+    assert "It has ended" not in run.words
+
+
+@pytest.mark.releases
 @pytest.mark.parametrize("name", ["endpoint", "event_ids", "event_types", "event_sources", "resources_ready"])
 def test_a_setting_that_cannot_be_told_approves_nothing(fleet, name):
     """It is not one that was left out: without it, more would be approved, or at Azure's own address."""

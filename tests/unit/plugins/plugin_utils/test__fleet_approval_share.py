@@ -12,14 +12,17 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_
 LEADER, VM, OTHER = {"affects_this_vm": True, "is_leader": True}, {"affects_this_vm": True}, {"affects_this_vm": False}
 
 
-def looked(**events):
+def looked(clear=True, failed=False, **events):
     """What a host said of these events: its part in each, or the result where that is another than approved."""
     approvals, seen = [], []
     for event_id, part in events.items():
         approvals.append({"event_id": event_id, "result": "approved" if isinstance(part, dict) else part})
         if part != "not_found":
             seen.append({"event_id": event_id, "is_leader": False, **(part if isinstance(part, dict) else VM)})
-    return {"approvals": approvals, "events": seen}
+    return {"approvals": approvals, "events": seen, "document_is_clear": clear, "failed": failed}
+
+
+UNREACHABLE, NEVER_LOOKED = {"unreachable": True, "msg": "No route to host"}, {}
 
 
 @pytest.mark.parametrize(
@@ -29,14 +32,22 @@ def looked(**events):
         ({"a": looked(E=OTHER), "b": looked(E=VM), "c": looked(e=VM)}, "b"),
         ({"a": looked(), "b": looked(E=OTHER), "c": looked(E=OTHER)}, "b"),
         ({"a": looked(E=OTHER), "b": looked(E="already_started")}, "b"),
+        ({"a": looked(E=OTHER), "b": UNREACHABLE, "c": NEVER_LOOKED}, "a"),
     ],
 )
 def test_one_host_approves_an_event(hosts, approver):
     share = share_approvals(hosts)
     assert {host: ids for host, ids in share["event_ids"].items() if ids} == {approver: ["E"]}
-    left = {host for host, result in hosts.items() if result["approvals"]} - {approver}
+    left = {host for host, result in hosts.items() if result.get("approvals")} - {approver}
     assert {host for host, said in share["left_to"].items() if said} == left
     assert all(said.startswith(f"{approver} answers for ") for host in left for said in share["left_to"][host])
+
+
+def test_a_host_that_was_refused_approves_nothing():
+    refused = looked(failed=True, E="already_started", F="refused")
+    share = share_approvals({"a": looked(E=OTHER), "b": refused})
+    assert share["event_ids"] == {"a": ["E"], "b": []}
+    assert share["left_to"] == {"a": [], "b": []}
 
 
 def test_each_event_has_a_host_of_its_own():
@@ -49,6 +60,9 @@ def test_each_event_has_a_host_of_its_own():
     [
         ({"a": looked(E="not_found"), "b": looked(E=VM)}, []),
         ({"a": looked(E="not_found", F="not_found"), "b": looked(e="not_found", F=VM)}, ["E"]),
+        ({"a": looked(E="not_found"), "b": looked(failed=True, E="refused")}, []),
+        ({"a": looked(E="not_found"), "b": looked(failed=True, E="not_found", F="refused")}, ["E"]),
+        ({"a": looked(E="not_found"), "b": UNREACHABLE, "c": NEVER_LOOKED}, ["E"]),
         ({"a": looked()}, []),
         ({}, []),
     ],
@@ -70,3 +84,29 @@ def test_an_id_is_missing_when_no_host_has_seen_it(hosts, not_found):
 def test_p14_a_beginning_that_means_another_event_to_another_vm_is_ambiguous(named, ambiguous):
     hosts = {"a": looked(**{"ABCD-1": VM}), "b": looked(**{"ABCD-2": VM, "ABCD-1": OTHER})}
     assert share_approvals(hosts, named)["ambiguous"] == ambiguous
+
+
+def test_p14_the_other_event_may_be_that_of_a_host_that_was_refused():
+    hosts = {"a": looked(**{"ABCD-1": VM}), "b": looked(failed=True, **{"ABCD-2": "refused"})}
+    assert share_approvals(hosts, ["abcd"])["ambiguous"] == ["abcd"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "named", "unclear"),
+    [
+        pytest.param({"a": looked(clear=False), "b": looked(E=VM)}, [], ["a"], id="by type, and nothing found there"),
+        pytest.param({"a": looked(clear=False, E=VM)}, [], ["a"], id="by type, and there may be more"),
+        pytest.param({"a": looked(clear=False, E="not_found")}, ["E"], ["a"], id="by an id that nobody lists"),
+        pytest.param(
+            {"a": looked(clear=False, EEEE="not_found"), "b": looked(EEEE1=VM)}, ["eeee"], ["a"], id="by a beginning"
+        ),
+        pytest.param(
+            {"a": looked(clear=False, E="not_found"), "b": looked(E=VM)}, ["e"], [], id="by a whole id, found elsewhere"
+        ),
+        pytest.param({"a": looked(clear=False, failed=True, E="refused")}, [], [], id="refused: it has failed already"),
+        pytest.param({"a": UNREACHABLE, "b": NEVER_LOOKED}, [], [], id="no answer: it has failed already"),
+        pytest.param({"a": looked(E="not_found")}, ["E"], [], id="it is clear that it is not there"),
+    ],
+)
+def test_p4_an_answer_that_is_not_clear_does_not_tell_that_there_is_nothing(hosts, named, unclear):
+    assert share_approvals(hosts, named)["unclear"] == unclear
