@@ -28,6 +28,7 @@ from ._errors import (
     ThrottledError,
     UnreachableError,
     excerpt,
+    one_line,
 )
 from ._imds_transport import Deadline, Response, SocketTransport, split_endpoint
 
@@ -42,6 +43,8 @@ _INSTANCE_API_VERSION = "2021-02-01"
 A_VM_NAME = "a name by which Azure can call a VM in Resources"
 _LONGEST_NAME = 128
 _NOT_IN_A_NAME = r"""[\s~!@#$%^&*()=+\[\]{}\\|;:'",<>/?]"""
+# Azure's answers name three.
+_MOST_VERSIONS = 10
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 # The clock of the operating system takes no infinity and no 10^10 seconds.
@@ -203,7 +206,9 @@ class ImdsClient:
     def _advice(self, status: int, said: str, reply: dict[str, Any]) -> str:
         if status == 400 and "newest-versions" in reply:
             offered = reply["newest-versions"]
-            versions = ", ".join(map(str, offered)) if isinstance(offered, list) else str(offered)
+            listed = offered[:_MOST_VERSIONS] if isinstance(offered, list) else [offered]
+            # To write out what is nested could exceed the recursion limit, and it is no version.
+            versions = one_line(", ".join(str(each) for each in listed if not isinstance(each, (dict, list))))
             return (
                 f"api_version was {self.api_version}; Azure offers {versions}. {DEFAULT_API_VERSION} is the usual one."
             )

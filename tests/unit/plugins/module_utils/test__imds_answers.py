@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
@@ -52,6 +53,32 @@ def test_refusals_that_are_final(serve, short_pauses, status, body, words):
     error = serve((status, body)).failure(_errors.HttpStatusError, api_version="1999-01-01")
     assert (error.reason, error.http_status, error.imds_reachable) == ("http_status", status, True)
     assert all(word in str(error) for word in words), str(error)
+
+
+@pytest.mark.parametrize(
+    "offered",
+    [
+        ["\x1b[31mred\x07"],
+        "2025-04-07\n" * 3,
+        [f"line {number}\n" for number in range(3000)],
+        ["x" * 40000],
+        "x" * 40000,
+        [[[[1] * 2000]]],
+        {"a": list(range(2000))},
+        ["\ud800"],
+    ],
+    ids=["for a terminal", "lines", "many", "a long one", "a long one alone", "lists", "an object", "half a character"],
+)
+def test_p9_versions_that_are_none_are_told_on_one_short_line(serve, short_pauses, offered):
+    body = json.dumps({"error": "Bad request.", "newest-versions": offered}).encode()
+    error = serve((400, body)).failure(_errors.HttpStatusError)
+    assert "api_version was 2020-07-01; Azure offers " in str(error)
+
+
+def test_p9_of_many_versions_ten_are_told(serve, short_pauses):
+    body = json.dumps({"newest-versions": list(range(101, 121))}).encode()
+    error = serve((400, body)).failure(_errors.HttpStatusError)
+    assert "Azure offers 101, 102, 103, 104, 105, 106, 107, 108, 109, 110." in str(error)
 
 
 @pytest.mark.parametrize(
