@@ -43,6 +43,8 @@ _INSTANCE_API_VERSION = "2021-02-01"
 A_VM_NAME = "a name by which Azure can call a VM in Resources"
 _LONGEST_NAME = 128
 _NOT_IN_A_NAME = r"""[\s~!@#$%^&*()=+\[\]{}\\|;:'",<>/?]"""
+# Bytes of an error in JSON; its objects take up to fifty times the memory, and Azure's have some hundred bytes.
+_LONGEST_REPLY = 64 * 1024
 # Azure's answers name three.
 _MOST_VERSIONS = 10
 _FIRST_PAUSE = 0.5
@@ -184,9 +186,10 @@ class ImdsClient:
     def _refusal(self, answer: Response) -> ImdsError:
         """Return the error for an answer that is not 200."""
         status = answer.status
-        text = answer.body.decode("utf-8", errors="replace")
-        reply = _json_object(text)
-        said = str(reply["error"]) if reply and "error" in reply else text
+        text = answer.body[:_LONGEST_REPLY].decode("utf-8", errors="replace")
+        reply = _json_object(text) if len(answer.body) <= _LONGEST_REPLY else None
+        error = reply.get("error") if reply else None
+        said = error if isinstance(error, str) else text
         what = f"{self.endpoint} answered HTTP {status}: {excerpt(said)}."
         if 300 <= status < 400:
             location = answer.headers.get("location", "")
@@ -207,7 +210,7 @@ class ImdsClient:
         if status == 400 and "newest-versions" in reply:
             offered = reply["newest-versions"]
             listed = offered[:_MOST_VERSIONS] if isinstance(offered, list) else [offered]
-            # To write out what is nested could exceed the recursion limit, and it is no version.
+            # A list or an object is no version, and could be nested almost without end.
             versions = one_line(", ".join(str(each) for each in listed if not isinstance(each, (dict, list))))
             return (
                 f"api_version was {self.api_version}; Azure offers {versions}. {DEFAULT_API_VERSION} is the usual one."

@@ -7,14 +7,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _fetch, _imds
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import STOP
 
 pytestmark = pytest.mark.filterwarnings("error")
 
+# The folder in which ansible_collections lies
+ROOT = Path(__file__).parents[7]
+MIB = 1024 * 1024
 DOCUMENT = b'{"DocumentIncarnation":1,"Events":[]}'
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"
 
@@ -33,8 +40,8 @@ PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"
         (400, b'{"error":"Bad request. Required metadata header not specified"}', ["'Metadata: true'"]),
         (400, b'{"error":"Bad request. Required Metadata Header not specified"}', ["'Metadata: true'"]),
         (400, b"400 Bad Request, Required metadata header not specified", ["'Metadata: true'"]),
-        (400, b'{"error": {"code": 7}}', ["{'code': 7}", "Check endpoint and api_version"]),
-        (400, b'{"error": null}', ["None"]),
+        (400, b'{"error": {"code": 7}}', ['{\\"error\\": {\\"code\\": 7}}', "Check endpoint and api_version"]),
+        (400, b'{"error": null}', ['HTTP 400: "{\\"error\\": null}".']),
         (400, b'{"error": "Bad\nrequest", "newest-versions": []}', ['HTTP 400: "Bad\\nrequest".', "Azure offers"]),
         (400, b'["error", "newest-versions"]', ["Check endpoint and api_version"]),
         (400, b'"error"', ["Check endpoint and api_version"]),
@@ -79,6 +86,43 @@ def test_p9_of_many_versions_ten_are_told(serve, short_pauses):
     body = json.dumps({"newest-versions": list(range(101, 121))}).encode()
     error = serve((400, body)).failure(_errors.HttpStatusError)
     assert "Azure offers 101, 102, 103, 104, 105, 106, 107, 108, 109, 110." in str(error)
+
+
+# The peak of a process that getrusage() tells includes that of the one which started it.
+CHILD = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds
+try:
+    _imds.ImdsClient(sys.argv[2], retries=False).get_document()
+except _errors.ImdsError as error:
+    message = str(error)
+with open("/proc/self/status") as file:
+    peak = next(line for line in file if line.startswith("VmHWM")).split()[1]
+print(peak, len(message), message.isprintable())
+"""
+
+
+def error_page(item, before):
+    """Return an answer of 1 MiB that repeats the item in the list "error"."""
+    head, end = before.encode(), b"]}"
+    return head + b",".join([item] * ((MIB - len(head) - len(end) + 1) // (len(item) + 1))) + end
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak of a process")
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("before", ['{"error":["😀",', '{"newest-versions":['], ids=["error", "versions"])
+@pytest.mark.parametrize("item", [b'{"":0}', b'{"":' * 900 + b"0" + b"}" * 900], ids=["wide", "deep"])
+def test_p9_an_error_page_of_1_mib_takes_little_memory(serve, status, before, item):
+    body = error_page(item, before)
+    assert MIB - 10_000 < len(body) <= MIB
+    command = [sys.executable, "-c", CHILD, str(ROOT), serve((status, body)).endpoint]
+    run = subprocess.run(command, stdout=subprocess.PIPE, timeout=STOP, check=True)
+    peak, length, printable = run.stdout.split()
+    # The rest of the 64 MiB is for the program around the client.
+    assert int(peak) <= 40 * 1024, f"{int(peak) // 1024} MiB"
+    assert int(length) < 700
+    assert printable == b"True"
 
 
 @pytest.mark.parametrize(
