@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import threading
@@ -18,6 +19,7 @@ from typing import Any, Iterator
 _LONGEST_BODY = 10.0
 # A list of jobs of AWX has some kilobytes for each.
 _MAX_BODY = 2 * 1024 * 1024
+_PIECE = 16 * 1024
 
 
 class Answer:
@@ -40,6 +42,8 @@ class Answer:
             with requests.Session() as session:
                 # Without this, credentials would come from ~/.netrc, and certificates from wherever a variable says.
                 session.trust_env = False
+                # A redirect that is not followed would still be read to its end, however long it is.
+                session.get_redirect_target = lambda _response: None
                 with session.request(**options, allow_redirects=False, stream=True) as response:
                     self.location = response.headers.get("Location", "")
                     self._retry_after = response.headers.get("Retry-After", "").strip()
@@ -48,11 +52,8 @@ class Answer:
                     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                         # It was not asked for, and a few bytes may be decoded into all the memory there is.
                         return
-                    # A body that breaks off or never ends does not undo the status.
-                    for piece in response.raw.stream(16 * 1024, decode_content=False):
-                        self._body += piece
-                        if len(self._body) >= _MAX_BODY:
-                            break
+                    # urllib3 trusts a chunk of negative size, and then reads without end.
+                    self._receive_body(response.raw._fp)
         except Exception as error:
             for item in chain(error):
                 # Its frames would keep sockets open.
@@ -61,9 +62,25 @@ class Answer:
         finally:
             heard.set()
 
+    def _receive_body(self, response: http.client.HTTPResponse) -> None:
+        piece = memoryview(bytearray(_PIECE))
+        try:
+            while len(self._body) < _MAX_BODY:
+                count = response.readinto(piece)
+                if not count:
+                    break
+                self._body += piece[:count]
+        except http.client.IncompleteRead as error:
+            # A body that breaks off or never ends does not undo the status.
+            self._body += error.partial
+
+    def is_garbled(self) -> bool:
+        """Return whether the status was followed by what is not HTTP, so that it may not be the service's own."""
+        return self.status != 0 and isinstance(self.error, http.client.HTTPException)
+
     def may_have_been_taken(self) -> bool:
         """Return whether the service may have done what it was asked for, though it did not say so."""
-        return self.status in (0, 500, 502, 504)
+        return self.status in (0, 500, 502, 504) or self.is_garbled()
 
     def asked_pause(self) -> float:
         """Return the seconds that the service asked to wait before the next request, 0 where it did not."""

@@ -159,6 +159,11 @@ class Service:
             seconds,
         )
         status, error = answer.status, answer.error
+        if error is not None and answer.is_garbled():
+            return answer, (
+                f"{self.name} answered HTTP {status}, and then with what is not HTTP ({self._reason(error)}). "
+                "Check the address, and what is between it and this VM."
+            )
         if status >= 500 or status in (408, 409, 425, 429):
             return answer, str(self.refusal(answer, ""))
         if status:

@@ -15,6 +15,7 @@ import sys
 import threading
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
@@ -220,6 +221,7 @@ def jobs(*marks):
 
 
 OURS = json.dumps({"maintenance_launch": "0ur 1aunch"})
+GARBLED = b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n" + b"x" * 100_000
 OTHERS = ("", "[]", "{", "null", '{"maintenance_launch": "another"}', None, 7)
 
 
@@ -231,6 +233,7 @@ OTHERS = ("", "[]", "{", "null", '{"maintenance_launch": "another"}', None, 7)
         ([(502,), jobs(*OTHERS), STARTED], "AWX started job 17.", ["POST", "GET", "POST"]),
         ([["reset"], (503,), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET", "GET"]),
         ([["reset"], (200, b"[]"), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET", "GET"]),
+        ([GARBLED, jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET"]),
         # Nothing was taken.
         ([(503,), STARTED], "AWX started job 17.", ["POST", "POST"]),
         ([(429,), STARTED], "AWX started job 17.", ["POST", "POST"]),
@@ -515,6 +518,59 @@ def test_p9_a_body_that_was_compressed_unasked_is_not_decoded(serve, steps):
     error = failure(steps["webhook"], serve(reply).endpoint)
     assert "answered HTTP 400. " in str(error)
     assert "x" * 10 not in str(error)
+
+
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+NEGATIVE = CHUNKED + b"-1\r\n" + b"x" * (256 * 1024)
+# The peak of a process that getrusage() tells includes that of the one which started it.
+CHILD = f"""
+import sys
+from {notify.__package__} import notify
+try:
+    print(notify.webhook(sys.argv[1], {{}}, 0))
+except notify.NotifyError as error:
+    print(error)
+with open("/proc/self/status") as file:
+    print(next(line for line in file if line.startswith("VmHWM")).split()[1])
+"""
+
+
+@KINDS
+@pytest.mark.parametrize("status", [200, 201, 403])
+def test_p9_an_answer_with_a_chunk_of_negative_size_is_none(serve, steps, clock, kind, status):
+    server = serve(then=[b"HTTP/1.1 %d Yes\r\n" % status + NEGATIVE, "hold"])
+    error = failure(steps[kind], server.endpoint, 5)
+    assert error.permanent is False
+    said = f"{server.endpoint} answered HTTP {status}, and then with what is not HTTP (LineTooLong: "
+    assert str(error).startswith(said)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak of a process")
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\n" + CHUNKED + b"-1\r\n",
+        b"HTTP/1.1 403 No\r\n" + CHUNKED + b"-7fffffff\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: /\r\n" + CHUNKED + b"-1\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+    ],
+    ids=["chunk", "large chunk", "chunk of a redirect", "redirect", "no length"],
+)
+def test_p9_a_body_without_end_fills_no_memory(serve, head):
+    server = serve(then=[head, *[b"x" * 1024 * 1024] * 200])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    output = subprocess.check_output(
+        [sys.executable, "-B", "-c", CHILD, server.endpoint], env=environment, timeout=STOP, text=True
+    )
+    said, peak = output.splitlines()
+    assert server.endpoint in said
+    assert int(peak) <= 64 * 1024, f"{int(peak) // 1024} MiB"
+
+
+def test_what_was_said_before_a_body_breaks_off_is_told(serve, steps):
+    server = serve(b"HTTP/1.1 403 No\r\n" + CHUNKED + b"7\r\nNo way.\r\n")
+    assert 'answered HTTP 403: "No way."' in str(failure(steps["webhook"], server.endpoint))
 
 
 def test_a_long_body_is_shown_in_part(serve, steps):
