@@ -151,16 +151,16 @@ def _missing(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
 
 
 def rescue(path: str, target: sqlite3.Connection) -> int:
-    """Copy every record that can be read, from the first on and from the last back, and return their number."""
+    """Copy every record that can be read, and return their number."""
     count = 0
     target.execute("PRAGMA foreign_keys = OFF")
     for source in open_readers(path):
         for table in _TABLES:
-            for direction in ("ASC", "DESC"):
-                # Where one direction meets what is unreadable, the other may reach what is behind.
-                # The name of a column may be what is damaged.
-                with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
-                    for row in source.execute(f"SELECT * FROM {table} ORDER BY rowid {direction}"):
+            copied = set()
+            for row in _readable_rows(source, table):
+                if tuple(row) not in copied:
+                    copied.add(tuple(row))
+                    with contextlib.suppress(sqlite3.Error):
                         count += _copy_row(row, table, target)
         source.close()
         if count:
@@ -169,6 +169,37 @@ def rescue(path: str, target: sqlite3.Connection) -> int:
         target.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT number FROM {parent})")
     target.execute("PRAGMA foreign_keys = ON")
     return count
+
+
+def _readable_rows(source: sqlite3.Connection, table: str) -> Iterator[sqlite3.Row]:
+    """Yield each row that can be read, most of them more than once.
+
+    Where one direction meets what is unreadable, the other may reach what is behind. A cursor is at the next row
+    before it hands out the one it has read, so a damaged row costs its neighbours: read by its key, each row stands
+    alone. But a damaged key hides others from whoever looks for them by theirs.
+    """
+    for is_forward in (True, False):
+        order = "ASC" if is_forward else "DESC"
+        # The name of a column may be what is damaged.
+        with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
+            yield from source.execute(f"SELECT * FROM {table} ORDER BY rowid {order}")
+        for key in _keys(source, table, is_forward):
+            with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
+                yield from source.execute(f"SELECT * FROM {table} WHERE rowid = ?", (key,))
+
+
+def _keys(source: sqlite3.Connection, table: str, is_forward: bool) -> Iterator[int]:
+    # Without the index, because it may be damaged too
+    ask = f"SELECT rowid FROM {table} NOT INDEXED WHERE rowid"
+    ask += " > ? ORDER BY rowid ASC LIMIT 1" if is_forward else " < ? ORDER BY rowid DESC LIMIT 1"
+    last = -(2**63) if is_forward else 2**63 - 1
+    with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
+        row = source.execute(ask, (last,)).fetchone()
+        # Among damaged pages the next key may be one from before, and the walk would never end.
+        while row is not None and (row[0] > last if is_forward else row[0] < last):
+            last = row[0]
+            yield last
+            row = source.execute(ask, (last,)).fetchone()
 
 
 def _copy_row(row: sqlite3.Row, table: str, target: sqlite3.Connection) -> int:

@@ -112,6 +112,62 @@ class Place:
         assert not names or " 0 records" not in self.messages[0]
 
 
+def header_at(content, number):
+    """Return where in the file the header of an event of that number begins."""
+    # A cell is its size, the number of the row, the header, which begins with its own size, and the values.
+    values = content.index(b'e%d{"' % number)
+    return next(values - n for n in range(10, 60) if content[values - n - 1 : values - n + 2] == bytes([number, n, 0]))
+
+
+@pytest.fixture(scope="module")
+def of_five(tmp_path_factory):
+    """A folder with a state of the events E1 to E5, numbered so, to each of which there was a response."""
+    folder = tmp_path_factory.mktemp("of_five")
+    with closing(Store(open_database(str(folder), str(folder / "run"), pytest.fail))) as state:
+        events = [builders.make_event(f"E{number}") for number in range(1, 6)]
+        record_answer(state, RULES, builders.make_document(*events), NOW, "web-1")
+        due = due_responses(state, NOW, lambda _number: False)
+        with state.transaction():
+            for response in due:
+                state.finish_response(response.number, SUCCEEDED, None, NOW)
+            state.connection.execute("INSERT INTO put_aside VALUES ('event', 'x', 1)")
+    return folder
+
+
+@pytest.mark.parametrize("damaged", [(1,), (2,), (5,), (2, 4), (1, 2, 5)])
+def test_p7_a_damaged_record_costs_none_of_its_neighbours(of_five, tmp_path, damaged):
+    place = Place(tmp_path / "place", of_five)
+    content = bytearray(place.path.read_bytes())
+    for number in damaged:
+        content[header_at(content, number)] = 0x7F
+    place.path.write_bytes(bytes(content))
+    left = [f"E{number}" for number in range(1, 6) if number not in damaged]
+    told = []
+    with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), told.append))) as state:
+        assert [record.event.event_id for record in state.all_events()] == left
+    assert len(told) == 1
+    with closing(Store(open_database(str(place.folder), str(place.folder / "run"), print, damaged=True))) as state:
+        assert [record.event.event_id for record in state.all_events()] == left
+        assert state.connection.execute("SELECT COUNT(*) FROM put_aside").fetchone()[0] == 1
+        record_answer(state, RULES, builders.make_document(), NOW, "web-1")
+        owed = [(state.event(each.event).event.event_id, each.phase) for each in state.unfinished_responses()]
+        assert owed == [(one, "ended") for one in left]
+
+
+@pytest.mark.parametrize("key", [0, 1, 2, 4, 5, 127])
+def test_p7_a_damaged_number_of_a_record_costs_none_of_its_neighbours(of_five, tmp_path, key):
+    """SQLite looks for a number by halves, so one that is out of order hides others."""
+    place = Place(tmp_path / "place", of_five)
+    content = bytearray(place.path.read_bytes())
+    header = header_at(content, 3)
+    content[header - 1] = key
+    place.path.write_bytes(bytes(content))
+    with closing(Store(open_database(str(place.folder), str(place.folder / "run"), print, damaged=True))) as state:
+        left = {record.event.event_id for record in state.all_events()}
+    # Of two with the same number only one can be kept.
+    assert len(left & {"E1", "E2", "E4", "E5"}) >= 3 + (key not in (1, 2, 4, 5))
+
+
 def use(state):
     """Do what a check does with it."""
     document = builders.make_document(builders.make_event("NEW"))
