@@ -26,7 +26,7 @@ _ERRORS = {
 _SETTLED = {
     "PRAGMA journal_mode = WAL": "SELECT 'wal'",
     "PRAGMA foreign_keys = ON": "SELECT 1",
-    "PRAGMA quick_check(1)": "SELECT 'ok'",
+    "PRAGMA integrity_check(1)": "SELECT 'ok'",
 }
 
 _KINDS = {

@@ -223,8 +223,16 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
         warnings.append(warning)
         warn(warning)
 
-    with closing(Store(open_snapshot(folders.state, folders.run, note))) as store:
-        found = history_report(store, now, warnings) if whole else report(store, now, needing_attention(store))
+    def read(damage: sqlite3.Error | None = None) -> dict[str, Any]:
+        with closing(Store(open_snapshot(folders.state, folders.run, note, damage))) as store:
+            return history_report(store, now, warnings) if whole else report(store, now, needing_attention(store))
+
+    try:
+        found = read()
+    except sqlite3.DatabaseError as error:
+        if is_locked(error) or is_unwritable(error):
+            raise
+        found = read(error)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The terminal may know fewer characters than Azure.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -141,10 +141,13 @@ def _copy(path: str, target: sqlite3.Connection) -> None:
     raise reason
 
 
-def open_snapshot(folder: str, fallback_folder: str, warn: Callable[[str], None]) -> sqlite3.Connection:
+def open_snapshot(
+    folder: str, fallback_folder: str, warn: Callable[[str], None], damage: sqlite3.Error | None = None
+) -> sqlite3.Connection:
     """Return a copy in memory of what is known now, for those who only read: nobody's lock stands in their way.
 
     :param warn: told in a sentence what was wrong.
+    :param damage: what reading such a copy has met.
     :raises OSError: whoever asks may not look there.
     """
     place = locate(folder, fallback_folder)
@@ -152,6 +155,8 @@ def open_snapshot(folder: str, fallback_folder: str, warn: Callable[[str], None]
     copy = _open_memory()
     if found is not None:
         try:
+            if damage is not None:
+                raise damage
             _copy(found, copy)
             _check(copy)
             migrate(copy)
@@ -173,7 +178,8 @@ def _open_memory() -> sqlite3.Connection:
 
 def _check(connection: sqlite3.Connection) -> None:
     """:raises sqlite3.DatabaseError: the file is damaged."""
-    verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    # PRAGMA quick_check does not look at the indexes, by which most is read.
+    verdict = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if verdict != "ok":
         raise sqlite3.DatabaseError(verdict.splitlines()[-1])
 

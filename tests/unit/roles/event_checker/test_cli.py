@@ -711,6 +711,31 @@ class TestCheck:
         assert shell("status")[0] in (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        ("status", ["E0", "E2"]),
+        # The table of the history has a row of its own for each.
+        ("history", ["E0", "E1", "E2"]),
+    ],
+)
+def test_p7_a_damage_that_shows_only_when_the_state_is_read_leaves_what_can_be_read(shell, monkeypatch, command, left):
+    events = [make_event(f"E{number}") for number in range(3)]
+    with closing(open_state(shell.folders)) as state:
+        record_answer(state, [make_rule()], make_document(*events), Clock(shell.folders).now(), "web-1")
+    path = Path(shell.folders.state, "state.db")
+    content = bytearray(path.read_bytes())
+    values = content.index(b'e1{"')
+    header = next(values - n for n in range(10, 60) if content[values - n - 1 : values - n + 2] == bytes([2, n, 0]))
+    content[header] = 0x7F
+    path.write_bytes(bytes(content))
+    # No check of a file finds all that can be wrong with it.
+    monkeypatch.setattr(database, "_check", lambda _connection: None)
+    _status, printed, said = shell(command)
+    assert [name for name in ("E0", "E1", "E2") if name in printed] == left
+    assert f"{path} cannot be read as a whole (" in said
+
+
 @pytest.mark.parametrize("command", [("check", "--once"), ("respond", "1"), ("retry", "1")])
 @pytest.mark.parametrize(
     ("said", "advice"),

@@ -130,6 +130,7 @@ def of_five(tmp_path_factory):
         with state.transaction():
             for response in due:
                 state.finish_response(response.number, SUCCEEDED, None, NOW)
+            state.set_fact("polls", {"count": 5})
             state.connection.execute("INSERT INTO put_aside VALUES ('event', 'x', 1)")
     return folder
 
@@ -297,6 +298,29 @@ def test_any_byte_of_the_header_flipped(original, tmp_path, mask):
         place.path.write_bytes(damaged)
         judge(place, {}, known)
         shutil.rmtree(place.folder)
+
+
+@pytest.mark.parametrize("index", ["sqlite_autoindex_fact_1", "sqlite_autoindex_step_1", "open_event"])
+def test_p7_one_damaged_byte_of_an_index_costs_no_record(of_five, tmp_path, index):
+    content = (of_five / "state.db").read_bytes()
+    with closing(sqlite3.connect(str(of_five / "state.db"))) as connection:
+        page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (index,)).fetchone()[0]
+    start, end = (page - 1) * PAGE, page * PAGE
+    first_cell = start + int.from_bytes(content[start + 8 : start + 10], "big")
+    for at in (start, start + 3, start + 4, start + 8, first_cell, first_cell + 2, end - 1):
+        place = Place(tmp_path / str(at), of_five)
+        damaged = bytearray(content)
+        damaged[at] ^= 0x01
+        place.path.write_bytes(damaged)
+        told = []
+        with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), told.append))) as state:
+            assert len(report(state, NOW, state.all_events())["events"]) == 5
+            assert len(state.steps(1)) == 1
+        with closing(place.open()) as state:
+            assert len(state.all_events()) == 5
+            assert [len(state.steps(number)) for number in range(1, 6)] == [1] * 5
+            use(state)
+        assert (len(told), len(place.messages)) == (1, 1)
 
 
 @pytest.mark.parametrize(
