@@ -19,11 +19,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import 
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     cli,
     database,
+    readers,
     report,
     respond,
     store,
     system,
-    tables,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 
@@ -145,7 +145,7 @@ def patched() -> Iterator[None]:
         (database, "sqlite3", sqlite),
         (database, "os", files),
         (database, "time", clock),
-        (tables, "sqlite3", sqlite),
+        (readers, "sqlite3", sqlite),
         (_imds, "time", clock),
         (_imds_transport, "time", clock),
         (_approve, "time", clock),

@@ -12,7 +12,8 @@ import time
 from contextlib import closing, suppress
 from typing import Callable
 
-from .tables import UnknownTablesError, is_locked, migrate, open_readers, prepare, rescue
+from .readers import copy_all, copy_file, rescue
+from .tables import UnknownTablesError, is_locked, migrate, prepare
 
 _NAME = "state.db"
 # Added to the name of a file that has all that could be read of a damaged one, and is to take its place
@@ -91,10 +92,10 @@ def return_home(folder: str, fallback_folder: str, warn: Callable[[str], None]) 
     try:
         # Whoever holds its lock has it for now; the next check tries again.
         with closing(_open_sound(path, warn, 0.1)) as target, closing(_open_sound(fallback, warn)) as source:
-            # backup() would wait without end for a lock of another program, and the polling with it (P8).
+            # Whether the lock is free is asked for before anything is copied.
             target.execute("BEGIN IMMEDIATE")
             target.execute("ROLLBACK")
-            source.backup(target)
+            copy_all(source, target)
     except (sqlite3.OperationalError, OSError):
         # The check that finds it so says it; there is nothing new to tell.
         return
@@ -113,7 +114,7 @@ def _copy_readable(path: str, target: str, warn: Callable[[str], None]) -> None:
     _unlink(new)
     copy = sqlite3.connect(new)
     try:
-        _copy(path, copy)
+        copy_file(path, copy, warn)
         copy.close()
         os.replace(new, target)
         return
@@ -123,22 +124,6 @@ def _copy_readable(path: str, target: str, warn: Callable[[str], None]) -> None:
         copy.close()
     _unlink(new)
     warn(f"{path} cannot be read either ({reason}): what was known of events before now is not known.")
-
-
-def _copy(path: str, target: sqlite3.Connection) -> None:
-    """Copy a file that may be read only.
-
-    :raises sqlite3.Error: it cannot be read.
-    """
-    for source in open_readers(path):
-        try:
-            source.backup(target)
-            return
-        except sqlite3.Error as error:
-            reason = error
-        finally:
-            source.close()
-    raise reason
 
 
 def open_snapshot(
@@ -157,7 +142,7 @@ def open_snapshot(
         try:
             if damage is not None:
                 raise damage
-            _copy(found, copy)
+            copy_file(found, copy, warn)
             _check(copy)
             migrate(copy)
             return copy
@@ -167,7 +152,7 @@ def open_snapshot(
         copy = _open_memory()
     migrate(copy)
     if found is not None:
-        count = rescue(found, copy)
+        count = rescue(found, copy, warn)
         warn(f"{found} cannot be read as a whole ({reason}). What follows is made of the {count} records that can.")
     return copy
 
@@ -204,9 +189,9 @@ def _open_sound(
             damage = error
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     if damage is None:
-        _make(path)
+        _make(path, warn)
     else:
-        count = _make(path + _RESCUED, path)
+        count = _make(path + _RESCUED, warn, path)
         warn(
             f"{path} cannot be used ({damage}) and was put aside as {_take_place(path)}. {count} records of it were "
             "kept. An event that Azure still lists and that is not among them is taken for new."
@@ -214,7 +199,7 @@ def _open_sound(
     return _open(path, busy_timeout)
 
 
-def _make(path: str, damaged: str | None = None) -> int:
+def _make(path: str, warn: Callable[[str], None], damaged: str | None = None) -> int:
     """Make a file, and return how many records it has of a damaged one.
 
     It is complete before it has its name, so that an empty file by that name always tells of damage.
@@ -223,7 +208,7 @@ def _make(path: str, damaged: str | None = None) -> int:
     _unlink(new)
     try:
         with closing(_connect(new)) as made:
-            count = 0 if damaged is None else rescue(damaged, made)
+            count = 0 if damaged is None else rescue(damaged, made, warn)
             # Closing it would not tell that the disk has no room for what is in its log.
             made.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error:

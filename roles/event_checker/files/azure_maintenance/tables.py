@@ -2,15 +2,11 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tables of the state: make them, bring those of another version up to date, and rescue what a damaged file has."""
+"""The tables of the state: make them, and bring those of another version up to date."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sqlite3
-from typing import Iterator
-from urllib.parse import quote
 
 _MIGRATIONS = (
     """
@@ -63,8 +59,8 @@ _ADDED_TABLES = (
 )
 
 
-_TABLES = ("event", "response", "step", "fact", "step_success", "put_aside", "history")
-_PARENTS = (("response", "event", "event"), ("step", "response", "response"), ("step_success", "response", "response"))
+TABLES = ("event", "response", "step", "fact", "step_success", "put_aside", "history")
+PARENTS = (("response", "event", "event"), ("step", "response", "response"), ("step_success", "response", "response"))
 
 # What this program reads; a later version may have added to it.
 _NEEDED = (
@@ -148,84 +144,3 @@ def _missing(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
         for row in connection.execute(f"PRAGMA table_info({table})")
     }
     return [each for each in _ADDED_COLUMNS if each[:2] not in known]
-
-
-def rescue(path: str, target: sqlite3.Connection) -> int:
-    """Copy every record that can be read, and return their number."""
-    count = 0
-    target.execute("PRAGMA foreign_keys = OFF")
-    for source in open_readers(path):
-        for table in _TABLES:
-            copied = set()
-            for row in _readable_rows(source, table):
-                if tuple(row) not in copied:
-                    copied.add(tuple(row))
-                    with contextlib.suppress(sqlite3.Error):
-                        count += _copy_row(row, table, target)
-        source.close()
-        if count:
-            break
-    for table, column, parent in _PARENTS:
-        target.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT number FROM {parent})")
-    target.execute("PRAGMA foreign_keys = ON")
-    return count
-
-
-def _readable_rows(source: sqlite3.Connection, table: str) -> Iterator[sqlite3.Row]:
-    """Yield each row that can be read, most of them more than once.
-
-    Where one direction meets what is unreadable, the other may reach what is behind. A cursor is at the next row
-    before it hands out the one it has read, so a damaged row costs its neighbours: read by its key, each row stands
-    alone. But a damaged key hides others from whoever looks for them by theirs.
-    """
-    for is_forward in (True, False):
-        order = "ASC" if is_forward else "DESC"
-        # The name of a column may be what is damaged.
-        with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
-            yield from source.execute(f"SELECT * FROM {table} ORDER BY rowid {order}")
-        for key in _keys(source, table, is_forward):
-            with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
-                yield from source.execute(f"SELECT * FROM {table} WHERE rowid = ?", (key,))
-
-
-def _keys(source: sqlite3.Connection, table: str, is_forward: bool) -> Iterator[int]:
-    # Without the index, because it may be damaged too
-    ask = f"SELECT rowid FROM {table} NOT INDEXED WHERE rowid"
-    ask += " > ? ORDER BY rowid ASC LIMIT 1" if is_forward else " < ? ORDER BY rowid DESC LIMIT 1"
-    last = -(2**63) if is_forward else 2**63 - 1
-    with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
-        row = source.execute(ask, (last,)).fetchone()
-        # Among damaged pages the next key may be one from before, and the walk would never end.
-        while row is not None and (row[0] > last if is_forward else row[0] < last):
-            last = row[0]
-            yield last
-            row = source.execute(ask, (last,)).fetchone()
-
-
-def _copy_row(row: sqlite3.Row, table: str, target: sqlite3.Connection) -> int:
-    known = {column["name"] for column in target.execute(f"PRAGMA table_info({table})")}
-    values = {key: row[key] for key in row.keys() if key in known}  # noqa: SIM118 - a Row has no items
-    places = ", ".join("?" * len(values))
-    copied = target.execute(
-        f"INSERT OR IGNORE INTO {table} ({', '.join(values)}) VALUES ({places})", tuple(values.values())
-    )
-    return copied.rowcount
-
-
-def open_readers(path: str) -> Iterator[sqlite3.Connection]:
-    """Open a file in the ways in which one can be read that may not be written.
-
-    :raises sqlite3.Error: no way is left.
-    """
-    # Without a writable folder SQLite cannot share a file that has a write-ahead log, unless told that nobody writes.
-    shared, alone = "mode=ro", "mode=ro&immutable=1"
-    # Where there is no such log nobody has the file open, and sharing it would leave an empty log behind.
-    modes = (shared, alone) if os.path.exists(f"{path}-wal") else (alone, shared)
-    for mode, is_last in zip(modes, (False, True)):
-        try:
-            source = prepare(sqlite3.connect(f"file:{quote(path)}?{mode}", uri=True))
-        except sqlite3.Error:
-            if is_last:
-                raise
-            continue
-        yield source

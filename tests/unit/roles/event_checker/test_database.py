@@ -235,6 +235,40 @@ def test_a_look_at_what_a_crash_left_sees_its_log(crashed, tmp_path):
     assert len(look(place)) == EVENTS
 
 
+@pytest.mark.parametrize("where", ["on the disk", "in the fallback folder"])
+def test_p7_whoever_holds_the_state_for_itself_keeps_nobody_from_reading_it(of_five, tmp_path, where):
+    place = Place(tmp_path / "place", of_five)
+    folders = str(place.folder), str(place.folder / "run")
+    held = place.path
+    if where == "in the fallback folder":
+        open_database(*folders, place.messages.append, unwritable=True).close()
+        held = place.folder / "run" / "state.db"
+        place.messages.clear()
+    with closing(sqlite3.connect(str(held), isolation_level=None)) as other:
+        for statement in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "user_version = 1"):
+            other.execute(f"PRAGMA {statement}")
+        with closing(Store(open_snapshot(*folders, place.messages.append))) as state:
+            assert len(state.all_events()) == 5
+        assert place.messages == [
+            f"Another program holds {held}. The newest changes may be missing from what is read of it."
+        ]
+
+
+def test_p8_a_move_to_the_fallback_or_home_does_not_wait_for_whoever_holds_the_state(of_five, tmp_path):
+    place = Place(tmp_path / "place", of_five)
+    folders = str(place.folder), str(place.folder / "run")
+    with closing(sqlite3.connect(str(place.path), isolation_level=None)) as other:
+        for statement in ("locking_mode = EXCLUSIVE", "user_version = 1"):
+            other.execute(f"PRAGMA {statement}")
+        with closing(Store(open_database(*folders, place.messages.append, unwritable=True))) as state:
+            assert len(state.all_events()) == 5
+        return_home(*folders, pytest.fail)
+        assert (place.folder / "run" / "state.db").exists()
+    assert [str(place.path) in message for message in place.messages] == [True, True]
+    return_home(*folders, place.messages.append)
+    assert not (place.folder / "run" / "state.db").exists()
+
+
 # Takes the log away with it if it believes that nobody else has the file open
 LAST_ONE_OUT = """
 import sqlite3, sys
