@@ -17,7 +17,7 @@ from ansible.playbook.role import Role
 from ansible.playbook.role.include import RoleInclude
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.action import ActionBase
-from ansible.plugins.loader import filter_loader
+from ansible.plugins.loader import action_loader, filter_loader
 
 from ..plugin_utils._response_input import (
     NOTHING,
@@ -29,7 +29,7 @@ from ..plugin_utils._response_input import (
     tell_doubtful_input,
     tell_wrong_input,
 )
-from ..plugin_utils._task_files import find_file_faults
+from ..plugin_utils._task_files import Loader, find_file_faults
 from ..plugin_utils._unsafe import mark_unsafe
 
 # Ansible imports an action plugin before it makes the process for each host. Such a process would otherwise load all
@@ -76,7 +76,8 @@ class ActionModule(ActionBase):
         if not os.path.isfile(path):
             return [f"there is no file {path}. Give the path of a file with tasks."]
         role_tasks = [os.path.join(self._task._role._role_path, "tasks")] if self._task._role else []
-        return find_file_faults(path, self._load_file, self._load_role, [*role_tasks, self._loader.get_basedir()])
+        loader = Loader(self._load_file, self._load_role, _acts_for_all)
+        return find_file_faults(path, loader, [*role_tasks, self._loader.get_basedir()])
 
     def _load_file(self, path: str, role: Any) -> Sequence[Any]:
         # Newer ansible-core runs no template of a file that is not said to be trusted.
@@ -117,6 +118,12 @@ class ActionModule(ActionBase):
         for block in blocks:
             block._parent = task.build_parent_block()
         return role, blocks
+
+
+def _acts_for_all(task: Any) -> bool:
+    # As the strategy linear finds out
+    action = action_loader.get(task.action, class_only=True, collection_list=task.collections)
+    return bool(getattr(action, "BYPASS_HOST_LOOP", False))
 
 
 def _kind(value: Any) -> str:

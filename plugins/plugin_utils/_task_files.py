@@ -11,13 +11,20 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
-# Returns the blocks of a file that a role includes, None for the role that runs the file; raises what Ansible raises.
-LoadFile = Callable[[str, Any], Sequence[Any]]
-# Returns the role that a task includes, and its blocks; raises what Ansible raises where there is no such role, or no
-# such file in it.
-LoadRole = Callable[[Any], "tuple[Any, Sequence[Any]]"]
+
+class Loader(NamedTuple):
+    """What Ansible makes of a file, a role and a task."""
+
+    # Returns the blocks of a file that a role includes, None for the role that runs the file; raises what Ansible does.
+    load_file: Callable[[str, Any], Sequence[Any]]
+    # Returns the role that a task includes, and its blocks; raises what Ansible raises where there is no such role, or
+    # no such file in it.
+    load_role: Callable[[Any], tuple[Any, Sequence[Any]]]
+    # Tells whether the action of a task runs once for all hosts, as its plugin says by BYPASS_HOST_LOOP.
+    acts_for_all: Callable[[Any], bool]
+
 
 _INCLUDES = ("include_tasks", "ansible.builtin.include_tasks", "ansible.legacy.include_tasks")
 _ROLES = ("include_role", "ansible.builtin.include_role", "ansible.legacy.include_role")
@@ -36,27 +43,32 @@ _STOPS_ALL = (
     "{path}: any_errors_fatal: true must not be used: where the task fails for one host, Ansible ends the response for "
     "all hosts, also for those that only wait. Leave it out: an event is approved only if all its VMs are prepared."
 )
+_ACTS_FOR_ALL = (
+    "{path}: {action} must not be used: Ansible runs it for the first host only, also its when, and what becomes of it "
+    "counts for all hosts, also for those that only wait."
+)
+_INSTEAD_OF_PAUSE = " To wait N seconds, use ansible.builtin.wait_for with timeout: N."
 # The next line says why.
 _NO_CONTENTS = "Unable to retrieve file contents"
 _POSITION = re.compile(r"(?:The error appears to be in '(?P<old>[^']+)': line |Origin: (?P<new>[^\n]+?):)(?P<line>\d+)")
 
 
-def find_file_faults(path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str]) -> list[str]:
+def find_file_faults(path: str, loader: Loader, folders: Sequence[str]) -> list[str]:
     """Return what is wrong with a file, and with the files it includes by a literal name; a sentence each.
 
     :param folders: where Ansible looks for what is included, besides the folder of the file that includes it.
     """
-    return list(_find_file_faults(path, load_file, load_role, folders, set()))
+    return list(_find_file_faults(path, loader, folders, set()))
 
 
 def _find_file_faults(
-    path: str, load_file: LoadFile, load_role: LoadRole, folders: Sequence[str], seen: set[str], role: Any = None
+    path: str, loader: Loader, folders: Sequence[str], seen: set[str], role: Any = None
 ) -> Iterator[str]:
     if path in seen:
         return
     seen.add(path)
     try:
-        tasks = list(_walk(load_file(path, role)))
+        tasks = list(_walk(loader.load_file(path, role)))
     except Exception as error:
         # Ansible has many errors, and any of them would stop the run when it loads the file. A role may have files that
         # are never included here, as for other systems.
@@ -66,22 +78,19 @@ def _find_file_faults(
     # A file that another one includes may be empty.
     if not tasks and seen == {path}:
         yield _EMPTY.format(path=path)
-    yield from _find_task_faults(path, tasks, load_file, load_role, [os.path.dirname(path), *folders], seen, role)
+    yield from _find_task_faults(path, tasks, loader, [os.path.dirname(path), *folders], seen, role)
 
 
 def _find_task_faults(
-    path: str,
-    tasks: Sequence[Any],
-    load_file: LoadFile,
-    load_role: LoadRole,
-    here: Sequence[str],
-    seen: set[str],
-    role: Any = None,
+    path: str, tasks: Sequence[Any], loader: Loader, here: Sequence[str], seen: set[str], role: Any = None
 ) -> Iterator[str]:
     """Return what is wrong with the tasks of a file, or of a role that is included, of which path is the folder."""
     for name, sentence in (("run_once", _RUN_ONCE), ("any_errors_fatal", _STOPS_ALL)):
         if any(_is_set(name, task) for task in tasks):
             yield sentence.format(path=path)
+    for action in dict.fromkeys(task.action for task in tasks if loader.acts_for_all(task)):
+        instead = _INSTEAD_OF_PAUSE if action.rpartition(".")[2] == "pause" else ""
+        yield _ACTS_FOR_ALL.format(path=path, action=action) + instead
     for task in tasks:
         words = str(task.args.get("_raw_params") or "")
         if task.action in _META and words in (_ENDS if role is None else _ENDS_OF_ROLE):
@@ -90,26 +99,20 @@ def _find_task_faults(
                 "then. Use when, or a block with rescue."
             )
         elif task.action in _ROLES and not _is_template(f"{task._role_name} {task._from_files}"):
-            yield from _find_role_faults(path, task, load_file, load_role, here, seen, role)
+            yield from _find_role_faults(path, task, loader, here, seen, role)
         elif task.action in _INCLUDES and words and not _is_template(words):
             found = next((file for file in _candidates(words, here) if os.path.isfile(file)), None)
             if found is not None:
-                yield from _find_file_faults(found, load_file, load_role, here, seen, role)
+                yield from _find_file_faults(found, loader, here, seen, role)
             elif role is None:
                 yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
 
 
 def _find_role_faults(
-    path: str,
-    task: Any,
-    load_file: LoadFile,
-    load_role: LoadRole,
-    here: Sequence[str],
-    seen: set[str],
-    outer: Any,
+    path: str, task: Any, loader: Loader, here: Sequence[str], seen: set[str], outer: Any
 ) -> Iterator[str]:
     try:
-        role, blocks = load_role(task)
+        role, blocks = loader.load_role(task)
     except Exception as error:
         if outer is None:
             yield tell_error(error, path)
@@ -120,7 +123,7 @@ def _find_role_faults(
     if key not in seen:
         seen.add(key)
         folders = [os.path.join(folder, part) for part in ("tasks", "handlers")] + [*here]
-        yield from _find_task_faults(folder, list(_walk(blocks)), load_file, load_role, folders, seen, role)
+        yield from _find_task_faults(folder, list(_walk(blocks)), loader, folders, seen, role)
 
 
 def _is_set(name: str, task: Any) -> bool:

@@ -443,12 +443,15 @@ BAD_FILES = [
     ("- debug: {}\n  any_errors_fatal: yes", "bad-17.yml: any_errors_fatal: true must not be used"),
     ("# - debug: {}", "bad-18.yml: the file has no task. If nothing need be done, give the word nothing"),
     ("[]", "bad-19.yml: the file has no task."),
+    ("- block: [{pause: {seconds: 5}, when: false}]", "bad-20.yml: pause must not be used: Ansible runs it for the"),
+    ("- include_role: {name: once, tasks_from: adds}", "roles/once: ansible.builtin.add_host must not be used"),
 ]
 # The roles that these files include
 BAD_ROLES = {
     "once/tasks/main.yml": "- include_tasks: more.yml",
     "once/tasks/more.yml": "- debug: {}\n  run_once: true",
     "once/tasks/even.yml": "- command: 'true'\n  notify: Say",
+    "once/tasks/adds.yml": "- ansible.builtin.add_host: {name: spare}",
     "once/handlers/main.yml": "- name: Say\n  debug: {}\n  run_once: true",
     "ends/meta/main.yml": "dependencies: [once_ended]",
     "ends/tasks/main.yml": "- debug: {}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._task_files import find_file_faults
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._task_files import Loader, find_file_faults
 
 REFUSED = (
     "drain.yml: run_once: true must not be used: the task runs for one host, and what becomes of it counts for all "
@@ -29,9 +29,12 @@ def find_faults(tasks, blocks=()):
     for each in tasks:
         if getattr(each, "action", "") == "include_role":
             each._role_name, each._from_files = "drain", {}
-    return find_file_faults(
-        "drain.yml", lambda path, role: tasks, lambda each: (SimpleNamespace(_role_path="/roles/drain"), blocks), []
+    loader = Loader(
+        load_file=lambda path, role: tasks,
+        load_role=lambda each: (SimpleNamespace(_role_path="/roles/drain"), blocks),
+        acts_for_all=lambda each: each.action.rpartition(".")[2] in ("pause", "add_host"),
     )
+    return find_file_faults("drain.yml", loader, [])
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,36 @@ def find_faults(tasks, blocks=()):
 )
 def test_what_one_host_would_do_for_all_is_refused(tasks, refused):
     assert find_faults(tasks) == ([REFUSED] if refused else [])
+
+
+FOR_ALL = (
+    "{} must not be used: Ansible runs it for the first host only, also its when, and what becomes of it counts for "
+    "all hosts, also for those that only wait."
+)
+WAIT = " To wait N seconds, use ansible.builtin.wait_for with timeout: N."
+
+
+@pytest.mark.parametrize(
+    ("tasks", "blocks", "told"),
+    [
+        pytest.param([task("wait_for")], [], [], id="another action"),
+        pytest.param([task("pause"), task("pause")], [], [f"drain.yml: {FOR_ALL.format('pause')}{WAIT}"], id="pause"),
+        pytest.param(
+            [task("ansible.builtin.add_host")],
+            [],
+            [f"drain.yml: {FOR_ALL.format('ansible.builtin.add_host')}"],
+            id="another one",
+        ),
+        pytest.param(
+            [task("include_role")],
+            [task("ansible.builtin.pause")],
+            [f"/roles/drain: {FOR_ALL.format('ansible.builtin.pause')}{WAIT}"],
+            id="in a role",
+        ),
+    ],
+)
+def test_p2_an_action_that_runs_for_one_host_and_counts_for_all_is_refused(tasks, blocks, told):
+    assert find_faults(tasks, blocks) == told
 
 
 @pytest.mark.parametrize(
