@@ -74,7 +74,8 @@ def response_summary(
         followed, answer = variables.get("__event_response_progress"), variables.get("__event_response_answer")
         if followed is None and answer is None and asked_only:
             continue
-        progress[host] = None if followed is None else close_progress(followed, host, may_stay, wait_timeout)
+        waited = wait_timeout if variables.get("__event_response_over") else None
+        progress[host] = None if followed is None else close_progress(followed, host, may_stay, waited)
         answers[host] = answer
     faults = find_faults(progress, answers)
     summary = summarize(progress)

@@ -20,25 +20,25 @@ from ._fleet_words import name_event
 
 
 def close_progress(
-    progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, wait_timeout: float
+    progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None
 ) -> list[dict[str, Any]]:
     """Return the progress of a host at the end of a run, in which who is not known to be restored has failed.
 
     :param may_stay: whether the host may stay prepared for an event that is still to come.
-    :param wait_timeout: how many seconds the end of an event was waited for.
+    :param waited: how many seconds the host waited for the end of its events, None where the run ended for it before.
     """
     closed = []
     followed = list(progress)
     for each in followed:
         others = [other for other in followed if other is not each and is_coming(other)]
-        why = _why_left(each, others, host, may_stay, wait_timeout)
+        why = _why_left(each, others, host, may_stay, waited)
         known = why is None or why in each["why"]
         closed.append({**each} if known else {**each, "failed": True, "why": [*each["why"], why]})
     return closed
 
 
 def _why_left(
-    each: Mapping[str, Any], others: list[Mapping[str, Any]], host: str, may_stay: bool, wait_timeout: float
+    each: Mapping[str, Any], others: list[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None
 ) -> str | None:
     """Return why a host is still prepared for an event, None where it is not, or is meant to be.
 
@@ -52,13 +52,11 @@ def _why_left(
         return None
     if each["unreachable"]:
         return f"{host} was not restored: it could not be reached."
-    if coming:
-        return f"{host} was not restored: the event did not end within {wait_timeout:g} s."
-    if others:
-        name = name_event(others[0]["event"])
-        if may_stay:
-            return f"{host} was not restored: it stays prepared for its other event {name}."
-        return f"{host} was not restored: its other event {name} did not end within {wait_timeout:g} s."
+    other = f"its other event {name_event(others[0]['event'])}" if others else ""
+    if other and may_stay:
+        return f"{host} was not restored: it stays prepared for {other}."
+    if (coming or other) and waited is not None:
+        return f"{host} was not restored: {'the event' if coming else other} did not end within {waited:g} s."
     return (
         f"{host} is not known to be restored: the run ended for it, or its connection was lost, before that was done; "
         "see the output above."

@@ -74,6 +74,21 @@ def test_who_stays_prepared_for_another_event_is_told_which(may_stay, why):
     assert close_progress([closed, pending], "host-a", may_stay, 60.0)[0] == closed
 
 
+@pytest.mark.parametrize(
+    ("waited", "why"),
+    [
+        pytest.param(None, NOT_KNOWN, id="the run ended for the host meanwhile"),
+        pytest.param(60.0, " did not end within 60 s.", id="the host waited to the end"),
+    ],
+)
+@pytest.mark.parametrize("other", [False, True], ids=["its own event", "another event of it"])
+def test_p13_an_event_is_said_to_have_lasted_too_long_only_where_the_host_waited_for_so_long(waited, why, other):
+    pending = make_progress(make_event("C3D4E5F6-0000"), phase="started", prepared=True)
+    followed = [make_progress(**PREPARED), pending] if other else [pending]
+    closed = close_progress(followed, "host-a", False, waited)
+    assert why in closed[0]["why"][0]
+
+
 def test_what_did_not_go_as_it_should_is_told_of_each_host_once():
     failed = make_progress(failed=True, why=["No."])
     hosts = {"well": [make_progress()], "idle": [], "failed": [failed, failed], "silent": None, "skipped": None}
