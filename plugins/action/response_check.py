@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
         if not os.path.isfile(path):
             return [f"there is no file {path}. Give the path of a file with tasks."]
         role_tasks = [os.path.join(self._task._role._role_path, "tasks")] if self._task._role else []
-        loader = Loader(self._load_file, self._load_role, _acts_for_all)
+        loader = Loader(self._load_file, self._load_role, self._load_handlers, _acts_for_all)
         return find_file_faults(path, loader, [*role_tasks, self._loader.get_basedir()])
 
     def _load_file(self, path: str, role: Any) -> Sequence[Any]:
@@ -114,10 +114,15 @@ class ActionModule(ActionBase):
             collection_list=task.collections,
         )
         role = Role.load(include, play, from_files=task._from_files, from_include=True, validate=False)
-        blocks = [*role.compile(play=play), *role.get_handler_blocks(play)]
-        for block in blocks:
+        blocks: Sequence[Any] = role.compile(play=play)
+        # Ansible returns the same handlers when they are asked for again.
+        for block in [*blocks, *self._load_handlers(role)]:
             block._parent = task.build_parent_block()
         return role, blocks
+
+    def _load_handlers(self, role: Any) -> Sequence[Any]:
+        blocks: Sequence[Any] = role.get_handler_blocks(self._task._parent._play)
+        return blocks
 
 
 def _acts_for_all(task: Any) -> bool:

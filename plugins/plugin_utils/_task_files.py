@@ -22,6 +22,8 @@ class Loader(NamedTuple):
     # Returns the role that a task includes, and its blocks; raises what Ansible raises where there is no such role, or
     # no such file in it.
     load_role: Callable[[Any], tuple[Any, Sequence[Any]]]
+    # Returns the blocks with the handlers of a role, and of those it depends on.
+    load_handlers: Callable[[Any], Sequence[Any]]
     # Tells whether the action of a task runs once for all hosts, as its plugin says by BYPASS_HOST_LOOP.
     acts_for_all: Callable[[Any], bool]
 
@@ -106,6 +108,9 @@ def _find_task_faults(
                 yield from _find_file_faults(found, loader, here, seen, role)
             elif role is None:
                 yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
+    # The tasks of a role that is imported stand in place of the import, but its handlers do not.
+    for other in (task._role for task in tasks if task._role is not None):
+        yield from _find_handler_faults(other, loader, here, seen)
 
 
 def _find_role_faults(
@@ -122,8 +127,17 @@ def _find_role_faults(
     key = f"{folder} {task._from_files}"
     if key not in seen:
         seen.add(key)
-        folders = [os.path.join(folder, part) for part in ("tasks", "handlers")] + [*here]
+        folders = [os.path.join(folder, "tasks"), *here]
         yield from _find_task_faults(folder, list(_walk(blocks)), loader, folders, seen, role)
+
+
+def _find_handler_faults(role: Any, loader: Loader, here: Sequence[str], seen: set[str]) -> Iterator[str]:
+    folder = role._role_path
+    key = f"{folder} {role._from_files} handlers"
+    if key not in seen:
+        seen.add(key)
+        handlers = [handler for handler in _walk(loader.load_handlers(role)) if handler._role is role]
+        yield from _find_task_faults(folder, handlers, loader, [os.path.join(folder, "handlers"), *here], seen, role)
 
 
 def _is_set(name: str, task: Any) -> bool:

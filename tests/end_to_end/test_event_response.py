@@ -444,6 +444,8 @@ BAD_FILES = [
     ("# - debug: {}", "bad-18.yml: the file has no task. If nothing need be done, give the word nothing"),
     ("[]", "bad-19.yml: the file has no task."),
     ("- block: [{pause: {seconds: 5}, when: false}]", "bad-20.yml: pause must not be used: Ansible runs it for the"),
+    ("- import_role: {name: once, tasks_from: even}", "roles/once: run_once: true must not be used"),
+    ("- include_role: {name: imports}", "roles/once: run_once: true must not be used"),
     ("- include_role: {name: once, tasks_from: adds}", "roles/once: ansible.builtin.add_host must not be used"),
 ]
 # The roles that these files include
@@ -455,6 +457,7 @@ BAD_ROLES = {
     "once/handlers/main.yml": "- name: Say\n  debug: {}\n  run_once: true",
     "ends/meta/main.yml": "dependencies: [once_ended]",
     "ends/tasks/main.yml": "- debug: {}",
+    "imports/tasks/main.yml": "- import_role: {name: once, tasks_from: even}",
     "once_ended/tasks/main.yml": "- meta: end_host",
 }
 

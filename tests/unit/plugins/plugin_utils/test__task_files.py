@@ -21,7 +21,9 @@ STOPS_ALL = "drain.yml: any_errors_fatal: true must not be used: where the task 
 
 
 def task(action="raw", **more):
-    return SimpleNamespace(**{"action": action, "args": {}, "run_once": None, "any_errors_fatal": None, **more})
+    return SimpleNamespace(
+        **{"action": action, "args": {}, "run_once": None, "any_errors_fatal": None, "_role": None, **more}
+    )
 
 
 def find_faults(tasks, blocks=()):
@@ -32,6 +34,7 @@ def find_faults(tasks, blocks=()):
     loader = Loader(
         load_file=lambda path, role: tasks,
         load_role=lambda each: (SimpleNamespace(_role_path="/roles/drain"), blocks),
+        load_handlers=lambda role: [SimpleNamespace(block=role.handlers)],
         acts_for_all=lambda each: each.action.rpartition(".")[2] in ("pause", "add_host"),
     )
     return find_file_faults("drain.yml", loader, [])
@@ -104,6 +107,26 @@ def test_a_role_that_is_included_may_end_itself_only(words, refused):
     meta = task("meta", args={"_raw_params": words})
     faults = find_faults([task("include_role")], [SimpleNamespace(block=[meta])])
     assert [fault.split(" must")[0] for fault in faults] == [f"/roles/drain: meta: {words}"] * refused
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        pytest.param({"action": "meta", "args": {"_raw_params": "end_host"}}, "meta: end_host must not", id="it ends"),
+        pytest.param({"run_once": True}, "run_once: true must not", id="it runs once"),
+        pytest.param({"action": "pause"}, "pause must not", id="it waits"),
+        pytest.param({"action": "meta", "args": {"_raw_params": "end_role"}}, None, id="it ends its role"),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True], ids=["by the file", "by a role that the file includes"])
+def test_p13_the_handlers_of_a_role_that_is_imported_are_searched_once(handler, told, nested):
+    """Its tasks stand in the place of the import, and tell by their role only where they come from."""
+    role = SimpleNamespace(_role_path="/roles/refill", _from_files={})
+    role.handlers = [task(_role=role, **handler)]
+    imported = [task(_role=role), task(_role=role)]
+    faults = find_faults([task("include_role")], imported) if nested else find_faults(imported)
+    assert len(faults) == (told is not None)
+    assert all(fault.startswith(f"/roles/refill: {told}") for fault in faults)
 
 
 def test_a_file_without_a_task_is_refused():
