@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
         if not os.path.isfile(path):
             return [f"there is no file {path}. Give the path of a file with tasks."]
         role_tasks = [os.path.join(self._task._role._role_path, "tasks")] if self._task._role else []
-        loader = Loader(self._load_file, self._load_role, self._load_handlers, _acts_for_all)
+        loader = Loader(self._task._role, self._load_file, self._load_role, self._load_handlers, _acts_for_all)
         return find_file_faults(path, loader, [*role_tasks, self._loader.get_basedir()])
 
     def _load_file(self, path: str, role: Any) -> Sequence[Any]:

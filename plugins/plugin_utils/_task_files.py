@@ -17,6 +17,8 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 class Loader(NamedTuple):
     """What Ansible makes of a file, a role and a task."""
 
+    # The role that runs the file, None where a playbook runs it
+    role: Any
     # Returns the blocks of a file that a role includes, None for the role that runs the file; raises what Ansible does.
     load_file: Callable[[str, Any], Sequence[Any]]
     # Returns the role that a task includes, and its blocks; raises what Ansible raises where there is no such role, or
@@ -94,19 +96,23 @@ def _find_task_faults(
         instead = _INSTEAD_OF_PAUSE if action.rpartition(".")[2] == "pause" else ""
         yield _ACTS_FOR_ALL.format(path=path, action=action) + instead
     for task in tasks:
+        outer, folders = role, here
+        # Of a role that is imported, as in a role that is included
+        if role is None and task._role is not loader.role:
+            outer, folders = task._role, [os.path.join(task._role._role_path, "tasks"), *here]
         words = str(task.args.get("_raw_params") or "")
-        if task.action in _META and words in (_ENDS if role is None else _ENDS_OF_ROLE):
+        if task.action in _META and words in (_ENDS if outer is None else _ENDS_OF_ROLE):
             yield (
                 f"{path}: meta: {words} must not be used: it takes hosts out of the run, which cannot restore them "
                 "then. Use when, or a block with rescue."
             )
         elif task.action in _ROLES and not _is_template(f"{task._role_name} {task._from_files}"):
-            yield from _find_role_faults(path, task, loader, here, seen, role)
+            yield from _find_role_faults(path, task, loader, folders, seen, outer)
         elif task.action in _INCLUDES and words and not _is_template(words):
-            found = next((file for file in _candidates(words, here) if os.path.isfile(file)), None)
+            found = next((file for file in _candidates(words, folders) if os.path.isfile(file)), None)
             if found is not None:
-                yield from _find_file_faults(found, loader, here, seen, role)
-            elif role is None:
+                yield from _find_file_faults(found, loader, folders, seen, outer)
+            elif outer is None:
                 yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
     # The tasks of a role that is imported stand in place of the import, but its handlers do not.
     for other in (task._role for task in tasks if task._role is not None):

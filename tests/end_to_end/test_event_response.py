@@ -537,13 +537,14 @@ def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
           run_once: false
         - import_tasks: beside.yml
         - include_role: {name: drain}
+        - import_role: {name: drain}
         - include_tasks: "{{ later }}"
           vars: {later: beside.yml}
         """
     )
     assert run.code == 0, run.out + run.err
     assert run.out.count('"msg": "deeper"') == 3
-    assert run.out.count('"msg": "in-the-role"') == 1
+    assert run.out.count('"msg": "in-the-role"') == 2
     assert run.out.count('"msg": "in-a-handler"') == 1
 
 

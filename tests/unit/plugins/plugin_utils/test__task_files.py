@@ -32,6 +32,7 @@ def find_faults(tasks, blocks=()):
         if getattr(each, "action", "") == "include_role":
             each._role_name, each._from_files = "drain", {}
     loader = Loader(
+        role=None,
         load_file=lambda path, role: tasks,
         load_role=lambda each: (SimpleNamespace(_role_path="/roles/drain"), blocks),
         load_handlers=lambda role: [SimpleNamespace(block=role.handlers)],
@@ -127,6 +128,13 @@ def test_p13_the_handlers_of_a_role_that_is_imported_are_searched_once(handler, 
     faults = find_faults([task("include_role")], imported) if nested else find_faults(imported)
     assert len(faults) == (told is not None)
     assert all(fault.startswith(f"/roles/refill: {told}") for fault in faults)
+
+
+def test_a_role_that_is_imported_may_end_itself_and_lack_a_file():
+    role = SimpleNamespace(_role_path="/roles/refill", _from_files={}, handlers=[])
+    ends = task("meta", args={"_raw_params": "end_role"}, _role=role)
+    lacks = task("include_tasks", args={"_raw_params": "windows.yml"}, _role=role)
+    assert find_faults([ends, lacks]) == []
 
 
 def test_a_file_without_a_task_is_refused():
