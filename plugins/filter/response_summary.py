@@ -47,8 +47,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: C(events), and how many of them were C(approved), C(completed), C(withdrawn) and C(failed).
-    C(not_asked) and C(not_restored) are hosts, C(faults) says of each host what did not go as it should, and
-    C(lines) says all of it in words.
+    C(not_asked) and C(not_restored) are hosts, C(faults) says of each host what did not go as it should,
+    C(failed_before) are the hosts of which an earlier batch of the play has said so, and C(lines) says all of it in
+    words.
   type: dict
 """
 
@@ -69,8 +70,10 @@ def response_summary(
 ) -> dict[str, Any]:
     progress: dict[str, Any] = {}
     answers = {}
+    failed_before: dict[str, None] = {}
     for host in hosts:
         variables = hostvars[host]
+        failed_before.update(dict.fromkeys(variables.get("__event_response_faults") or ()))
         followed, answer = variables.get("__event_response_progress"), variables.get("__event_response_answer")
         if followed is None and answer is None and asked_only:
             continue
@@ -79,7 +82,7 @@ def response_summary(
         answers[host] = answer
     faults = find_faults(progress, answers)
     summary = summarize(progress)
-    return {**summary, "faults": faults, "lines": tell_outcome(summary, faults, check_mode)}
+    return {**summary, "faults": faults, "failed_before": list(failed_before), "lines": tell_outcome(summary, faults, check_mode)}
 
 
 class FilterModule:

@@ -10,6 +10,7 @@ Most hosts here have an event of their own, so that one run shows many faults.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,24 @@ def test_a_role_alone_names_who_ended_in_a_later_batch(make_fleet):
     assert run.code == 2, run.out + run.err
     assert summary_of(run)["not_restored"] == ["host-d"]
     assert "host-d is not known to be restored" in run.out
+
+
+@pytest.mark.releases
+@pytest.mark.parametrize("phase", ["prepare", pytest.param("restore", marks=pytest.mark.matrix)])
+def test_p13_a_later_batch_fails_once_for_who_ended_alone_in_an_earlier_one(make_fleet, phase):
+    """Ansible counts it among the hosts of the play again. The batches are a, b with c, and d."""
+    hosts = {f"host-{name}": f"web-{number}" for number, name in enumerate("abcd")}
+    fleet = make_fleet(hosts, hosts)
+    fleet.announce("web-0", notice=FAR_OFF)
+    of_d = fleet.announce("web-3", notice=FAR_OFF)
+    for host in hosts:
+        fleet.set(host, folder=str(fleet.folder), fault="end_host" if host == "host-a" else "none")
+    run = fleet.respond(play={"serial": [1, 2, 1]}, **{phase: RAISE})
+    assert run.code == 2, run.out + run.err
+    assert re.findall(r"fatal: \[(.*?)\].*host-a is not known to be restored", run.out) == ["host-b"]
+    assert summary_of(run)["not_restored"] == ["host-a"]
+    assert fleet.approved[-1:] == [("web-3", [of_d])]
+    assert fleet.story("host-d") == ["prepare host-d Reboot", "restore host-d Reboot completed"]
 
 
 @pytest.mark.releases
