@@ -27,6 +27,7 @@ from ..plugin_utils._response_input import (
     tell_conditions,
     tell_differences,
     tell_doubtful_input,
+    tell_max_fail,
     tell_wrong_input,
 )
 from ..plugin_utils._task_files import Loader, find_file_faults
@@ -48,7 +49,9 @@ class ActionModule(ActionBase):
         settings = self._settings(task_vars or {})
         in_check_mode = bool((task_vars or {}).get("ansible_check_mode"))
         faults, doubts = tell_differences(settings) + tell_check_mode(self._task.check_mode, in_check_mode), []
-        faults += tell_conditions([*self._task.when, *(self._task._parent._play._included_conditional or ())])
+        play = self._task._parent._play
+        faults += tell_max_fail(play.max_fail_percentage)
+        faults += tell_conditions([*self._task.when, *(play._included_conditional or ())])
         for hosts, given in group_input(settings):
             found = tell_wrong_input(given)
             for name, words in (("prepare", WORDS), ("restore", (NOTHING,))):

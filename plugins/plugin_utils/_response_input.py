@@ -39,6 +39,10 @@ _CONDITION = (
     "each task, so a host for which it becomes false meanwhile is not restored. It is: {condition}. Choose the hosts "
     "by hosts or target, or give the condition to a task include_role that includes the role."
 )
+_MAX_FAIL = (
+    "max_fail_percentage must not be set for the play: where more hosts fail, Ansible ends the play for all at once, so "
+    "nobody else is restored and nobody is named. It is {percentage:g}. Leave it out."
+)
 # What one host decides for all; each host looks at the others itself.
 _OF_ALL = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms")
 # The least that each time-out may be. With none for the events nobody waits for them, and the hosts stay prepared.
@@ -144,6 +148,11 @@ def tell_check_mode(own: bool, run: bool) -> list[str]:
         return []
     words = {"own": "it is true" if own else "it is false", "run": "--check" if run else "no --check"}
     return [_CHECK_MODE.format(**words)]
+
+
+def tell_max_fail(percentage: float | None) -> list[str]:
+    """Return what is wrong where the play sets max_fail_percentage, a sentence."""
+    return [] if percentage is None else [_MAX_FAIL.format(percentage=percentage)]
 
 
 def tell_conditions(conditions: Sequence[Any]) -> list[str]:

@@ -360,6 +360,17 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
 
 
 @pytest.mark.releases
+def test_p13_max_fail_percentage_of_the_play_is_refused_before_anything_is_done(fleet):
+    """Ansible would end the play when one host fails to be restored, while the other waits for its event."""
+    fleet.announce("web-1")
+    run = fleet.respond(play={"max_fail_percentage": "{{ 40 }}"})
+    assert run.code == 2, run.out + run.err
+    assert "max_fail_percentage must not be set for the play" in run.words
+    assert "It is 40. Leave it out. No host was asked." in run.words
+    assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
+
+
+@pytest.mark.releases
 @pytest.mark.parametrize(("own", "arguments"), [(True, []), (False, ["--check"])])
 def test_a_check_mode_that_is_not_that_of_the_run_is_refused_before_anything_is_done(one, own, arguments):
     """What is not prepared would count as prepared; or what is approved would be restored at once."""

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._response_input import (
     group_input,
     tell_differences,
+    tell_max_fail,
     tell_wrong_input,
 )
 
@@ -100,3 +101,12 @@ def test_a_time_out_with_which_nobody_could_be_restored_is_refused(name, value, 
     limits = f"from {least} to 100000000"
     said = f"event_response_{name} must be a whole number of seconds {limits}, not '{value}'."
     assert tell_wrong_input({"prepare": "drain.yml", name: value}) == ([] if least is None else [said])
+
+
+@pytest.mark.parametrize("percentage", [0.0, 30.0, 100.0, None])
+def test_p13_a_share_of_failed_hosts_that_would_end_the_play_is_refused(percentage):
+    refused = percentage is not None
+    assert len(tell_max_fail(percentage)) == refused
+    for fault in tell_max_fail(percentage):
+        assert fault.startswith("max_fail_percentage must not be set for the play: ")
+        assert fault.endswith(f"It is {percentage:g}. Leave it out.")
