@@ -82,7 +82,12 @@ def response_summary(
         answers[host] = answer
     faults = find_faults(progress, answers)
     summary = summarize(progress)
-    return {**summary, "faults": faults, "failed_before": list(failed_before), "lines": tell_outcome(summary, faults, check_mode)}
+    return {
+        **summary,
+        "faults": faults,
+        "failed_before": list(failed_before),
+        "lines": tell_outcome(summary, faults, check_mode),
+    }
 
 
 class FilterModule:

@@ -19,6 +19,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     FAR_OFF,
     HOSTS,
     LONG,
+    NOTE,
     RESPOND,
     Fleet,
     summary_of,
@@ -281,6 +282,19 @@ def test_p13_a_later_batch_fails_once_for_who_ended_alone_in_an_earlier_one(make
     assert summary_of(run)["not_restored"] == ["host-a"]
     assert fleet.approved[-1:] == [("web-3", [of_d])]
     assert fleet.story("host-d") == ["prepare host-d Reboot", "restore host-d Reboot completed"]
+
+
+@pytest.mark.matrix
+def test_p13_a_host_that_a_file_brings_back_fails_with_its_reason(make_fleet):
+    """It goes on alone when the others are done, and Ansible counts it neither to the batch nor to the play."""
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    fleet.announce("web-1", notice=FAR_OFF)
+    fleet.announce("web-2", notice=FAR_OFF)
+    fleet.set("host-b", mortal_dies_at=3, mortal_back_after=1)
+    run = fleet.respond(prepare=NOTE.format(words="drained") + "- meta: clear_host_errors\n")
+    assert run.code == 2, run.out + run.err
+    assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot -"]
+    assert re.search(r"fatal: \[host-b\].*Not approved: host-b failed or became unreachable", run.out), run.out
 
 
 @pytest.mark.releases
