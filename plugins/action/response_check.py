@@ -29,6 +29,7 @@ from ..plugin_utils._response_input import (
     tell_doubtful_input,
     tell_max_fail,
     tell_wrong_input,
+    tell_wrong_words,
 )
 from ..plugin_utils._task_files import Loader, find_file_faults
 from ..plugin_utils._unsafe import mark_unsafe
@@ -48,7 +49,8 @@ class ActionModule(ActionBase):
         prefix = str(self._task.args.get("prefix", "event_response"))
         settings = self._settings(task_vars or {})
         in_check_mode = bool((task_vars or {}).get("ansible_check_mode"))
-        faults, doubts = tell_differences(settings) + tell_check_mode(self._task.check_mode, in_check_mode), []
+        faults, doubts = tell_wrong_words(settings) + tell_differences(settings), []
+        faults += tell_check_mode(self._task.check_mode, in_check_mode)
         play = self._task._parent._play
         faults += tell_max_fail(play.max_fail_percentage)
         faults += tell_conditions([*self._task.when, *(play._included_conditional or ())])

@@ -40,8 +40,8 @@ _CONDITION = (
     "by hosts or target, or give the condition to a task include_role that includes the role."
 )
 _MAX_FAIL = (
-    "max_fail_percentage must not be set for the play: where more hosts fail, Ansible ends the play for all at once, so "
-    "nobody else is restored and nobody is named. It is {percentage:g}. Leave it out."
+    "max_fail_percentage must not be set for the play: where more hosts fail, Ansible ends the play for all at once, "
+    "so nobody else is restored and nobody is named. It is {percentage:g}. Leave it out."
 )
 # What one host decides for all; each host looks at the others itself.
 _OF_ALL = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms")
@@ -51,6 +51,9 @@ _LEAST_SECONDS = {"prepare_timeout": 0, "restore_timeout": 0, "reconnect_timeout
 _MOST_SECONDS = 100000000
 _OF_EACH = ("prepare", "restore", "due_within", *_LEAST_SECONDS)
 _MOST_NAMED = 3
+# The filter bool takes any other word for false, also some that Ansible takes for true elsewhere.
+_BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+_OUTSIDE_VMS = ("refuse", "ignore")
 
 
 def tell_differences(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -106,6 +109,26 @@ def _name(hosts: Sequence[str]) -> str:
     return ", ".join(hosts[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
+def tell_wrong_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which variables of the role have a value that would be read as another one, a sentence each.
+
+    Ansible checks them too, unless the play ignores errors.
+
+    :param settings: as for tell_differences; what a host was not given is not looked at.
+    """
+    faults = []
+    for given in settings.values():
+        texts = {name: "" if value is None else str(value) for name, value in given.items()}
+        for name in ("approve", "wait"):
+            if name in texts and texts[name].lower() not in _BOOLEANS:
+                faults.append(f"event_response_{name} must be true or false, not '{one_line(texts[name])}'.")
+        if "outside_vms" in texts and texts["outside_vms"] not in _OUTSIDE_VMS:
+            told = one_line(texts["outside_vms"])
+            faults.append(f"event_response_outside_vms must be {' or '.join(_OUTSIDE_VMS)}, not '{told}'.")
+        faults += [_tell_seconds(name, "") for name in _LEAST_SECONDS if texts.get(name) == ""]
+    return list(dict.fromkeys(faults))
+
+
 def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
     """Return what is wrong with the variables of the role, a sentence each.
 
@@ -124,9 +147,13 @@ def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
     for name, least in _LEAST_SECONDS.items():
         text = given.get(name, "")
         if text and not _is_whole(text, least):
-            limits = f"from {least} to {_MOST_SECONDS}"
-            faults.append(f"event_response_{name} must be a whole number of seconds {limits}, not '{text}'.")
+            faults.append(_tell_seconds(name, text))
     return faults
+
+
+def _tell_seconds(name: str, text: str) -> str:
+    limits = f"from {_LEAST_SECONDS[name]} to {_MOST_SECONDS}"
+    return f"event_response_{name} must be a whole number of seconds {limits}, not '{text}'."
 
 
 def _is_whole(text: str, least: int) -> bool:

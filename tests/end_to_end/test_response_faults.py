@@ -405,7 +405,10 @@ def test_a_play_that_ignores_errors_still_knows_who_is_prepared_and_who_is_resto
     }
     ignore = {"ignore_errors": True, "ignore_unreachable": True}
     nowhere = fleet.respond(play=ignore, event_response_prepare="/nowhere/drain.yml")
-    assert nowhere.code != 0
+    wrong = fleet.respond(play=ignore, event_response_wait="ture", event_response_outside_vms="allow")
+    assert "event_response_wait must be true or false, not 'ture'." in wrong.words
+    assert "event_response_outside_vms must be refuse or ignore, not 'allow'." in wrong.words
+    assert 0 not in (nowhere.code, wrong.code)
     assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
     run = fleet.respond(play=ignore, **files)
     assert run.code != 0, run.out + run.err

@@ -12,6 +12,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._respon
     tell_differences,
     tell_max_fail,
     tell_wrong_input,
+    tell_wrong_words,
 )
 
 SAME = {"approve": True, "wait": True, "wait_timeout": 3600.0, "outside_vms": "refuse", "event_ids": []}
@@ -110,3 +111,32 @@ def test_p13_a_share_of_failed_hosts_that_would_end_the_play_is_refused(percenta
     for fault in tell_max_fail(percentage):
         assert fault.startswith("max_fail_percentage must not be set for the play: ")
         assert fault.endswith(f"It is {percentage:g}. Leave it out.")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "must"),
+    [
+        pytest.param("wait", True, None, id="true"),
+        pytest.param("wait", "No", None, id="a word for false"),
+        pytest.param("approve", 0, None, id="false as a number"),
+        pytest.param("wait", "ture", "true or false", id="misspelled"),
+        pytest.param("wait", "y", "true or false", id="a word that the filter bool does not know"),
+        pytest.param("approve", "", "true or false", id="empty"),
+        pytest.param("approve", None, "true or false", id="null"),
+        pytest.param("outside_vms", "ignore", None, id="ignore"),
+        pytest.param("outside_vms", "Ignore", "refuse or ignore", id="another word"),
+        pytest.param("outside_vms", "", "refuse or ignore", id="no word"),
+        pytest.param("wait_timeout", 60, None, id="seconds"),
+        pytest.param("wait_timeout", None, "a whole number of seconds from 1 to 100000000", id="no time to wait"),
+        pytest.param("prepare", None, None, id="it is looked at elsewhere"),
+    ],
+)
+def test_p13_a_value_that_would_be_read_as_another_one_is_refused(name, value, must):
+    """Where the play ignores errors, Ansible says so and goes on."""
+    text = "" if value is None else value
+    said = f"event_response_{name} must be {must}, not '{text}'."
+    assert tell_wrong_words({"host-0": {name: value}, "host-1": {name: value}}) == ([said] if must else [])
+
+
+def test_p13_what_is_not_given_is_not_refused():
+    assert tell_wrong_words({"": {}}) == []
