@@ -55,7 +55,7 @@ _value:
 
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_verdict import close_progress, find_faults, summarize
+from ..plugin_utils._fleet_verdict import close_progress, find_empty, find_faults, summarize
 from ..plugin_utils._fleet_words import tell_outcome
 from ..plugin_utils._unsafe import unsafe_filter
 
@@ -86,7 +86,7 @@ def response_summary(
         **summary,
         "faults": faults,
         "failed_before": list(failed_before),
-        "lines": tell_outcome(summary, faults, check_mode),
+        "lines": tell_outcome(summary, faults, check_mode, find_empty(progress, answers)),
     }
 
 

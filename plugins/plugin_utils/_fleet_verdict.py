@@ -18,6 +18,11 @@ from ._fleet_parts import tell_failure
 from ._fleet_progress import is_coming, must_restore, progress_key
 from ._fleet_words import name_event
 
+_UNCLEAR = (
+    "What Azure answered to {host} could not be read as a whole, so whether an event affects it is not known: "
+    "run this again."
+)
+
 
 def close_progress(
     progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None
@@ -75,12 +80,35 @@ def find_faults(
     for host, followed in progress.items():
         if followed is None:
             found = [_tell_not_asked(host, answers.get(host))]
+        elif _is_unclear(followed, answers.get(host)):
+            found = [_UNCLEAR.format(host=host)]
         else:
             found = [why for each in followed if each["failed"] for why in each["why"]]
         if found:
             # Ansible shows the message of a failed task as it is.
             faults[host] = list(dict.fromkeys(map(_tell, found)))
     return faults
+
+
+def _is_unclear(followed: Iterable[Mapping[str, Any]], answer: Mapping[str, Any] | None) -> bool:
+    """Tell whether the first answer may have had an event of the host that could not be read; a later one replaces it
+    where there is an event to follow."""
+    unclear = answer and answer.get("document_received") and not answer.get("document_is_clear")
+    return bool(unclear and not list(followed))
+
+
+def find_empty(
+    progress: Mapping[str, Iterable[Mapping[str, Any]] | None], answers: Mapping[str, Mapping[str, Any] | None]
+) -> list[str]:
+    """Return the hosts to which Azure gave an empty answer, which does not tell whether there are events.
+
+    On some VMs it always does while there is none, so that this is no fault.
+    """
+    return [
+        host
+        for host, followed in progress.items()
+        if followed is not None and not list(followed) and (answers.get(host) or {}).get("document_received") is False
+    ]
 
 
 def _tell(why: str) -> str:

@@ -135,12 +135,15 @@ def _shorten(names: Sequence[str]) -> str:
     return ", ".join([*names[:_MOST_HOSTS], *more])
 
 
-def tell_outcome(summary: Mapping[str, Any], faults: Mapping[str, Iterable[str]], check_mode: bool) -> list[str]:
+def tell_outcome(
+    summary: Mapping[str, Any], faults: Mapping[str, Iterable[str]], check_mode: bool, empty: Sequence[str] = ()
+) -> list[str]:
     """Return what became of each event, and what did not go as it should.
 
     :param summary: of summarize().
     :param faults: of find_faults().
     :param check_mode: whether what was approved would only have been.
+    :param empty: of find_empty().
     """
     lines = []
     told = set()
@@ -156,4 +159,6 @@ def tell_outcome(summary: Mapping[str, Any], faults: Mapping[str, Iterable[str]]
         told.update(event["why"])
     left = [fault for found in faults.values() for fault in found if fault not in told]
     lines += [line for fault in left for line in _wrap(fault, "")]
+    if empty:
+        lines += _wrap(f"Azure gave an empty answer to {_shorten(empty)}: whether there are events is unknown.", "")
     return lines or ["No event."]

@@ -18,6 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     RESPOND,
     ROLE,
     Fleet,
+    summary_of,
 )
 
 # What a playbook run by a template in the Description would leave
@@ -624,6 +625,27 @@ def test_nothing_is_coming(one):
     assert run.code == 0, run.out + run.err
     assert "No event." in run.out
     assert one.approved == []
+
+
+UNREADABLE = {"fault": "body", "body": '{"DocumentIncarnation": 1, "Events": [17]}'}
+
+
+@pytest.mark.releases
+@pytest.mark.parametrize(
+    ("fault", "code", "told"),
+    [
+        (UNREADABLE, 2, "What Azure answered to host-a could not be read as a whole, so whether an event affects it"),
+        ({"fault": "empty"}, 0, "Azure gave an empty answer to host-a: whether there are events is unknown."),
+    ],
+)
+def test_p13_a_first_answer_that_tells_nothing_is_not_told_as_no_event(one, fault, code, told):
+    one.announce("web-1", notice=FAR_OFF)
+    one.azure.control("POST", "/simulator/faults", {**fault, "times": 1, "path": "scheduledevents"})
+    run = one.respond(playbook=RESPOND)
+    assert run.code == code, run.out + run.err
+    assert told in " ".join(" ".join(summary_of(run)["lines"]).split())
+    assert "No event." not in run.out
+    assert one.story("host-a") == []
 
 
 def test_a_survey_left_empty_means_all_events(one):

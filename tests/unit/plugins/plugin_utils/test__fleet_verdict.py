@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_progress import NEW_PROGRESS
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_verdict import (
     close_progress,
+    find_empty,
     find_faults,
     summarize,
 )
@@ -99,6 +100,28 @@ def test_what_did_not_go_as_it_should_is_told_of_each_host_once():
         "skipped": ["skipped was not asked: see the output above."],
     }
     assert summarize(hosts)["not_asked"] == ["silent", "skipped"]
+
+
+UNCLEAR = (
+    "What Azure answered to host-a could not be read as a whole, so whether an event affects it is not known: "
+    "run this again."
+)
+
+
+@pytest.mark.parametrize(
+    ("received", "clear", "followed", "fault", "empty"),
+    [
+        pytest.param(True, True, [], None, False, id="no event"),
+        pytest.param(True, False, [], UNCLEAR, False, id="P4: an entry could not be read"),
+        pytest.param(True, False, [make_progress()], None, False, id="an event was read and followed"),
+        pytest.param(False, False, [], None, True, id="P4: an empty body"),
+        pytest.param(False, False, [make_progress()], None, False, id="an empty body when an event was followed"),
+    ],
+)
+def test_p13_a_first_answer_that_is_unclear_or_empty_is_not_told_as_no_event(received, clear, followed, fault, empty):
+    answers = {"host-a": {"document_received": received, "document_is_clear": clear}}
+    assert find_faults({"host-a": followed}, answers) == ({"host-a": [fault]} if fault else {})
+    assert find_empty({"host-a": followed, "host-b": None, "host-c": []}, answers) == (["host-a"] if empty else [])
 
 
 def test_the_sum_of_a_fleet():

@@ -144,6 +144,21 @@ def test_at_the_end_each_fault_is_told_once():
     assert tell_outcome({"events": []}, {}, False) == ["No event."]
 
 
+def test_p4_an_empty_answer_is_not_told_as_no_event():
+    hosts = [f"host-{number}" for number in range(6)]
+    assert tell_outcome({"events": []}, {}, False, hosts[:1]) == [
+        "Azure gave an empty answer to host-0: whether there are events is",
+        "  unknown.",
+    ]
+    event = {"event_type": "Reboot", "event_id": "A1", "phase": "ended", "outcome": "completed", "approved_by": None}
+    told = tell_outcome({"events": [{**event, "hosts": ["web"], "why": []}]}, {}, False, hosts)
+    assert told == [
+        "Reboot A1 completed: web",
+        "Azure gave an empty answer to host-0, host-1, host-2, host-3, 2",
+        "  more: whether there are events is unknown.",
+    ]
+
+
 def test_what_is_told_at_the_end_fits_a_terminal():
     event = {"event_id": EVENT["event_id"], "event_type": "Reboot", "outcome": "completed", "approved_by": "host-1"}
     hosts = [f"host-{number}.example.com" for number in range(20)]
