@@ -18,14 +18,6 @@ options:
     type: list
     elements: str
     required: true
-  may_stay:
-    description: Whether a host may stay prepared for an event that is still to come.
-    type: bool
-    default: false
-  wait_timeout:
-    description: How many seconds the end of an event was waited for.
-    type: float
-    default: 0.0
   asked_only:
     description: Whether hosts that were not asked are left out, as those in later batches of a play.
     type: bool
@@ -55,19 +47,14 @@ _value:
 
 from typing import Any, Callable
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
 from ..plugin_utils._fleet_verdict import close_progress, find_empty, find_faults, summarize
 from ..plugin_utils._fleet_words import tell_outcome
 from ..plugin_utils._unsafe import unsafe_filter
 
 
-def response_summary(
-    hostvars: Any,
-    hosts: Any,
-    may_stay: bool = False,
-    wait_timeout: float = 0.0,
-    asked_only: bool = False,
-    check_mode: bool = False,
-) -> dict[str, Any]:
+def response_summary(hostvars: Any, hosts: Any, asked_only: bool = False, check_mode: bool = False) -> dict[str, Any]:
     progress: dict[str, Any] = {}
     answers = {}
     failed_before: dict[str, None] = {}
@@ -77,9 +64,12 @@ def response_summary(
         followed, answer = variables.get("__event_response_progress"), variables.get("__event_response_answer")
         if followed is None and answer is None and asked_only:
             continue
-        waited = wait_timeout if variables.get("__event_response_over") else None
-        progress[host] = None if followed is None else close_progress(followed, host, may_stay, waited)
         answers[host] = answer
+        progress[host] = None
+        if followed is not None:
+            settings = variables["__event_response_settings"]
+            waited = float(settings["wait_timeout"]) if variables.get("__event_response_over") else None
+            progress[host] = close_progress(followed, host, not boolean(settings["wait"]), waited)
     faults = find_faults(progress, answers)
     summary = summarize(progress)
     return {

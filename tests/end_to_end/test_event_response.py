@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     FAR_OFF,
     HOSTS,
     LONG,
+    NOTE,
     RESPOND,
     ROLE,
     Fleet,
@@ -625,6 +626,27 @@ def test_nothing_is_coming(one):
     assert run.code == 0, run.out + run.err
     assert "No event." in run.out
     assert one.approved == []
+
+
+@pytest.mark.releases
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("wait", "{{ lookup('ansible.builtin.file', flag) | bool }}"),
+        ("restore", "{{ restore_file if lookup('ansible.builtin.file', flag) | bool else '' }}"),
+    ],
+)
+def test_p13_a_variable_that_the_preparation_changes_counts_as_it_was_checked(one, name, value):
+    one.announce("web-1", notice=FAR_OFF)
+    flag = one.folder / "flag"
+    flag.write_text("true")
+    one.set("host-a", flag=str(flag), restore_file=str(one.folder / "restore.yml"))
+    run = one.respond(
+        prepare=NOTE.format(words="prepared") + "- raw: echo false >{{ flag | quote }}\n",
+        **{f"event_response_{name}": value},
+    )
+    assert run.code == 0, run.out + run.err
+    assert one.story("host-a") == ["prepare host-a Reboot", "prepared", "restore host-a Reboot completed"]
 
 
 UNREADABLE = {"fault": "body", "body": '{"DocumentIncarnation": 1, "Events": [17]}'}

@@ -372,6 +372,7 @@ FILTERS = [
         "__event_response_progress": "courses | %sresponse_follow(said)",
         "__event_response_name": "asked.resource_name",
         "__event_response_approvals": "{'results': []}",
+        "__event_response_settings": "{'wait': true, 'wait_timeout': 60}",
         "fleet_report": "[part] | %sfleet_report",
         "fleet_report_lines": "[part] | %sfleet_report('lines')",
         "fleet_report_json": "[part] | %sfleet_report('json') | string",
