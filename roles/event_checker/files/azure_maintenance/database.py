@@ -114,7 +114,7 @@ def _copy_readable(path: str, target: str, warn: Callable[[str], None]) -> None:
     _unlink(new)
     copy = sqlite3.connect(new)
     try:
-        copy_file(path, copy, warn)
+        copy_file(path, copy, os.path.dirname(target), warn)
         copy.close()
         os.replace(new, target)
         return
@@ -142,7 +142,7 @@ def open_snapshot(
         try:
             if damage is not None:
                 raise damage
-            copy_file(found, copy, warn)
+            copy_file(found, copy, fallback_folder, warn)
             _check(copy)
             migrate(copy)
             return copy
@@ -152,7 +152,7 @@ def open_snapshot(
         copy = _open_memory()
     migrate(copy)
     if found is not None:
-        count = rescue(found, copy, warn)
+        count = rescue(found, copy, fallback_folder, warn)
         warn(f"{found} cannot be read as a whole ({reason}). What follows is made of the {count} records that can.")
     return copy
 
@@ -208,7 +208,7 @@ def _make(path: str, warn: Callable[[str], None], damaged: str | None = None) ->
     _unlink(new)
     try:
         with closing(_connect(new)) as made:
-            count = 0 if damaged is None else rescue(damaged, made, warn)
+            count = 0 if damaged is None else rescue(damaged, made, os.path.dirname(path), warn)
             # Closing it would not tell that the disk has no room for what is in its log.
             made.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error:

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 from contextlib import closing, contextmanager, suppress
 from typing import Callable, Generator, Iterator
 from urllib.parse import quote
@@ -19,13 +21,13 @@ _PATIENCE = 1.0
 _BUSY, _LOCKED = 5, 6
 
 
-def copy_file(path: str, target: sqlite3.Connection, warn: Callable[[str], None]) -> None:
+def copy_file(path: str, target: sqlite3.Connection, spare_folder: str, warn: Callable[[str], None]) -> None:
     """Copy a file that may be read only.
 
     :raises sqlite3.Error: it cannot be read.
     """
     reason = sqlite3.Error("no way to read it is left")
-    with closing(open_readers(path, warn)) as readers:
+    with closing(open_readers(path, spare_folder, warn)) as readers:
         for source in readers:
             try:
                 copy_all(source, target)
@@ -46,25 +48,52 @@ def _raise_if_locked(status: int, _remaining: int, _total: int) -> None:
         raise sqlite3.OperationalError("database is locked")
 
 
-def open_readers(path: str, warn: Callable[[str], None]) -> Generator[sqlite3.Connection, None, None]:
+def open_readers(
+    path: str, spare_folder: str, warn: Callable[[str], None]
+) -> Generator[sqlite3.Connection, None, None]:
     """Open a file in one way after the other in which one can be read that may not be written.
 
+    :param spare_folder: where a copy may lie meanwhile.
     :param warn: told in a sentence what may be missing.
     :raises sqlite3.Error: no way is left.
     """
+    log = f"{path}-wal"
     # Without a writable folder SQLite cannot share a file that has a write-ahead log, unless told that nobody writes.
     shared, alone = "mode=ro", "mode=ro&immutable=1"
-    if not os.path.exists(f"{path}-wal"):
+    if not os.path.exists(log):
         # Nobody has the file open, and sharing it would leave an empty log behind.
         shared, alone = alone, shared
+    failure = None
     try:
         with _open(path, shared) as source:
             yield source
     except sqlite3.Error as error:
-        if is_locked(error):
-            warn(f"Another program holds {path}. The newest changes may be missing from what is read of it.")
+        failure = error
+    missing = f"The newest changes may be missing from what is read of {path}"
+    if failure is not None and is_locked(failure):
+        warn(f"{missing}, because another program holds it.")
+    elif failure is not None and os.path.exists(log) and os.path.getsize(log):
+        # Who is told that nobody writes does not look at the log.
+        try:
+            with _open_copy(path, spare_folder) as source:
+                yield source
+        except (sqlite3.Error, OSError) as error:
+            warn(f"{missing}, because its log cannot be read ({error}).")
     with _open(path, alone) as source:
         yield source
+
+
+@contextmanager
+def _open_copy(path: str, spare_folder: str) -> Iterator[sqlite3.Connection]:
+    """:raises OSError: it cannot be copied."""
+    folder = spare_folder if os.access(spare_folder, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        copy = os.path.join(place, "copy.db")
+        for suffix in ("", "-wal"):
+            # Reading a file gives up the locks of this process on it. Whoever has one could have been shared with.
+            shutil.copyfile(path + suffix, copy + suffix)
+        with _open(copy, "mode=rw") as source:
+            yield source
 
 
 @contextmanager
@@ -81,11 +110,11 @@ def _open(path: str, mode: str) -> Iterator[sqlite3.Connection]:
         yield prepare(source)
 
 
-def rescue(path: str, target: sqlite3.Connection, warn: Callable[[str], None]) -> int:
+def rescue(path: str, target: sqlite3.Connection, spare_folder: str, warn: Callable[[str], None]) -> int:
     """Copy every record that can be read, and return their number."""
     count = 0
     target.execute("PRAGMA foreign_keys = OFF")
-    with closing(open_readers(path, warn)) as readers:
+    with closing(open_readers(path, spare_folder, warn)) as readers:
         for source in readers:
             for table in TABLES:
                 count += _copy_table(source, table, target)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -250,7 +251,7 @@ def test_p7_whoever_holds_the_state_for_itself_keeps_nobody_from_reading_it(of_f
         with closing(Store(open_snapshot(*folders, place.messages.append))) as state:
             assert len(state.all_events()) == 5
         assert place.messages == [
-            f"Another program holds {held}. The newest changes may be missing from what is read of it."
+            f"The newest changes may be missing from what is read of {held}, because another program holds it."
         ]
 
 
@@ -267,6 +268,38 @@ def test_p8_a_move_to_the_fallback_or_home_does_not_wait_for_whoever_holds_the_s
     assert [str(place.path) in message for message in place.messages] == [True, True]
     return_home(*folders, place.messages.append)
     assert not (place.folder / "run" / "state.db").exists()
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_p6_what_only_the_log_of_a_state_has_is_read_where_the_log_cannot_be_shared(crashed, tmp_path, is_damaged):
+    place = Place(tmp_path / "place", crashed)
+    folders = str(place.folder), str(place.folder / "run")
+    # A stand-in for a read-only disk, where the index of the log cannot be made
+    Path(f"{place.path}-shm").symlink_to("state.db-shm")
+    damage = sqlite3.DatabaseError("part of it is damaged") if is_damaged else None
+    for has_fallback_folder in (False, True):
+        with closing(Store(open_snapshot(*folders, place.messages.append, damage))) as state:
+            assert len(state.all_events()) == EVENTS
+        assert len(place.messages) == is_damaged
+        place.messages.clear()
+        if not has_fallback_folder:
+            os.mkdir(folders[1])
+    assert os.listdir(folders[1]) == []
+    with closing(Store(open_database(*folders, place.messages.append))) as state:
+        assert len(state.all_events()) == EVENTS
+        assert sorted(os.listdir(folders[1])) == ["state.db", "state.db-shm", "state.db-wal"]
+    assert len(place.messages) == 1
+
+
+def test_a_log_that_cannot_be_copied_is_told(crashed, tmp_path):
+    place = Place(tmp_path / "place", crashed)
+    Path(f"{place.path}-shm").symlink_to("state.db-shm")
+    Path(f"{place.path}-wal").unlink()
+    Path(f"{place.path}-wal").mkdir()
+    open_snapshot(str(place.folder), str(place.folder / "run"), place.messages.append).close()
+    (message,) = place.messages
+    reason = f"because its log cannot be read ([Errno {errno.EISDIR}]"
+    assert message.startswith(f"The newest changes may be missing from what is read of {place.path}, {reason}")
 
 
 # Takes the log away with it if it believes that nobody else has the file open

@@ -201,6 +201,24 @@ def test_the_state_as_a_crash_left_it(stage, how):
     stage(scenario, how)
 
 
+def test_p6_the_state_as_a_crash_left_it_without_the_index_of_its_log(stage):
+    def scenario(vm, control, spoil, mend):
+        first = announce(control)
+        vm.start("check")
+        vm.wait(lambda: vm.ran and not vm.active_units(), "the response does not run")
+        vm.kill_all()
+        assert (vm.folder / "state" / "state.db-wal").stat().st_size
+        (vm.folder / "state" / "state.db-shm").unlink()
+        spoil()
+        assert [event["event_id"] for event in vm.status()["events"]] == [first]
+        vm.check_until_quiet()
+        assert vm.ran == [f"prepare announced {first}"]
+        mend()
+        check_moved_home(vm)
+
+    stage(scenario, "read-only")
+
+
 @pytest.mark.parametrize("free", range(0, 240_000, 20_000))
 def test_p7_a_damaged_file_on_a_disk_that_is_nearly_full_costs_no_record(tmp_path, free):
     disk = Disk(tmp_path / "state")
