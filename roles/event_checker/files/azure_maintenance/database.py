@@ -47,7 +47,8 @@ def open_database(
     :raises sqlite3.Error: not even the fallback folder can be written.
     """
     path, fallback = os.path.join(folder, _NAME), os.path.join(fallback_folder, _NAME)
-    if os.path.exists(fallback):
+    # Whoever puts a damaged one aside may have been killed.
+    if os.path.exists(fallback) or os.path.exists(fallback + _RESCUED):
         return _open_sound(fallback, warn, busy_timeout, damaged)
     reason: Exception | str = "a write failed"
     if not unwritable:
@@ -62,6 +63,8 @@ def open_database(
         "power. Make room, or make the disk writable."
     )
     os.makedirs(fallback_folder, mode=0o700, exist_ok=True)
+    # A kill may have left the log of the file that was there before.
+    _unlink(fallback)
     _copy_readable(path, fallback, warn)
     return _open_sound(fallback, warn)
 
@@ -135,8 +138,7 @@ def open_snapshot(
     :param damage: what reading such a copy has met.
     :raises OSError: whoever asks may not look there.
     """
-    place = locate(folder, fallback_folder)
-    found = place[0] if place else None
+    found = _locate_readable(folder, fallback_folder)
     copy = _open_memory()
     if found is not None:
         try:
@@ -155,6 +157,21 @@ def open_snapshot(
         count = rescue(found, copy, fallback_folder, warn)
         warn(f"{found} cannot be read as a whole ({reason}). What follows is made of the {count} records that can.")
     return copy
+
+
+def _locate_readable(folder: str, fallback_folder: str) -> str | None:
+    """Find what locate() finds, or what is to take its place because it is damaged.
+
+    :raises OSError: whoever asks may not look there.
+    """
+    for each in (fallback_folder, folder):
+        path = os.path.join(each, _NAME)
+        if os.path.exists(path + _RESCUED):
+            return path + _RESCUED
+        with suppress(FileNotFoundError):
+            os.stat(path)
+            return path
+    return None
 
 
 def _open_memory() -> sqlite3.Connection:
@@ -274,6 +291,7 @@ def put_aside(path: str) -> str:
 
 
 def _unlink(path: str) -> None:
+    # The file first: without its log it would pass for a state, and an older one.
     for suffix in ("", "-wal", "-shm"):
         file = path + suffix
         if os.path.exists(file):

@@ -509,8 +509,13 @@ def kill_at(number, action):
             real_replace(*names)
             tick()
 
-        real_connect, real_replace = sqlite3.connect, os.replace
-        sqlite3.connect, os.replace = connect, replace
+        def unlink(name):
+            tick()
+            real_unlink(name)
+            tick()
+
+        real_connect, real_replace, real_unlink = sqlite3.connect, os.replace, os.unlink
+        sqlite3.connect, os.replace, os.unlink = connect, replace, unlink
         try:
             action()
         except BaseException:
@@ -561,6 +566,7 @@ def test_p7_a_kill_while_a_damaged_file_is_put_aside(tmp_path):
         open_database(str(place.folder), str(place.folder / "run"), place.messages.append, damaged=True).close()
 
     def check(place):
+        assert look(place) == [event.event_id]
         with closing(place.open()) as state:
             assert [record.event.event_id for record in state.all_events()] == [event.event_id]
         finished.extend(place.messages)
@@ -571,6 +577,28 @@ def test_p7_a_kill_while_a_damaged_file_is_put_aside(tmp_path):
     assert kill_everywhere(tmp_path, source, put_aside, check) > 20
     assert finished
     assert all("was put aside" in message and "What could be read of it was kept" in message for message in finished)
+
+
+@pytest.mark.one_python
+def test_p7_a_kill_while_a_damaged_file_in_the_fallback_folder_is_put_aside(of_five, tmp_path):
+    source = Place(tmp_path / "source", of_five)
+    folders = str(source.folder), str(source.folder / "run")
+    with closing(Store(open_database(*folders, source.messages.append, unwritable=True))) as state:
+        use(state)
+    finished = []
+
+    def put_aside(place):
+        open_database(str(place.folder), str(place.folder / "run"), place.messages.append, damaged=True).close()
+
+    def check(place):
+        assert len(look(place)) == 6
+        return_home(str(place.folder), str(place.folder / "run"), place.messages.append)
+        with closing(place.open()) as state:
+            assert len(state.all_events()) == 6
+        finished.extend(place.messages)
+
+    assert kill_everywhere(tmp_path, source.folder, put_aside, check) > 20
+    assert any("What could be read of it was kept" in message for message in finished)
 
 
 @pytest.mark.one_python
@@ -601,7 +629,8 @@ def test_a_kill_while_the_state_moves_to_the_fallback(original, tmp_path):
 
 
 @pytest.mark.one_python
-def test_a_kill_while_the_state_moves_home(original, tmp_path):
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_kill_while_the_state_moves_home(original, tmp_path, is_read):
     source = Place(tmp_path / "source", original)
     fallback = open_database(str(source.folder), str(source.folder / "run"), lambda message: None, unwritable=True)
     with closing(Store(fallback)) as state:
@@ -610,11 +639,23 @@ def test_a_kill_while_the_state_moves_home(original, tmp_path):
     def home(place):
         return_home(str(place.folder), str(place.folder / "run"), place.messages.append)
 
+    def home_beside_a_reader(place):
+        # As long as somebody has it open, its log stays, with all that was written last.
+        with closing(sqlite3.connect(str(place.folder / "run" / "state.db"), isolation_level=None)) as reader:
+            reader.execute("UPDATE event SET note = 'the latest'")
+            home(place)
+
     def check(place):
+        is_latest = "the latest" in str(dump(place.folder))
+        if not (place.folder / "run" / "state.db").exists():
+            # The disk fails again.
+            open_database(str(place.folder), str(place.folder / "run"), place.messages.append, unwritable=True).close()
+            assert len(look(place)) == EVENTS + 1
         home(place)
+        assert "the latest" in str(dump(place.folder)) or not is_latest
         assert not (place.folder / "run" / "state.db").exists()
         with closing(place.open()) as state:
             assert len(state.all_events()) == EVENTS + 1
         assert not any("put aside" in message for message in place.messages), place.messages
 
-    assert kill_everywhere(tmp_path, source.folder, home, check) > 10
+    assert kill_everywhere(tmp_path, source.folder, home_beside_a_reader if is_read else home, check) > 10
