@@ -39,11 +39,22 @@ def files_of(start):
         return
     above = start if start.endswith("/") else os.path.dirname(start)
     for folder, folders, names in os.walk(start, followlinks=True):
-        folders[:] = sorted(set(folders) - {"__pycache__", ".git"})
+        wanted = sorted(set(folders) - {"__pycache__", ".git"})
+        folders[:] = [name for name in wanted if not leads_back(os.path.join(folder, name), start)]
         for name in names:
             path = os.path.join(folder, name)
             if os.path.isfile(path):
                 yield os.path.relpath(path, above), path
+
+
+def leads_back(folder, start):
+    """Tell whether a folder is, by a link, one of those from start on that it lies in."""
+    above = folder
+    while len(above) > len(start):
+        above = os.path.dirname(above)
+        if os.path.samefile(folder, above):
+            return True
+    return False
 
 
 def parents(name):

@@ -43,7 +43,7 @@ def find(place):
 
     def run(*entries):
         command = [sys.executable, "-B", str(SCRIPT), str(place / "play"), str(place / "working"), *entries]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
         return ended.returncode, ended.stdout, ended.stderr
 
     return run
@@ -74,6 +74,36 @@ def test_which_files_go_where(find, place, entries, wanted):
     assert (code, err) == (0, "")
     found = {file["name"]: os.path.relpath(file["source"], str(place)) for file in json.loads(out)["files"]}
     assert found == wanted
+
+
+@pytest.mark.parametrize("entry", ["set", "set/"])
+@pytest.mark.parametrize(
+    "links",
+    [
+        {"set/loop": "."},
+        {"set/one": ".", "set/two": "."},
+        {"set/roles/up": "..", "set/roles/r/top": "../.."},
+        {"set/roles/there": "{place}/play/set/roles/r", "set/roles/r/back": "{place}/play/set/roles"},
+    ],
+    ids=["itself", "itself twice", "above", "in a circle"],
+)
+def test_a_link_back_to_a_folder_ends_there(find, place, entry, links):
+    for name, target in links.items():
+        os.symlink(target.format(place=place), str(place / "play" / name))
+    code, out, err = find(entry)
+    assert (code, err) == (0, "")
+    names = [file["name"] for file in json.loads(out)["files"]]
+    # A circle is entered by both of its links.
+    wanted = {*SET, "roles/there/tasks/main.yml"} if "set/roles/there" in links else set(SET)
+    assert {name[len(entry) + 1 :] if entry == "set" else name for name in names} == wanted
+
+
+def test_a_folder_that_two_links_name_goes_to_both_places(find, place):
+    (place / "play" / "pair").mkdir()
+    for name in ("one", "two"):
+        os.symlink("../set", str(place / "play" / "pair" / name))
+    names = [file["name"] for file in json.loads(find("pair")[1])["files"]]
+    assert names == [f"pair/{link}/{name}" for link in ("one", "two") for name in sorted(SET)]
 
 
 def test_a_folder_comes_before_those_inside_it(find):
