@@ -94,7 +94,7 @@ class Event(NamedTuple):
 
         The id stays whole. Without its names, an event may affect any VM.
         """
-        cut = {
+        cut: dict[str, Any] = {
             name: value[:_LONGEST_TEXT]
             for name, value in self._asdict().items()
             if isinstance(value, str) and name != "event_id"

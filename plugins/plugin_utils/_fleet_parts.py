@@ -171,7 +171,7 @@ def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
 
 def tell_failure(result: Mapping[str, Any]) -> str:
     """Return on one line what a result that is no success says of itself, in the words of its module."""
-    items = result.get("results")
+    items: Any = result.get("results")
     if isinstance(result.get("failed_modules"), dict):
         # Of several modules, as for facts, the message has the names alone.
         items = list(result["failed_modules"].values())

@@ -533,6 +533,7 @@ def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
         folder.mkdir(parents=True)
     (one.folder / "beside.yml").write_text("- include_tasks: tasks/deeper.yml")
     (one.folder / "tasks" / "deeper.yml").write_text("- debug: msg=deeper")
+    (one.folder / "last.yml").write_text("- debug: msg=last")
     # A role may have files for other systems.
     (role / "main.yml").write_text(
         "- include_tasks: more.yml\n- include_tasks: '{{ item }}'\n  loop: []\n"
@@ -553,10 +554,12 @@ def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
         - import_role: {name: drain}
         - include_tasks: "{{ later }}"
           vars: {later: beside.yml}
-        """
+        """,
+        restore="- import_tasks: last.yml",
     )
     assert run.code == 0, run.out + run.err
     assert run.out.count('"msg": "deeper"') == 3
+    assert run.out.count('"msg": "last"') == 1
     assert run.out.count('"msg": "in-the-role"') == 2
     assert run.out.count('"msg": "in-a-handler"') == 1
 
