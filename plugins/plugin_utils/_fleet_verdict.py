@@ -57,11 +57,13 @@ def _why_left(
         return None
     if each["unreachable"]:
         return f"{host} was not restored: it could not be reached."
-    other = f"its other event {name_event(others[0]['event'])}" if others else ""
+    other = name_event(others[0]["event"]) if others else ""
     if other and may_stay:
-        return f"{host} was not restored: it stays prepared for {other}."
-    if (coming or other) and waited is not None:
-        return f"{host} was not restored: {'the event' if coming else other} did not end within {waited:g} s."
+        return f"{host} was not restored: it stays prepared for its other event {other}."
+    if coming and waited is not None:
+        return f"{host} was not restored: the event did not end within {waited:g} s."
+    if other and waited is not None:
+        return f"{host} was not restored: its other event {other} did not end within {waited:g} s."
     return (
         f"{host} is not known to be restored: the run ended for it, or its connection was lost, before that was done; "
         "see the output above."
