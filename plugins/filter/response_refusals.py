@@ -51,7 +51,7 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_progress import hold_back_refused, read_approvals
+from ..plugin_utils._fleet_settle import hold_back_refused, read_approvals
 from ..plugin_utils._fleet_words import tell_held_back
 from ..plugin_utils._unsafe import unsafe_filter
 

@@ -52,7 +52,8 @@ _value:
 import time
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_progress import progress_key, read_approvals, settle_progress
+from ..plugin_utils._fleet_progress import progress_key
+from ..plugin_utils._fleet_settle import read_approvals, settle_progress
 from ..plugin_utils._unsafe import unsafe_filter
 
 

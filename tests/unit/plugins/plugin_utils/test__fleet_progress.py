@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_approval as response_plan
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_progress as response
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_settle import settle_progress
 
 NOW = 1795255200.0  # 2026-11-21T10:00:00Z
 
@@ -456,7 +457,7 @@ def test_what_came_of_an_approval(result, approved_by, outcome, failed, why):
 
 def settle(result, wait=True, max_wait=900.0):
     results = {"host-a": [{**result, "item": {"event": make_event("a1")}}]}
-    (each,) = response.settle_progress([make_progress()], [plan_for("host-a")], results, wait, NOW + 30, max_wait)
+    (each,) = settle_progress([make_progress()], [plan_for("host-a")], results, wait, NOW + 30, max_wait)
     return each
 
 
@@ -508,7 +509,7 @@ def test_p3_without_waiting_whoever_may_be_approved_stays_prepared_and_what_is_n
     ],
 )
 def test_who_stays_prepared(plan, wait, stays):
-    (each,) = response.settle_progress([make_progress()], [plan], {}, wait, NOW)
+    (each,) = settle_progress([make_progress()], [plan], {}, wait, NOW)
     assert (each["stays_prepared"], each["failed"], each["why"]) == (stays, True, ["Held."])
 
 

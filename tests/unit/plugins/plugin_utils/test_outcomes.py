@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _info, _poller
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source, _fleet_progress
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import (
+    _event_source,
+    _fleet_progress,
+    _fleet_settle,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records, tracker
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
@@ -129,7 +133,7 @@ class Fleet:
         plan = {"event": each["event"], "approver": "host-a", "why": None, "blocked": False, "wait": True}
         result = {"item": {"event": each["event"]}, "approvals": [{"result": "approved"}]}
         now = self._world.now.timestamp()
-        self._progress = _fleet_progress.settle_progress(self._progress, [plan], {"host-a": [result]}, True, now)
+        self._progress = _fleet_settle.settle_progress(self._progress, [plan], {"host-a": [result]}, True, now)
 
     def ask(self) -> None:
         params = {
