@@ -124,8 +124,7 @@ class Checker:
             self._note(answer)
             unclear_too_long = answer.unclear_seconds >= UNCLEAR_ENDS_AFTER
             if answer.kind == DOCUMENT or unclear_too_long:
-                if self._guarded(lambda: self._record(answer)):
-                    self._poller.accept()
+                self._guarded(lambda: self._record(answer))
             elif answer.kind == EMPTY:
                 self._poller.accept()
         except Exception as error:
@@ -160,13 +159,15 @@ class Checker:
         )
         if recorded.speaks_against_name:
             self._poller.question_name()
-        for line in (*self._poller.limit(recorded.lines), *self._poller.select_new(recorded.standing)):
+        for line in (*self._poller.limit(recorded.lines), *self._poller.select_new(recorded.left_out)):
             say(line)
         missing = [event.key for event in recorded.missing]
         self._polls_changed = self._polls_changed or missing != self._missing
         self._missing = missing
         if self._store.needs_repair:
             self._repair()
+        if not recorded.left_out:
+            self._poller.accept()
 
     def _tell(self, ending: bool = False) -> None:
         """Write down how the polling goes, and what others read, where that has changed."""

@@ -36,9 +36,10 @@ from .records import WAITING as APPROVAL_WAITS
 from .rules import RuleError, find_rule, steps_for
 from .store import Store
 
-# A VM has one or two events. Whatever Azure lists beyond this number is said, but not followed. One that has ended
-# counts until its responses are finished: they may have to wait for days.
+# A VM has one or two events. Whatever Azure lists beyond these numbers is said, but not followed.
 MOST_OPEN = 100
+# With those that have ended and whose responses are not finished: they may have to wait for days.
+MOST_PENDING = 300
 _MOST_LINES = 10
 _NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is done"
 _OVERTAKEN = {
@@ -52,13 +53,13 @@ class Recorded(NamedTuple):
     """:ivar lines: what is worth a line in the log.
     :ivar missing: open events that an unclear answer does not list.
     :ivar speaks_against_name: the name may be wrong, and an event that is known lists other VMs only.
-    :ivar standing: what is worth a line once, and holds as long as Azure says the same.
+    :ivar left_out: a line where new events are not followed. The same document may find room for them later.
     """
 
     lines: list[str]
     missing: tuple[Event, ...]
     speaks_against_name: bool = False
-    standing: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def record_answer(
@@ -81,7 +82,9 @@ def record_answer(
     records = {record.event.key: record for record in pending if record.ended_at is None and record not in foreign}
     known = [_known(record, now) for record in records.values()]
     following = follow(known, document, resource_name, unclear_seconds)
-    following, standing = _bounded(following, records, MOST_OPEN - len(pending))
+    ending = sum(each.phase == ENDED for each in following.transitions)
+    room = min(MOST_OPEN - len(records) + ending, MOST_PENDING - len(pending))
+    following, left_out = _bounded(following, records, room)
     changed = [
         (records[key], event)
         for key, event in following.listed.items()
@@ -96,7 +99,7 @@ def record_answer(
     following = following._replace(transitions=transitions)
     waited = _waited_enough(store, records.values(), document, now, resource_name)
     if not (following.transitions or changed or disowned or waited):
-        return Recorded([], following.missing, speaks_against_name, standing)
+        return Recorded([], following.missing, speaks_against_name, left_out)
     with store.transaction():
         lines = [_disown(store, record, now) for record in disowned]
         for record, event in changed:
@@ -109,7 +112,7 @@ def record_answer(
         for transition in following.transitions:
             record_now = records.get(transition.event.key)
             lines.append(_record(store, rules, transition, record_now, now, resource_name))
-    return Recorded(_first(lines), following.missing, speaks_against_name, standing)
+    return Recorded(_first(lines), following.missing, speaks_against_name, left_out)
 
 
 def _known(record: EventRecord, now: Moment) -> Known:
@@ -122,14 +125,15 @@ def _known(record: EventRecord, now: Moment) -> Known:
 def _bounded(following: Following, records: dict[str, EventRecord], room: int) -> tuple[Following, tuple[str, ...]]:
     """Leave out new events for which there is no room; those that surely concern this VM come first."""
     new = [each for each in following.transitions if each.phase != ENDED and each.event.key not in records]
+    room = max(0, room)
     if len(new) <= room:
         return following, ()
     new.sort(key=lambda each: not each.event.names_its_vms)
-    beyond = {each.event.key for each in new[max(0, room) :]}
+    beyond = {each.event.key for each in new[room:]}
     kept = tuple(each for each in following.transitions if each.event.key not in beyond)
     line = (
-        f"{MOST_OPEN} events are open, or have responses that are not finished. Further ones are not followed, and "
-        "nothing is done for them."
+        f"{MOST_OPEN} events are open, or {MOST_PENDING} are open or have responses that are not finished. Further ones "
+        "are not followed, and nothing is done for them."
     )
     return following._replace(transitions=kept), (line,)
 

@@ -12,13 +12,14 @@ from datetime import timedelta
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check, tracker
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.opening import (
     open_store,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import SUCCEEDED
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as loopback
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import open_state
@@ -97,6 +98,33 @@ def test_p7_a_state_that_fails_only_when_it_is_read_is_put_aside_before_the_firs
     checker = check.Checker(config, folders, clock, open_damaged, pytest.fail)
     assert opened == [{"may_return": True}, {"damaged": True}]
     assert checker.run(once=True)
+
+
+def test_p9_an_event_for_which_there_was_no_room_is_followed_when_there_is(serve, folders, clock, monkeypatch):
+    """The same document says so, once what fills the room has been answered."""
+    monkeypatch.setattr(tracker, "MOST_PENDING", 1)
+    answers = [
+        (200, json.dumps({"DocumentIncarnation": 1, "Events": [{"EventId": each, "Resources": ["web-1"]}]}).encode())
+        for each in ("A1", "B1", "B1")
+    ]
+    config = parse_config(
+        {
+            "endpoint": serve(*answers).endpoint,
+            "resource_name": "web-1",
+            "poll_interval": 1,
+            "timer_interval": 3,
+            "rules": [{"name": "Restore", "on_ended": [{"command": ["true"]}]}],
+        }
+    )
+
+    def run_at_once(number):
+        with closing(open_state(folders)) as state, state.transaction():
+            state.finish_response(number, SUCCEEDED, None, clock.now())
+
+    checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), run_at_once)
+    checker.run(once=False)
+    with closing(open_state(folders)) as state:
+        assert [(each.event.event_id, each.phase) for each in state.all_events()] == [("A1", "ended"), ("B1", "announced")]
 
 
 def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, clock):

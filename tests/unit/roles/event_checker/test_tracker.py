@@ -14,6 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._docume
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     MOST_OPEN,
+    MOST_PENDING,
     due_responses,
     record_answer,
 )
@@ -48,7 +49,7 @@ class Watch:
     def hear(self, document: Any, unclear_seconds: float = 0.0, name: str = "web-1") -> list[str]:
         """Take in any answer; None is an empty body."""
         told = record_answer(self.state, self.rules, document, self.clock.now(), name, unclear_seconds)
-        return [*told.lines, *told.standing]
+        return [*told.lines, *told.left_out]
 
     @property
     def phases(self) -> list[tuple[str, str, str | None]]:
@@ -515,10 +516,26 @@ def test_p9_events_that_ended_and_wait_for_another_one_are_bounded_too(watch):
     """Their on_ended waits while another event is open that was prepared for, which may be for days."""
     watch.see(make_event("A1"))
     watch.end(watch.begin())
-    for number in range(12):
+    for number in range(20):
         watch.see(make_event("A1"), *[make_event(f"E{number}-{each}", event_type="Freeze") for each in range(20)])
-    assert len(watch.state.pending_events()) == MOST_OPEN
+    assert len(watch.state.pending_events()) == MOST_PENDING
     assert watch.phases[0] == ("A1", "announced", None)
+
+
+def test_p9_events_that_ended_and_wait_leave_room_for_new_ones(watch):
+    watch.see(make_event("A1"))
+    watch.end(watch.begin())
+    watch.see(make_event("A1"), *[make_event(f"E{number}", event_type="Freeze") for number in range(MOST_OPEN - 1)])
+    watch.see(make_event("A1"))
+    assert len(watch.state.pending_events()) == MOST_OPEN
+    assert watch.see(make_event("A1"), make_event("P1", event_type="Preempt")) == ["Preempt P1 announced (rule Drain)."]
+
+
+def test_p9_the_event_that_comes_when_a_hundred_others_end_is_followed_at_once(watch):
+    watch.see(*[make_event(f"E{number}") for number in range(MOST_OPEN)])
+    lines = watch.see(make_event("R1"))
+    assert watch.phases[-1] == ("R1", "announced", None)
+    assert "Further ones are not followed" not in "".join(lines)
 
 
 def test_a_response_whose_process_died_is_due_again(watch):
