@@ -18,19 +18,12 @@ from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, Callable, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
-    ANNOUNCED,
-    ENDED,
-    WAITING,
-    why_not_now,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import why_not_now
 
 from .config import Config, ConfigError, read_config
 from .database import is_unwritable, open_snapshot
 from .opening import open_store
-from .records import APPROVED, DUE, Moment, ResponseRecord
-from .records import FAILED as FAILED_RESPONSE
-from .rules import are_whole, steps_for
+from .records import ResponseRecord
 from .store import Store
 from .system import (
     ERROR,
@@ -154,10 +147,12 @@ def _respond(options: SimpleNamespace, folders: Folders) -> int:
 
 
 def _retry(options: SimpleNamespace, folders: Folders) -> int:
+    from .retry import make_due_again
+
     number, now = options.number, Clock(folders).now()
     with closing(open_store(folders)) as store:
         with store.transaction():
-            _make_due_again(store, number, now)
+            make_due_again(store, _known_response(store, number), now)
         found = store.courses(now.boot_id, lambda other: is_running(folders, other))
     courses = {course.number: course for _record, course, _responses in found}
     why = None
@@ -183,31 +178,6 @@ def _known_response(store: Store, number: int) -> ResponseRecord:
     if response is None:
         raise ConfigError(f"There is no response {number}. azure-maintenance history lists them.")
     return response
-
-
-def _make_due_again(store: Store, number: int, now: Moment) -> None:
-    """Make a failed response due.
-
-    :raises ConfigError: it did not fail, or its event has gone on.
-    """
-    response = _known_response(store, number)
-    if response.state != FAILED_RESPONSE:
-        raise ConfigError(f"Response {number} is {response.state}; only one that failed can be tried again.")
-    event = store.event(response.event)
-    if event is not None and event.phase == ENDED and response.phase != ENDED:
-        raise ConfigError(
-            f"The event of response {number} has ended, so on_{response.phase} has no use any more; "
-            "only on_ended can be tried again."
-        )
-    if event is not None and response.phase == WAITING and (event.phase != ANNOUNCED or event.approval == APPROVED):
-        what = "is approved" if event.phase == ANNOUNCED else f"has {event.phase}"
-        raise ConfigError(f"The event of response {number} {what}, so its approval waits for nobody any more.")
-    rule = event.rule if event is not None else None
-    store.add_lost_steps(number, steps_for(rule, response.phase) if rule else [])
-    if not are_whole([step.position for step in store.steps(number)], rule, response.phase):
-        raise ConfigError(f"Records of the steps of response {number} are lost. Do by hand what is left to do.")
-    store.renew_failed_steps(number)
-    store.begin_response(number, DUE, now)
 
 
 def _status(options: SimpleNamespace, folders: Folders) -> int:

@@ -209,13 +209,16 @@ class Store:
             (event, phase, PLANNED, now.boot_id, now.at),
         )
         assert cursor.lastrowid is not None
-        self.add_lost_steps(cursor.lastrowid, steps)
+        self.add_steps(cursor.lastrowid, steps)
 
-    def add_lost_steps(self, response: int, steps: list[dict[str, Any]]) -> None:
-        """Add those of all steps of a response that are not there."""
+    def add_steps(self, response: int, steps: list[dict[str, Any]], begun_at: float | None = None) -> None:
+        """Add those of all steps of a response that are not there.
+
+        :param begun_at: where they may have been begun before: a moment after that.
+        """
         self._db.executemany(
-            "INSERT OR IGNORE INTO step (response, position, content, state) VALUES (?, ?, ?, ?)",
-            [(response, position, json.dumps(step), PENDING) for position, step in enumerate(steps, start=1)],
+            "INSERT OR IGNORE INTO step (response, position, content, state, started_at) VALUES (?, ?, ?, ?, ?)",
+            [(response, position, json.dumps(step), PENDING, begun_at) for position, step in enumerate(steps, start=1)],
         )
 
     def unfinished_responses(self) -> list[ResponseRecord]:
@@ -265,7 +268,8 @@ class Store:
                         each.phase,
                         finished=each.finished,
                         due=each.state != PLANNED,
-                        begun=each.number in begun,
+                        # The records of its steps may be lost.
+                        begun=each.number in begun or each.state in (RUNNING, SUCCEEDED, FAILED),
                         running=each.state == RUNNING and is_running(each.number),
                     )
                     for each in responses

@@ -132,8 +132,8 @@ def _bounded(following: Following, records: dict[str, EventRecord], room: int) -
     beyond = {each.event.key for each in new[room:]}
     kept = tuple(each for each in following.transitions if each.event.key not in beyond)
     line = (
-        f"{MOST_OPEN} events are open, or {MOST_PENDING} are open or have responses that are not finished. Further ones "
-        "are not followed, and nothing is done for them."
+        f"{MOST_OPEN} events are open, or {MOST_PENDING} are open or have responses that are not finished. "
+        "Further ones are not followed, and nothing is done for them."
     )
     return following._replace(transitions=kept), (line,)
 

@@ -124,7 +124,10 @@ def test_p9_an_event_for_which_there_was_no_room_is_followed_when_there_is(serve
     checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), run_at_once)
     checker.run(once=False)
     with closing(open_state(folders)) as state:
-        assert [(each.event.event_id, each.phase) for each in state.all_events()] == [("A1", "ended"), ("B1", "announced")]
+        assert [(each.event.event_id, each.phase) for each in state.all_events()] == [
+            ("A1", "ended"),
+            ("B1", "announced"),
+        ]
 
 
 def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, clock):

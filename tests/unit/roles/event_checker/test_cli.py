@@ -627,6 +627,17 @@ class TestRetry:
         assert lost("retry", "1") == (2, "", message)
         assert lost.response.state == "failed"
 
+    @pytest.mark.parametrize("lost", ["1", "1, 2", "1, 2, 3"])
+    def test_p2_steps_that_are_not_those_of_their_rule_are_left_to_a_person(self, shell, recorder, lost):
+        """One letter of the rule is another, so that it seems to ask for the approval and nothing before it."""
+        shell.respond_to(*map(recorder.step, ("one", "two")), approve="when_ready")
+        shell.change(f"DELETE FROM step WHERE position IN ({lost})")
+        assert shell("respond", "1")[0] == 1
+        shell.change("UPDATE event SET rule = replace(rule, 'on_announced', 'on_announcee')")
+        message = "Records of the steps of response 1 are lost. Do by hand what is left to do.\n"
+        assert shell("retry", "1") == (2, "", message)
+        assert shell.response.state == "failed"
+
     def test_one_that_has_not_failed(self, shell, recorder):
         shell.respond_to(recorder.step("one"))
         assert shell("retry", "1") == (2, "", "Response 1 is due; only one that failed can be tried again.\n")

@@ -24,6 +24,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.retry import (
+    make_due_again,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.rules import STEPS_LOST
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     is_running,
@@ -274,6 +277,37 @@ def test_p2_steps_that_are_lost_while_another_runs_are_noticed_before_the_next(s
     assert not stage.run()
     assert stage.recorder.words == []
     assert stage.response == ("failed", STEPS_LOST)
+
+
+class TestP3TheRestoreOfOneOfTwoEvents:
+    """Both were prepared, and the other one is still open."""
+
+    @pytest.fixture
+    def prepared(self, stage):
+        rule = {"on_announced": [stage.recorder.step("drain")], "on_ended": [stage.recorder.step("restore")]}
+        other = make_event("B1")
+        stage.see(make_event(), other, **rule)
+        assert stage.run()
+        assert stage.run()
+        stage.see(make_event(), **rule)
+        assert stage.recorder.words == ["drain", "drain"]
+        assert stage.due() == []
+        return stage
+
+    @pytest.mark.parametrize("its_state", ["succeeded", "failed", "running"])
+    def test_waits_also_where_no_step_of_the_other_preparation_is_known(self, prepared, its_state):
+        prepared.state.connection.execute("UPDATE response SET state = ? WHERE number = 1", (its_state,))
+        prepared.state.connection.execute("DELETE FROM step WHERE response = 1")
+        prepared.clock.reboot()
+        assert prepared.due() == []
+
+    def test_waits_also_where_the_steps_that_were_lost_are_to_run_again(self, prepared):
+        prepared.state.connection.execute("UPDATE response SET state = 'failed' WHERE number = 1")
+        prepared.state.connection.execute("DELETE FROM step WHERE response = 1")
+        with prepared.state.transaction():
+            make_due_again(prepared.state, prepared.state.response(1), prepared.clock.now())
+        prepared.clock.reboot()
+        assert prepared.due() == []
 
 
 def test_a_failed_preparation_does_not_keep_the_restoration_from_running(stage):
