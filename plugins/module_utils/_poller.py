@@ -36,9 +36,11 @@ NAME_SURE_AFTER = UNCLEAR_ENDS_AFTER
 _ASK_NAME_AGAIN = (5.0, 60.0)
 # Seconds without an answer, after which unclear answers no longer count as uninterrupted.
 _INTERRUPTION = 60.0
-# What was logged is not logged again within an hour, and no more than so many lines are.
+# What was logged is not logged again within an hour, and no more than so many lines of a kind are.
 _LINE_KEPT = 3600.0
 _MOST_LINES = 100
+_SAID, _POLLS, _EVENTS = range(3)
+_KINDS = ("what Azure answered", "polls that failed", "what becomes of events")
 
 DOCUMENT = "document"
 UNCHANGED = "unchanged"
@@ -93,7 +95,7 @@ class Poller:
     :param answered: whether the service has answered in this boot before. Azure holds the first answer up to two
         minutes while it switches the feature on; later a request that long would only leave the VM unobserved.
     :param unclear: the series of unclear answers so far, on the same clock.
-    :param logged: what was logged lately: a checksum of each line, and when, on the same clock.
+    :param logged: what was logged lately: the kind and a checksum of each line, and when, on the same clock.
     :param find_addresses: where to look for another endpoint when the client's does not answer; None does not look.
     :param monotonic: a clock in seconds that nobody can set.
     :param check_name: raises ImdsError for a name that the caller cannot use; it is asked for again then.
@@ -254,20 +256,33 @@ class Poller:
 
     def select_new(self, lines: Iterable[str]) -> tuple[str, ...]:
         """Return the lines that were not logged lately, so that the log does not grow with what Azure repeats."""
-        return tuple(line for line in lines if self._is_new(line))
+        return tuple(told for line in lines for told in self._log(line, line, _SAID))
 
     def limit(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return the lines until there were too many within an hour; each is new, whatever was logged lately."""
-        return tuple(line for number, line in enumerate(lines) if self._is_new(f"{line} {self._monotonic()} {number}"))
+        """Return the lines of what becomes of events until there were too many within an hour.
 
-    def _is_new(self, text: str) -> bool:
+        Each is new, whatever was logged lately.
+        """
+        now = self._monotonic()
+        return tuple(
+            told for number, line in enumerate(lines) for told in self._log(line, f"{line} {now} {number}", _EVENTS)
+        )
+
+    def _log(self, line: str, text: str, kind: int) -> tuple[str, ...]:
+        """Return the line if no line with the same text was logged lately.
+
+        Where there were too many of its kind, return once that further ones are not logged.
+        """
         now = self._monotonic()
         self.logged = {key: at for key, at in self.logged.items() if 0 <= now - at < _LINE_KEPT}
-        key = zlib.crc32(text.encode("utf-8", "replace"))
-        if key in self.logged or len(self.logged) >= _MOST_LINES:
-            return False
+        key = _key(text, kind)
+        if key not in self.logged and sum(each >> 32 == kind for each in self.logged) >= _MOST_LINES:
+            line = f"{_MOST_LINES} lines told {_KINDS[kind]} within an hour. Further ones are not logged."
+            key = _key(line, kind)
+        if key in self.logged:
+            return ()
         self.logged[key] = now
-        return True
+        return (line,)
 
     def _fail(self, error: ImdsError) -> Answer:
         # Another endpoint that DHCP named is looked for anew.
@@ -276,7 +291,11 @@ class Poller:
         self.failures += 1
         self._retry_after = min(error.retry_after or 0.0, LONGEST_RETRY_AFTER)
         # The text of an error page may be another each time.
-        new = self._is_new(f"{error.reason} {error.http_status}")
-        self._failure_logged = self._failure_logged or new
-        lines = (f"The metadata service could not be asked: {error}",) if new else ()
+        text = f"{error.reason} {error.http_status}"
+        lines = self._log(f"The metadata service could not be asked: {error}", text, _POLLS)
+        self._failure_logged = self._failure_logged or bool(lines)
         return Answer(FAILED, None, error, 0.0, lines)
+
+
+def _key(text: str, kind: int) -> int:
+    return (kind << 32) + zlib.crc32(text.encode("utf-8", "replace"))

@@ -322,7 +322,8 @@ def test_p9_the_log_does_not_grow_with_what_azure_repeats(make, azure, clock):
         lines += poller.poll().lines
         clock.at += 1
     told_again = [line for line in lines if "answers again" in line]
-    assert len(lines) - len(told_again) <= 100
+    # What was odd in a hundred answers, that there is more, and one poll that failed
+    assert len(lines) - len(told_again) <= 102
     assert len([line for line in lines if "empty body" in line]) == 1
 
 
@@ -334,6 +335,24 @@ def test_p9_what_becomes_of_events_is_a_line_each_time_and_a_hundred_an_hour(ser
     for second in range(1, 1000):
         now[0] = float(second)
         said += len(poller.limit([f"Reboot {second} announced.", "Reboot A announced."]))
-    assert said == 100
+    # The last one says that there are no more.
+    assert said == 101
     now[0] = 5000.0
     assert poller.limit(["Reboot A ended."]) == ("Reboot A ended.",)
+
+
+def test_p9_lines_of_one_kind_silence_none_of_another(make, azure):
+    """Many events, or many odd entries, must not hide that Azure cannot be asked any more."""
+    further = "Further ones are not logged."
+    azure.answers = [500, 500]
+    poller = make(answered=True)
+    lines = [f"Reboot {number} announced." for number in range(102)]
+    told = poller.limit(lines)
+    assert told == (*lines[:100], f"100 lines told what becomes of events within an hour. {further}")
+    assert poller.limit(["Reboot A ended."]) == ()
+    told = poller.select_new([f"Entry {number} is odd." for number in range(102)])
+    assert told[100:] == (f"100 lines told what Azure answered within an hour. {further}",)
+    assert poller.select_new(["Entry x is odd."]) == ()
+    (line,) = poller.poll().lines
+    assert line.startswith("The metadata service could not be asked: ")
+    assert poller.poll().lines == ()
