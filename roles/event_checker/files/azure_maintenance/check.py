@@ -20,7 +20,6 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
 
 from . import history
 from .config import Config
-from .database import is_unwritable
 from .opening import has_moved
 from .poll_memory import PollMemory
 from .polls import Polls
@@ -28,7 +27,7 @@ from .repair import repair
 from .report import Publisher
 from .store import RETENTION, Store
 from .system import ERROR, Clock, Folders, is_running, say, warn
-from .tables import is_locked
+from .tables import is_locked, is_unwritable
 from .tracker import due_responses, record_answer
 
 # A unit that was started needs a moment to take its lock.

@@ -21,7 +21,7 @@ from typing import Any, Callable, Sequence
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import why_not_now
 
 from .config import Config, ConfigError, read_config
-from .database import is_unwritable, open_snapshot
+from .database import open_snapshot
 from .opening import open_store
 from .records import ResponseRecord
 from .store import Store
@@ -37,7 +37,7 @@ from .system import (
     warn,
     write_file,
 )
-from .tables import is_locked
+from .tables import is_locked, is_unwritable
 
 FINE, FAILED, UNUSABLE = 0, 1, 2
 # Seconds after which a bad configuration is told again

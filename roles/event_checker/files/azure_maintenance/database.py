@@ -13,18 +13,12 @@ from contextlib import closing, suppress
 from typing import Callable
 
 from .readers import copy_all, copy_file, rescue
-from .tables import UnknownTablesError, is_locked, migrate, prepare
+from .tables import UnknownTablesError, is_locked, is_unwritable, migrate, prepare
 
 _NAME = "state.db"
 # Added to the name of a file that has all that could be read of a damaged one, and is to take its place
 _RESCUED = ".rescued"
 _SMALLEST_PAGE = 512
-# What SQLite says, in words because Python tells the code from 3.11 on only, when a file cannot be written.
-_UNWRITABLE = ("disk is full", "readonly", "read-only", "unable to open", "disk i/o error")
-
-
-def is_unwritable(error: sqlite3.Error) -> bool:
-    return any(words in str(error).lower() for words in _UNWRITABLE)
 
 
 def open_database(
@@ -225,9 +219,10 @@ def _make(path: str, warn: Callable[[str], None], damaged: str | None = None) ->
     _unlink(new)
     try:
         with closing(_connect(new)) as made:
+            # A log would need as much room again, and closing it would not tell that there is none. What a kill leaves
+            # is made anew, so that no journal has to be on the disk either.
+            made.execute("PRAGMA journal_mode = MEMORY")
             count = 0 if damaged is None else rescue(damaged, made, os.path.dirname(path), warn)
-            # Closing it would not tell that the disk has no room for what is in its log.
-            made.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error:
         with suppress(OSError):
             _unlink(new)

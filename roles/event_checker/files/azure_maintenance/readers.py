@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import Callable, Generator, Iterator
 from urllib.parse import quote
 
-from .tables import PARENTS, TABLES, is_locked, prepare
+from .tables import PARENTS, TABLES, is_locked, is_unwritable, prepare
 
 # Seconds to wait for the lock of another program
 _PATIENCE = 1.0
@@ -111,9 +111,15 @@ def _open(path: str, mode: str) -> Iterator[sqlite3.Connection]:
 
 
 def rescue(path: str, target: sqlite3.Connection, spare_folder: str, warn: Callable[[str], None]) -> int:
-    """Copy every record that can be read, and return their number."""
+    """Copy every record that can be read, and return their number.
+
+    :raises sqlite3.Error: there is no room for them.
+    """
     count = 0
+    # Has no effect within a transaction
     target.execute("PRAGMA foreign_keys = OFF")
+    # If each record were written by itself, each would wait for the disk.
+    target.execute("BEGIN")
     with closing(open_readers(path, spare_folder, warn)) as readers:
         for source in readers:
             for table in TABLES:
@@ -122,6 +128,7 @@ def rescue(path: str, target: sqlite3.Connection, spare_folder: str, warn: Calla
                 break
     for table, column, parent in PARENTS:
         target.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT number FROM {parent})")
+    target.execute("COMMIT")
     target.execute("PRAGMA foreign_keys = ON")
     return count
 
@@ -132,8 +139,12 @@ def _copy_table(source: sqlite3.Connection, table: str, target: sqlite3.Connecti
     for row in _readable_rows(source, table):
         if tuple(row) not in copied:
             copied.add(tuple(row))
-            with suppress(sqlite3.Error):
+            try:
                 count += _copy_row(row, table, target)
+            except sqlite3.Error as error:
+                # It is not for this row alone, and may have taken back all rows before it.
+                if is_unwritable(error) or not target.in_transaction:
+                    raise
     return count
 
 

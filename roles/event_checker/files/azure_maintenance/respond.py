@@ -29,13 +29,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from . import records
 from .approval import TAKEN, Approval
 from .config import Config, Rule, describe_step
-from .database import is_unwritable
 from .opening import has_moved
 from .records import EventRecord, ResponseRecord, StepRecord
 from .rules import APPROVE_STEP, STEPS_LOST, are_whole
 from .steps import StepContext, StepError, run_step
 from .store import Store
 from .system import ERROR, Clock, Folders, is_running, prolong_start, say
+from .tables import is_unwritable
 from .tracker import overtaken
 
 # A step that takes the VM down with it would otherwise be run at every boot for ever.

@@ -77,6 +77,14 @@ _NEEDED = (
 _ASK_NEEDED = f"SELECT {', '.join(f'EXISTS (SELECT {columns})' for columns in _NEEDED)} LIMIT 0"
 
 
+# What SQLite says, in words because Python tells the code from 3.11 on only, when a file cannot be written.
+_UNWRITABLE = ("disk is full", "readonly", "read-only", "unable to open", "disk i/o error")
+
+
+def is_unwritable(error: sqlite3.Error) -> bool:
+    return any(words in str(error).lower() for words in _UNWRITABLE)
+
+
 def is_locked(error: sqlite3.Error) -> bool:
     """Tell whether another program holds the lock; the file and the disk are sound."""
     return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
