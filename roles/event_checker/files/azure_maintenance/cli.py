@@ -22,7 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 
 from .config import Config, ConfigError, read_config
 from .database import open_snapshot
-from .opening import open_store
+from .opening import has_moved, open_store
 from .records import ResponseRecord
 from .store import Store
 from .system import (
@@ -152,6 +152,9 @@ def _retry(options: SimpleNamespace, folders: Folders) -> int:
     number, now = options.number, Clock(folders).now()
     with closing(open_store(folders)) as store:
         with store.transaction():
+            # It may have waited for the lock while the file was put aside.
+            if has_moved(store, folders):
+                raise ConfigError("The state was put aside or moved meanwhile. Try it again.")
             make_due_again(store, _known_response(store, number), now)
         found = store.courses(now.boot_id, lambda other: is_running(folders, other))
     courses = {course.number: course for _record, course, _responses in found}

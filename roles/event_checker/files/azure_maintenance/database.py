@@ -12,7 +12,7 @@ import time
 from contextlib import closing, suppress
 from typing import Callable
 
-from .readers import copy_all, copy_file, rescue
+from .readers import copy_all, copy_file, keep_writers_out, rescue
 from .tables import UnknownTablesError, is_locked, is_unwritable, migrate, prepare
 
 _NAME = "state.db"
@@ -59,7 +59,9 @@ def open_database(
     os.makedirs(fallback_folder, mode=0o700, exist_ok=True)
     # A kill may have left the log of the file that was there before.
     _unlink(fallback)
-    _copy_readable(path, fallback, warn)
+    # Whoever holds the lock for long must not keep the state from going on.
+    with keep_writers_out(path, busy_timeout):
+        _copy_readable(path, fallback, warn)
     return _open_sound(fallback, warn)
 
 
@@ -102,8 +104,7 @@ def return_home(folder: str, fallback_folder: str, warn: Callable[[str], None]) 
 
 def _copy_readable(path: str, target: str, warn: Callable[[str], None]) -> None:
     """Take over what can be read of a file that cannot be written."""
-    if os.path.exists(path + _RESCUED):
-        path += _RESCUED
+    path = _choose(path)
     if not os.path.exists(path):
         return
     # Complete before it has its name, like a state that is made.
@@ -159,13 +160,22 @@ def _locate_readable(folder: str, fallback_folder: str) -> str | None:
     :raises OSError: whoever asks may not look there.
     """
     for each in (fallback_folder, folder):
-        path = os.path.join(each, _NAME)
-        if os.path.exists(path + _RESCUED):
-            return path + _RESCUED
+        path = _choose(os.path.join(each, _NAME))
         with suppress(FileNotFoundError):
             os.stat(path)
             return path
     return None
+
+
+def _choose(path: str) -> str:
+    """Return the file that has the state: the rescued one only where the damaged one is gone.
+
+    As long as it is there, a response may have written to it since the rescue.
+    """
+    with suppress(OSError):
+        if os.path.getsize(path) >= _SMALLEST_PAGE:
+            return path
+    return path + _RESCUED if os.path.exists(path + _RESCUED) else path
 
 
 def _open_memory() -> sqlite3.Connection:
@@ -184,7 +194,7 @@ def _open_sound(
     path: str, warn: Callable[[str], None], busy_timeout: float = 30.0, damaged: bool = False
 ) -> sqlite3.Connection:
     """Open a file, after putting a damaged one aside and making a missing one."""
-    if os.path.exists(path + _RESCUED):
+    if _choose(path) != path:
         # Whoever put the damaged one aside was killed.
         warn(f"{path} was damaged and was put aside as {_take_place(path)}. What could be read of it was kept.")
     damage: Exception | None = None
@@ -192,7 +202,10 @@ def _open_sound(
         try:
             if damaged:
                 raise sqlite3.DatabaseError("part of it is damaged")
-            return _open(path, busy_timeout)
+            connection = _open(path, busy_timeout)
+            # Whoever took it for damaged was killed.
+            _unlink(path + _RESCUED)
+            return connection
         except (sqlite3.DatabaseError, UnknownTablesError) as error:
             # All else that stands in the way of opening comes of what is in the file.
             if isinstance(error, sqlite3.DatabaseError) and (is_unwritable(error) or is_locked(error)):
@@ -202,10 +215,14 @@ def _open_sound(
     if damage is None:
         _make(path, warn)
     else:
-        count = _make(path + _RESCUED, warn, path)
+        with keep_writers_out(path, busy_timeout) as is_free:
+            if not is_free:
+                raise sqlite3.OperationalError("database is locked") from damage
+            count = _make(path + _RESCUED, warn, path)
+            aside = _take_place(path)
         warn(
-            f"{path} cannot be used ({damage}) and was put aside as {_take_place(path)}. {count} records of it were "
-            "kept. An event that Azure still lists and that is not among them is taken for new."
+            f"{path} cannot be used ({damage}) and was put aside as {aside}. {count} records of it were kept. An event "
+            "that Azure still lists and that is not among them is taken for new."
         )
     return _open(path, busy_timeout)
 

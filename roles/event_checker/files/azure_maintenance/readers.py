@@ -10,7 +10,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Callable, Generator, Iterator
 from urllib.parse import quote
 
@@ -19,6 +19,25 @@ from .tables import PARENTS, TABLES, is_locked, is_unwritable, prepare
 # Seconds to wait for the lock of another program
 _PATIENCE = 1.0
 _BUSY, _LOCKED = 5, 6
+
+
+@contextmanager
+def keep_writers_out(path: str, patience: float) -> Iterator[bool]:
+    """Let nobody write to a file while it is copied and given up: the copy would lack it.
+
+    Nothing can be done where the damage is such, or the disk cannot be written.
+
+    :returns: False where another program is in the middle of writing for so many seconds.
+    """
+    is_free = True
+    with ExitStack() as stack:
+        try:
+            uri = f"file:{quote(path)}?mode=rw"
+            holder = sqlite3.connect(uri, timeout=patience, isolation_level=None, uri=True)
+            stack.enter_context(closing(holder)).execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            is_free = not is_locked(error)
+        yield is_free
 
 
 def copy_file(path: str, target: sqlite3.Connection, spare_folder: str, warn: Callable[[str], None]) -> None:

@@ -231,13 +231,20 @@ class Responder:
         """Write something down, even if the disk has become unwritable or the check has moved the store meanwhile."""
         self._follow(task)
         try:
-            with self._store.transaction():
-                return write()
+            return self._write_once(task, write)
         except sqlite3.DatabaseError as error:
             say(f"The state failed: {error}.", ERROR)
             self._reopen(task, is_unwritable(error))
-            with self._store.transaction():
+            return self._write_once(task, write)
+
+    def _write_once(self, task: _Task, write: Callable[[], Result]) -> Result:
+        with self._store.transaction():
+            # Whoever puts a file aside, or moves it, holds its lock. This transaction may have waited for that.
+            if not has_moved(self._store, self._folders):
                 return write()
+        self._reopen(task)
+        with self._store.transaction():
+            return write()
 
     def _follow(self, task: _Task) -> None:
         """Open the store anew if the check has moved it while a step ran."""

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.killed import Place, kill_everywhere
 
 tmp_path = machine.tmp_path
 
@@ -83,34 +83,22 @@ def crashed(tmp_path_factory):
     return folder
 
 
-class Place:
-    """A folder with a copy of a state, to be damaged and opened."""
-
-    def __init__(self, folder, source):
-        self.folder = folder
-        shutil.copytree(source, folder)
-        self.path = folder / "state.db"
-        self.messages = []
-
-    def open(self):
-        return Store(open_database(str(self.folder), str(self.folder / "run"), self.messages.append))
-
-    def check_put_aside(self, state, files):
-        """Nothing was deleted, both files are named, and all that is known is what could be read."""
-        aside = [path for path in self.folder.iterdir() if ".damaged-" in path.name and path.name[-1].isdigit()]
-        assert len(aside) == 1, self.messages
-        assert len(self.messages) == 1
-        assert str(self.path) in self.messages[0]
-        assert str(aside[0]) in self.messages[0]
-        assert "put aside" in self.messages[0]
-        for suffix, content in files.items():
-            assert Path(f"{aside[0]}{suffix}").read_bytes() == content
-        # Of a record whose text is cut off only the key may be left, which has no capitals.
-        names = [record.event.key for record in state.all_events()]
-        assert set(names) <= {f"e{number}" for number in range(EVENTS)}
-        assert len(set(names)) == len(names)
-        assert "records of it were kept" in self.messages[0]
-        assert not names or " 0 records" not in self.messages[0]
+def check_put_aside(place, state, files):
+    """Nothing was deleted, both files are named, and all that is known is what could be read."""
+    aside = [path for path in place.folder.iterdir() if ".damaged-" in path.name and path.name[-1].isdigit()]
+    assert len(aside) == 1, place.messages
+    assert len(place.messages) == 1
+    assert str(place.path) in place.messages[0]
+    assert str(aside[0]) in place.messages[0]
+    assert "put aside" in place.messages[0]
+    for suffix, content in files.items():
+        assert Path(f"{aside[0]}{suffix}").read_bytes() == content
+    # Of a record whose text is cut off only the key may be left, which has no capitals.
+    names = [record.event.key for record in state.all_events()]
+    assert set(names) <= {f"e{number}" for number in range(EVENTS)}
+    assert len(set(names)) == len(names)
+    assert "records of it were kept" in place.messages[0]
+    assert not names or " 0 records" not in place.messages[0]
 
 
 def header_at(content, number):
@@ -183,7 +171,7 @@ def judge(place, files, known):
     """Whatever was damaged, it is put aside, or nothing was lost by it; the checker goes on, and this tells which."""
     with closing(place.open()) as state:
         if place.messages:
-            place.check_put_aside(state, files)
+            check_put_aside(place, state, files)
         else:
             assert dump(place.folder) == known
         use(state)
@@ -474,68 +462,6 @@ def test_an_older_version_is_migrated_and_loses_nothing(original, tmp_path, monk
     with closing(place.open()) as state:
         assert len(state.all_events()) == len(before) + 1
     assert place.messages == []
-
-
-def kill_at(number, action):
-    """Do something in a process of its own that dies by SIGKILL at its so manieth access; tell whether it did."""
-    pid = os.fork()
-    if pid == 0:
-        count = [0]
-
-        def tick():
-            count[0] += 1
-            if count[0] == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        class Connection(sqlite3.Connection):
-            def execute(self, *arguments):
-                tick()
-                try:
-                    return super().execute(*arguments)
-                finally:
-                    tick()
-
-            def close(self):
-                tick()
-                super().close()
-                tick()
-
-        def connect(*arguments, **options):
-            tick()
-            return real_connect(*arguments, factory=Connection, **options)
-
-        def replace(*names):
-            tick()
-            real_replace(*names)
-            tick()
-
-        def unlink(name):
-            tick()
-            real_unlink(name)
-            tick()
-
-        real_connect, real_replace, real_unlink = sqlite3.connect, os.replace, os.unlink
-        sqlite3.connect, os.replace, os.unlink = connect, replace, unlink
-        try:
-            action()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    status = os.waitpid(pid, 0)[1]
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
-
-
-def kill_everywhere(tmp_path, source, action, check):
-    number = 0
-    killed = True
-    while killed:
-        number += 1
-        place = Place(tmp_path / str(number), source)
-        killed = kill_at(number, lambda place=place: action(place))
-        check(place)
-        shutil.rmtree(place.folder)
-    return number
 
 
 @pytest.mark.one_python
