@@ -45,15 +45,24 @@ def copy_file(path: str, target: sqlite3.Connection, spare_folder: str, warn: Ca
 
     :raises sqlite3.Error: it cannot be read.
     """
-    reason = sqlite3.Error("no way to read it is left")
+    reason = None
     with closing(open_readers(path, spare_folder, warn)) as readers:
         for source in readers:
             try:
                 copy_all(source, target)
-                return
             except sqlite3.Error as error:
                 reason = error
-    raise reason
+                continue
+            if reason is not None and _has_log(path):
+                # The way that is left may be one that does not look at the log.
+                warn(f"The newest changes may be missing from what is read of {path} ({reason}).")
+            return
+    raise reason or sqlite3.Error("no way to read it is left")
+
+
+def _has_log(path: str) -> bool:
+    log = f"{path}-wal"
+    return os.path.exists(log) and os.path.getsize(log) > 0
 
 
 def copy_all(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
@@ -91,7 +100,7 @@ def open_readers(
     missing = f"The newest changes may be missing from what is read of {path}"
     if failure is not None and is_locked(failure):
         warn(f"{missing}, because another program holds it.")
-    elif failure is not None and os.path.exists(log) and os.path.getsize(log):
+    elif failure is not None and _has_log(path):
         # Who is told that nobody writes does not look at the log.
         try:
             with _open_copy(path, spare_folder) as source:

@@ -290,6 +290,18 @@ def test_a_log_that_cannot_be_copied_is_told(crashed, tmp_path):
     assert message.startswith(f"The newest changes may be missing from what is read of {place.path}, {reason}")
 
 
+def test_a_log_that_cannot_be_read_to_its_end_is_told(original, tmp_path):
+    place = Place(tmp_path / "place", original)
+    with closing(place.open()) as state:
+        state.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        state.connection.execute("UPDATE event SET note = 'the latest' WHERE number = 1")
+        # Its index tells of more than there is to read, as on a disk that fails.
+        os.truncate(f"{place.path}-wal", 100)
+        with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), place.messages.append))) as old:
+            assert len(old.all_events()) == EVENTS
+    assert place.messages == [f"The newest changes may be missing from what is read of {place.path} (disk I/O error)."]
+
+
 # Takes the log away with it if it believes that nobody else has the file open
 LAST_ONE_OUT = """
 import sqlite3, sys
