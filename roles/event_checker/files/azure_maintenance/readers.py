@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Callable, Generator, Iterator
 from urllib.parse import quote
 
-from .tables import PARENTS, TABLES, is_locked, is_unwritable, prepare
+from .tables import PARENTS, RESCUED, TABLES, is_locked, is_unwritable, prepare
 
 # Seconds to wait for the lock of another program
 _PATIENCE = 1.0
@@ -156,6 +156,7 @@ def rescue(path: str, target: sqlite3.Connection, spare_folder: str, warn: Calla
                 break
     for table, column, parent in PARENTS:
         target.execute(f"DELETE FROM {table} WHERE {column} NOT IN (SELECT number FROM {parent})")
+    target.execute("REPLACE INTO fact (name, value) VALUES (?, '{}')", (RESCUED,))
     target.execute("COMMIT")
     target.execute("PRAGMA foreign_keys = ON")
     return count

@@ -11,6 +11,7 @@ import sqlite3
 from typing import Any, Iterator, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import complaint
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
 from .codec import (
     DamagedRecord,
@@ -25,8 +26,9 @@ from .codec import (
 )
 from .config import Rule
 from .records import FAILED, EventRecord, Moment, ResponseRecord
-from .rules import STEPS_LOST, are_whole
+from .rules import RESPONSE_LOST, STEPS_LOST, are_whole, steps_for
 from .store import ALL_STEPS, RESPONSE_COLUMNS, Store
+from .tables import RESCUED
 
 _RESPONSES = f"SELECT {RESPONSE_COLUMNS} FROM response"
 _MOST_KEPT = 100
@@ -36,14 +38,16 @@ _MOST_LINES = 10
 def repair(store: Store, now: Moment) -> list[str]:
     """Write anew what could be read of damaged records, put aside those of which nothing could be, and return a
     line for each. The text of both is kept in the table put_aside."""
-    lines = [
-        *_repair_events(store.connection, now),
-        *_repair_responses(store.connection, now),
-        *_repair_facts(store.connection, now),
-        *_repair_history(store.connection, now),
-    ]
+    db = store.connection
+    lines = [*_repair_events(db, now), *_repair_responses(db, now)]
+    rescued = db.execute("DELETE FROM fact WHERE name = ?", (RESCUED,)).rowcount
+    if lines or rescued:
+        lost = list(_add_lost_responses(db, now))
+        # What was put aside just now has its line.
+        lines += lost if rescued else []
+    lines += [*_repair_facts(db, now), *_repair_history(db, now)]
     if lines:
-        store.connection.execute(
+        db.execute(
             "DELETE FROM put_aside WHERE rowid NOT IN (SELECT rowid FROM put_aside ORDER BY rowid DESC LIMIT ?)",
             (_MOST_KEPT,),
         )
@@ -112,6 +116,30 @@ def _repair_steps(
         # What is left must not pass for the whole.
         _set_state(db, response._replace(state=FAILED, finished_at=now.at, message=STEPS_LOST))
         yield f"Response {response.number}: {STEPS_LOST}"
+
+
+def _add_lost_responses(db: sqlite3.Connection, now: Moment) -> Iterator[str]:
+    """Note as failed what a rule asks for and no record tells of: nobody knows whether it has run.
+
+    Of the events that have ended only the last one is looked at: what came after the others has restored the VM.
+    """
+    known = {(row["event"], row["phase"]) for row in db.execute("SELECT event, phase FROM response")}
+    last = "SELECT MAX(end_order) FROM event"
+    for row in db.execute(f"SELECT * FROM event WHERE ended_at IS NULL OR end_order = ({last})").fetchall():
+        record = read_event(row)
+        reached = {ANNOUNCED: record.announced_at, STARTED: record.started_at}
+        if record.ended_at is not None:
+            reached = {ENDED: record.ended_at}
+        for phase, at in reached.items():
+            asked = at is not None and record.rule is not None and steps_for(record.rule, phase)
+            if not asked or (record.number, phase) in known:
+                continue
+            db.execute(
+                "INSERT INTO response (event, phase, state, boot_id, created_at, finished_at, message)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (record.number, phase, FAILED, now.boot_id, at, now.at, RESPONSE_LOST),
+            )
+            yield f"on_{phase} for event {record.event.event_id:.100}: {RESPONSE_LOST}"
 
 
 def _rule_of(db: sqlite3.Connection, response: ResponseRecord) -> Rule | None:

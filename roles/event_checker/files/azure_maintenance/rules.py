@@ -30,6 +30,8 @@ class RuleError(Exception):
 APPROVE_STEP: dict[str, Any] = {"approve": True}
 # Why a response is failed whose steps are not whole, see are_whole(). status goes by it.
 STEPS_LOST = "Records of its steps are lost, so it cannot be run as a whole."
+# The same of a response that the rule of its event asks for, and of which there is no record
+RESPONSE_LOST = "Its record is lost, so whether it has run is not known."
 
 
 def is_step(content: Any) -> bool:

@@ -16,7 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summar
 
 from .records import LEFT_TO_FLEET
 from .report import may_be_retried
-from .rules import STEPS_LOST
+from .rules import RESPONSE_LOST, STEPS_LOST
 
 _WIDTH = 79
 # What a person must do something about stands out by this mark.
@@ -117,7 +117,7 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
             lines += fold("approve   left to the fleet", "     ")
             continue
         lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
-    if response["message"] == STEPS_LOST:
+    if response["message"] in (STEPS_LOST, RESPONSE_LOST):
         lines += fold(response["message"], "     ")
     if may_be_retried(response, event):
         lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")

@@ -60,6 +60,8 @@ _ADDED_TABLES = (
 
 
 TABLES = ("event", "response", "step", "fact", "step_success", "put_aside", "history")
+# The name of a fact: records may be missing, because only what could be read of a damaged file was kept.
+RESCUED = "rescued"
 PARENTS = (("response", "event", "event"), ("step", "response", "response"), ("step_success", "response", "response"))
 
 # What this program reads; a later version may have added to it.

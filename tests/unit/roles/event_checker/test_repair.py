@@ -29,6 +29,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     public,
     report,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.retry import (
+    make_due_again,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.rules import steps_for
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status import (
     status_text,
 )
@@ -299,6 +303,72 @@ def test_what_is_damaged_is_told_by_one_line_and_kept_in_put_aside(original, cha
             assert store.connection.execute("SELECT COUNT(*) FROM put_aside").fetchone()[0] == 1
         for table, known in before.items():
             assert len(known.keys() - rows(store, table).keys()) <= 1
+
+
+LOST = "Its record is lost, so whether it has run is not known."
+
+
+class TestResponsesThatARescueLost:
+    """The rule of an event asks for them, and no record tells of them."""
+
+    @pytest.fixture
+    def rescued(self, original, tmp_path):
+        def rescued(lost):
+            path, now = original
+            (tmp_path / "state").mkdir()
+            (tmp_path / "state" / "state.db").write_bytes(path.read_bytes())
+            with closing(sqlite3.connect(tmp_path / "state" / "state.db", isolation_level=None)) as damaged:
+                damaged.execute(f"DELETE FROM response WHERE number IN ({lost})")
+            return Store(open_database(str(tmp_path / "state"), str(tmp_path / "run"), print, damaged=True)), now
+
+        return rescued
+
+    @pytest.mark.parametrize(
+        ("lost", "lines"),
+        [
+            ("4", [f"on_announced for event OPEN-1: {LOST}"]),
+            ("3", [f"on_ended for event GONE: {LOST}"]),
+            ("1, 2", []),
+            ("3, 4, 5", [f"on_{each}: {LOST}" for each in ("ended for event GONE", "announced for event OPEN-1",
+                                                            "announced for event OPEN-2")]),
+        ],
+        ids=["a preparation", "a restore", "responses before the end of their event", "all that matter"],
+    )  # fmt: skip
+    def test_are_told_and_left_to_a_person(self, rescued, lost, lines):
+        store, now = rescued(lost)
+        with closing(store):
+            assert use(store, now) == [lines, []]
+            found = report(store, now, store.all_events())
+            assert status_text(found, now.wall).count("to try again: azure-maintenance retry") == len(lines)
+
+    def test_p3_a_restore_waits_for_an_event_whose_preparation_was_lost(self, rescued):
+        store, now = rescued("4")
+        with closing(store):
+            use(store, now)
+            record_answer(store, [RULE], builders.make_document(OPEN[0]), now, "web-1")
+            with store.transaction():
+                for response in store.unfinished_responses():
+                    if response.phase != "ended" or response.event == 1:
+                        store.finish_response(response.number, states.SUCCEEDED, None, now)
+            assert due_responses(store, now, idle) == []
+            record_answer(store, [RULE], builders.make_document(), now, "web-1")
+            assert [each.phase for each in due_responses(store, now, idle)] == ["ended"]
+
+    def test_run_as_a_whole_when_they_are_retried(self, rescued):
+        store, now = rescued("4")
+        with closing(store):
+            use(store, now)
+            (lost,) = store.responses_to(2)
+            with store.transaction():
+                make_due_again(store, lost, now)
+            assert [step.content for step in store.steps(lost.number)] == steps_for(RULE, "announced")
+
+    def test_are_not_looked_for_in_a_sound_state(self, original):
+        """A rule that was found late has asked for nothing in an earlier phase."""
+        path, now = original
+        with closing(copy_of(path)) as store:
+            store.connection.execute("DELETE FROM response WHERE number = 4")
+            assert use(store, now) == [[], []]
 
 
 def test_a_step_that_cannot_be_read_is_never_taken_for_an_approval(original):
