@@ -17,10 +17,12 @@ from ._errors import ImdsError, UnreachableError, failure_data, one_line
 from ._fetch import POLL_INTERVAL, fetch_with_options, now_utc, read_document
 from ._imds import ImdsClient
 from ._imds_transport import Deadline
-from ._selection import check_words, keys, words
+from ._selection import NO_DOCUMENT, check_words, keys, words
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
+_NO_SUCH_EVENT = "no such event"
+_NONE_READ = "no such event in what could be read; ask again"
 _IN_DOUBT = "An approval was sent and was not confirmed. Azure may have taken it."
 
 
@@ -67,7 +69,8 @@ def _run(
     check_words(params)
     selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
     if [] in selecting:
-        return _describe(Approved(ApprovalPlan((), ()), None, {}), "")
+        # Nothing was asked, so this must not read as an empty answer.
+        return {**_describe(Approved(ApprovalPlan((), ()), None, {}), ""), "msg": _NO_SUCH_EVENT}
     if not any(map(words, selecting)):
         raise ValueError("Nothing says which events to approve: set event_ids, event_types or event_sources.")
     found = fetch_with_options(params, client, warn)
@@ -118,8 +121,15 @@ def _describe(done: Approved, resource_name: str, check_mode: bool = False) -> d
         "approvals": [approval.to_dict() for approval in plan.approvals],
         "events": [event.to_dict(now, resource_name) for event in plan.events],
         "diff": {"before": done.before, "after": {each: after.get(each, NOT_FOUND) for each in done.before}},
-        "msg": refused or what or "no such event",
+        "msg": refused or what or _tell_none(done),
     }
+
+
+def _tell_none(done: Approved) -> str:
+    """Return how it is said that no event was selected."""
+    if done.document is None:
+        return NO_DOCUMENT
+    return _NO_SUCH_EVENT if done.clear else _NONE_READ
 
 
 def _statuses(plan: ApprovalPlan) -> dict[str, str]:

@@ -40,7 +40,7 @@ def get_info(
         events, message = [], NO_DOCUMENT
     else:
         events = select_events(found.document, _read_selection(params), now, only_for)
-        message = summarize(events, len(found.document.events), now, found.resource_name)
+        message = summarize(events, found.document, now, found.resource_name)
     return {
         "changed": False,
         "events": [event.to_dict(now, found.resource_name) for event in events],

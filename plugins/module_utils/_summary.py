@@ -11,20 +11,29 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Sequence
 
-from ._document import Event
+from ._document import Document, Event
 from ._errors import one_line
 
 _MOST_LISTED = 4
 
 
-def summarize(events: Sequence[Event], in_document: int, now: datetime, resource_name: str | None) -> str:
+def summarize(events: Sequence[Event], document: Document, now: datetime, resource_name: str | None) -> str:
     """Return what is coming and when: ``web-1: Reboot Scheduled, may start in 14 min 59 s (web-1, web-2)``.
 
-    :param in_document: how many events the document has, so that none selected does not read as none there.
+    :param events: those of the document that were selected.
     """
-    none = f"no such events ({in_document} others in the document)" if in_document else "no events"
-    described = _first([_describe(event, now) for event in events], "; ") or none
-    return f"{one_line(resource_name or 'document')}: {described}"
+    told = _first([_describe(event, now) for event in events], "; ") or _tell_none(document)
+    if not document.is_clear:
+        more = "one more" if events else "one"
+        told += f", but an entry of the document cannot be read and may be {more}. Ask again."
+    return f"{one_line(resource_name or 'document')}: {told}"
+
+
+def _tell_none(document: Document) -> str:
+    """Return how it is said that no event was selected, which must not read as none there."""
+    if document.events:
+        return f"no such events ({len(document.events)} others in the document)"
+    return "no events" if document.is_clear else "no event that can be read"
 
 
 def _first(parts: Sequence[str], separator: str) -> str:

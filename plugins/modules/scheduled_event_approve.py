@@ -224,7 +224,9 @@ diff:
     before: {C7061BAC-AFDC-4513-B24B-AA5F13A16123: Scheduled}
     after: {C7061BAC-AFDC-4513-B24B-AA5F13A16123: approved}
 msg:
-  description: What was done, or would be done in check mode, or what went wrong, in words.
+  description:
+    - What was done, or would be done in check mode, or what went wrong, in words.
+    - Where no event was selected and the answer was empty or had an entry that cannot be read, it says so.
   returned: always
   type: str
   sample: "approved C7061BAC-AFDC-4513-B24B-AA5F13A16123"

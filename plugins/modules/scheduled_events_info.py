@@ -265,7 +265,9 @@ query_result:
   type: raw
   sample: [C7061BAC-AFDC-4513-B24B-AA5F13A16123]
 msg:
-  description: The answer, or what went wrong, in words.
+  description:
+    - The answer, or what went wrong, in words.
+    - Where an entry of the document cannot be read, it says so, because that entry may be an event.
   returned: always
   type: str
   sample: "web-1: Reboot Scheduled, may start in 14 min 59 s (web-1, web-2)"

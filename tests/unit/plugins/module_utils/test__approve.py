@@ -313,6 +313,29 @@ def test_p4_it_is_told_whether_an_event_that_is_not_found_may_still_be_there(ser
     assert warnings
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param(document(), "no such event", id="a document without events"),
+        pytest.param(document("junk"), "no such event in what could be read; ask again", id="an unclear document"),
+        pytest.param(
+            (200, b""),
+            "Azure answered with an empty body, no document: whether there are events is unknown. Ask again.",
+            id="an empty body",
+        ),
+    ],
+)
+def test_what_cannot_be_read_does_not_read_as_no_such_event(serve, answer, said):
+    result, _warnings = run(serve(NAME, answer), event_ids=None, event_sources=["User"])
+    assert (result["msg"], result["changed"], result["approvals"]) == (said, False, [])
+
+
+def test_where_an_empty_list_selects_nothing_there_is_no_such_event(serve):
+    server = serve()
+    result, _warnings = run(server, event_ids=[])
+    assert (result["msg"], server.requests) == ("no such event", [])
+
+
 def test_an_empty_body_or_a_fault_between_two_tries_is_asked_over(serve):
     case = Case(serve, document(event("A")), (503, b""), (200, b""), (500, b""), ["reset"], document(event("A")), OK)
     assert results(case.approve()) == {"A": "approved"}

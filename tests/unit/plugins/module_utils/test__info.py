@@ -21,23 +21,29 @@ OPTIONS = {
     "discover_endpoint": False,
     "resource_name": "web-1",
 }
+NONE = "web-1: no events"
+UNCLEAR = "web-1: no event that can be read, but an entry of the document cannot be read and may be one. Ask again."
+EMPTY = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
 
 
 @pytest.mark.parametrize(
-    ("body", "received", "clear"),
+    ("body", "received", "clear", "said"),
     [
-        pytest.param(b"", False, False, id="empty body"),
-        pytest.param(b'{"Events": []}', True, True, id="document without an incarnation"),
-        pytest.param(b'{"DocumentIncarnation": 7, "Events": []}', True, True, id="document"),
-        pytest.param(b'{"Events": [{"EventId": null}]}', True, False, id="document with an entry that has no id"),
-        pytest.param(b'{"Events": [5]}', True, False, id="document with an entry that is not an object"),
+        pytest.param(b"", False, False, EMPTY, id="empty body"),
+        pytest.param(b'{"Events": []}', True, True, NONE, id="document without an incarnation"),
+        pytest.param(b'{"DocumentIncarnation": 7, "Events": []}', True, True, NONE, id="document"),
+        pytest.param(b'{"Events": [{"EventId": null}]}', True, False, UNCLEAR, id="an entry that has no id"),
+        pytest.param(b'{"Events": [5]}', True, False, UNCLEAR, id="an entry that is not an object"),
     ],
 )
-def test_a_document_is_told_from_an_empty_body_and_from_one_that_cannot_be_read_whole(serve, body, received, clear):
+def test_a_document_is_told_from_an_empty_body_and_from_one_that_cannot_be_read_whole(
+    serve, body, received, clear, said
+):
     server = serve((200, body))
     result = _info.get_info(OPTIONS, server.client(), lambda _warning: None, "boot-1")
     assert (result["document_received"], result["boot_id"]) == (received, "boot-1")
     assert result["document_is_clear"] is clear
+    assert result["msg"] == said
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration, summarize
 
@@ -28,9 +29,13 @@ def raw_event(**changes: Any) -> dict[str, Any]:
     }
 
 
+def read(*events: Any) -> Document:
+    return parse_document({"Events": [*events]}, "2020-07-01")
+
+
 def summary(*events: dict[str, Any], name: str | None = "vm-1") -> str:
-    numbered = [{**event, "EventId": f"A-{number}"} for number, event in enumerate(events)]
-    return summarize(parse_document({"Events": numbered}, "2020-07-01").events, len(events), NOW, name)
+    document = read(*({**event, "EventId": f"A-{number}"} for number, event in enumerate(events)))
+    return summarize(document.events, document, NOW, name)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,37 @@ def test_a_summary_says_what_is_coming_and_when(events: list[dict[str, Any]], na
 
 
 def test_none_selected_does_not_read_as_none_there() -> None:
-    assert summarize([], 2, NOW, "vm-1") == "vm-1: no such events (2 others in the document)"
+    document = read(raw_event(), raw_event(EventId="A-2"))
+    assert summarize([], document, NOW, "vm-1") == "vm-1: no such events (2 others in the document)"
+
+
+@pytest.mark.parametrize(
+    ("document", "selected", "said"),
+    [
+        pytest.param(
+            read("junk"),
+            0,
+            "vm-1: no event that can be read, but an entry of the document cannot be read and may be one. Ask again.",
+            id="nothing can be read",
+        ),
+        pytest.param(
+            read(raw_event(), "junk"),
+            0,
+            "vm-1: no such events (1 others in the document), but an entry of the document cannot be read and may be "
+            "one. Ask again.",
+            id="others can be read",
+        ),
+        pytest.param(
+            read(raw_event(), "junk"),
+            1,
+            "vm-1: Reboot Scheduled, may start in 14 min 59 s (vm-1), but an entry of the document cannot be read and "
+            "may be one more. Ask again.",
+            id="one can be read",
+        ),
+    ],
+)
+def test_what_cannot_be_read_does_not_read_as_none_there(document: Document, selected: int, said: str) -> None:
+    assert summarize(document.events[:selected], document, NOW, "vm-1") == said
 
 
 @pytest.mark.parametrize(
