@@ -23,7 +23,7 @@ help:
 	@echo 'make lab              prepare VMs with Debian 12, on which make test-matrix runs the checker; needs Debian and root'
 	@echo 'make lab-all          the same for VMs with Debian 11, 12 and 13'
 	@echo 'make programs         install the programs that some tests start, such as chromium; needs Debian and root'
-	@echo 'make bench            measure what DESIGN promises'
+	@echo 'make bench            measure speed and memory against their limits'
 	@echo 'make artifact         build the file for Galaxy, in build/artifacts/'
 	@echo 'make clean            remove .venv/ and build/'
 
