@@ -384,6 +384,10 @@ def test_text_from_azure_is_no_template(simulator, watch):
     asyncio.run(scenario())
 
 
+UNKNOWN = (
+    "There is no argument intervall; there are endpoint, api_version, connect_timeout, timeout, resource_name, "
+    "poll_interval, state_file."
+)
 REFUSED = [
     ({"endpoint": "ftp://here"}, 'endpoint must have the form http://HOST[:PORT][/PREFIX], not "ftp://here".'),
     ({"endpoint": 5}, 'endpoint must be a string, not "5".'),
@@ -394,11 +398,7 @@ REFUSED = [
     ({"poll_interval": float("nan")}, "poll_interval must be from 0.2 to 60 seconds, not nan."),
     ({"resource_name": "all:!web"}, 'resource_name must be the name of a VM, not "all:!web".'),
     ({"resource_name": "@hosts"}, 'resource_name must be the name of a VM, not "@hosts".'),
-    (
-        {"intervall": 1},
-        "There is no argument intervall; there are endpoint, api_version, connect_timeout, timeout, resource_name, "
-        "poll_interval, state_file.",
-    ),
+    ({"intervall": 1}, UNKNOWN),
     (
         {"state_file": "/nowhere/state.json"},
         "state_file /nowhere/state.json cannot be written. Its folder must exist and be writable.",
@@ -437,6 +437,27 @@ def held_answers(azure):
 def wait_for_a_held_answer(azure):
     while not held_answers(azure):
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("intervall=1", UNKNOWN),
+        ("timeout=long", 'timeout must be a number, not "long".'),
+        ("state_file=/etc", "state_file /etc cannot be read: Is a directory."),
+    ],
+)
+def test_run_by_itself_with_a_wrong_argument_it_prints_the_sentence_alone(argument, sentence):
+    run = subprocess.run(
+        [sys.executable, "-B", str(SOURCE), argument],
+        capture_output=True,
+        text=True,
+        cwd=os.path.dirname(SOURCE),
+        env=plain_environment(),
+        timeout=600,
+        check=False,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (1, "", f"{sentence}\n")
 
 
 def test_the_file_can_be_run_by_itself(simulator):

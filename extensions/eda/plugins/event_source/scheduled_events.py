@@ -116,6 +116,9 @@ else:
 _no_templates = runpy.run_path(str(_HERE.parents[1] / "event_filter" / "no_templates.py"))["main"]
 
 
+_NUMBERS = ("connect_timeout", "timeout", "poll_interval")
+
+
 class Options(NamedTuple):
     """The arguments of the source."""
 
@@ -145,7 +148,7 @@ def read_options(args: dict[str, Any]) -> Options:
         )
     given.setdefault("endpoint", os.environ.get("AZURE_IMDS_ENDPOINT") or _imds.DEFAULT_ENDPOINT)
     for name, value in given.items():
-        number = name in ("connect_timeout", "timeout", "poll_interval")
+        number = name in _NUMBERS
         if isinstance(value, bool) or not isinstance(value, (int, float) if number else str):
             wanted = "a number" if number else "a string"
             raise ValueError(f"{name} must be {wanted}, not {_errors.excerpt(str(value))}.")
@@ -195,7 +198,10 @@ async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
 
     :raises ValueError: an argument is wrong.
     """
-    watcher = make_watcher(read_options(args))
+    await _tell(queue, make_watcher(read_options(args)))
+
+
+async def _tell(queue: asyncio.Queue[Any], watcher: _event_source.Watcher) -> None:
     loop = asyncio.get_running_loop()
     while True:
         begun = loop.time()
@@ -216,8 +222,16 @@ if __name__ == "__main__":
 
     def read(argument: str) -> tuple[str, Any]:
         name, _equals, value = argument.partition("=")
-        return name, float(value) if name in ("connect_timeout", "timeout", "poll_interval") else value
+        if name in _NUMBERS:
+            # What is no number is refused with the other wrong arguments.
+            with suppress(ValueError):
+                return name, float(value)
+        return name, value
 
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        given = make_watcher(read_options(dict(map(read, sys.argv[1:]))))
+    except ValueError as error:
+        sys.exit(str(error))
     with suppress(KeyboardInterrupt):
-        asyncio.run(main(Printer(), dict(map(read, sys.argv[1:]))))  # type: ignore[arg-type]
+        asyncio.run(_tell(Printer(), given))  # type: ignore[arg-type]
