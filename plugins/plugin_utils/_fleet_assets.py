@@ -141,7 +141,7 @@ details div { overflow-wrap: anywhere; }
   .fine { display: none; }
   .counts { grid-template-columns: repeat(3, 1fr); }
   .counts div { padding: .4rem .6rem; }
-  .scroll.few { max-height: 16rem; }
+  .scroll.few { max-height: none; }
   .vm { white-space: normal; overflow-wrap: anywhere; }
   table, thead, tbody, tr, td, tbody th { display: block; }
   .timeline thead th:first-child { display: none; }

@@ -157,6 +157,14 @@ def test_hosts_without_a_history_come_first_and_a_number_leads_to_what_it_counts
     assert HOSTILE in shown.look("document.querySelector('#hosts').innerText")
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_few_hosts_without_a_history_are_whole(page, width):
+    lost = "Failed to connect to the host via ssh: ssh: connect to host 10.1.0.4 port 22: Connection timed out. " * 2
+    shown = page({f"web-{number}": {"unreachable": True, "msg": lost} for number in range(2)}, width=width)
+    height, room = (shown.look(f"document.querySelector('.few').{name}") for name in ("scrollHeight", "clientHeight"))
+    assert height <= room
+
+
 def test_on_a_phone_a_cell_without_a_text_takes_no_room(page):
     shown = page(fleet(2, 5), width=390)
     cells = "[...document.querySelectorAll('#events td')]"

@@ -19,6 +19,10 @@ PROGRAM = need_program(*PROGRAMS, package="chromium")
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 HOSTILE = "<script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">"
 ROWS = "[...document.querySelectorAll('#events tbody tr')]"
+NOTHING_ANSWERS = (
+    "Nothing answers at http://169.254.169.254 (No route to host). This machine is not an Azure VM, a firewall or a "
+    "missing route keeps it from the metadata service, or the endpoint is wrong."
+)
 VISIBLE = f"{ROWS}.filter((row) => row.checkVisibility()).map((row) => row.id)"
 LANES = "[...document.querySelectorAll('.timeline tbody tr')].filter((lane) => lane.checkVisibility())"
 NAMES = f"{LANES}.map((lane) => lane.cells[0].textContent)"
@@ -264,6 +268,14 @@ def test_it_is_readable_in_light_and_dark_wide_and_narrow(page, scheme, width):
     if width == 360:
         sources = window.look(f"{ROWS}.map((row) => row.cells[5].getBoundingClientRect().height)")
         assert max(sources) < 30, "a word is broken up"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_few_hosts_without_an_answer_are_whole(page, width):
+    fleet = {f"web-{number}": {"reason": "unreachable", "msg": NOTHING_ANSWERS} for number in range(2)}
+    window = page(fleet, width=width)
+    height, room = (window.look(f"document.querySelector('.few').{name}") for name in ("scrollHeight", "clientHeight"))
+    assert height <= room
 
 
 def test_axe_core_finds_nothing_that_hinders_people(axe, page):
