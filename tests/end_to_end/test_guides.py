@@ -22,6 +22,8 @@ import yaml
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_parts import read_result
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_text import reason_words
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import Run
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
@@ -349,6 +351,28 @@ def test_each_reason_has_a_section_with_the_messages_that_come_and_no_others(sim
         assert [one for one in matching if one[0] == reason], f"{reason} is not told of: {said}"
         seen.update(matching)
     assert set(shown) - seen == set()
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("unreachable", "unreachable"),
+        ("not_on_azure", "unreachable"),
+        ("not_on_azure", "not_imds"),
+        ("failed", "http_status"),
+        ("failed", "unclear_document"),
+        ("failed", "no_document"),
+        ("failed", "module_failed"),
+        ("failed", "no_result"),
+    ],
+)
+def test_each_reason_that_the_fleet_report_tells_in_other_words_stands_in_the_guide_with_them(state, reason):
+    assert f"* - *{reason_words({'state': state, 'reason': reason})}*\n" in read("guide_troubleshooting")
+
+
+def test_what_is_said_of_an_entry_that_cannot_be_read_has_a_section():
+    told = read_result("web-1", {"events": [], "resource_name": "web-1", "document_is_clear": False})
+    assert told["message"] in messages(section("unclear_document"))
 
 
 # What Ansible says of the variables of a role that its specification does not allow.
