@@ -10,6 +10,7 @@ Most hosts here have an event of their own, so that one run shows many faults.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     LONG,
     NOTE,
     RESPOND,
+    ROLE,
     Fleet,
     summary_of,
 )
@@ -284,6 +286,25 @@ def test_p13_a_later_batch_fails_once_for_who_ended_alone_in_an_earlier_one(make
     assert fleet.story("host-d") == ["prepare host-d Reboot", "restore host-d Reboot completed"]
 
 
+@pytest.mark.releases
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [("reverse_inventory", "host-b"), pytest.param("inventory", "host-a", marks=pytest.mark.matrix)],
+)
+def test_p13_batches_in_another_order_forget_nobody(make_fleet, order, first):
+    """The variables of Ansible have the hosts of the play in the order of the inventory, whatever that of the play."""
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    events = {host: fleet.announce(HOSTS[host], notice=FAR_OFF) for host in ("host-a", "host-b")}
+    for host in events:
+        fleet.set(host, folder=str(fleet.folder), fault="end_host" if host == first else "none")
+    (last,) = set(events) - {first}
+    run = fleet.respond(play={"serial": 1, "order": order}, prepare=RAISE)
+    assert run.code == 2, run.out + run.err
+    assert f"{first} is not known to be restored" in run.out
+    assert summary_of(run)["not_restored"] == [first]
+    assert fleet.approved == [(HOSTS[last], [events[last]])]
+
+
 @pytest.mark.matrix
 def test_p13_a_host_that_a_file_brings_back_fails_with_its_reason(make_fleet):
     """It goes on alone when the others are done, and Ansible counts it neither to the batch nor to the play."""
@@ -389,6 +410,31 @@ def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_run(make_flee
     reboot = "prepare host-c Reboot", "restore host-c Reboot completed"
     for host in hosts:
         assert fleet.story(host) == [line.format(host) for line in freeze] + list(reboot if host == "host-c" else ())
+
+
+@pytest.mark.matrix
+def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_play(make_fleet):
+    """The second is for host-a alone: host-b was lost after its preparation for the first one."""
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    for host in ("host-a", "host-b"):
+        fleet.announce(HOSTS[host], event_type="Freeze", notice=FAR_OFF)
+    reboot = fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    fleet.set("host-b", mortal_dies_at=2)
+    given = fleet.write_files()
+    respond = [
+        {
+            "block": [{"include_role": {"name": ROLE}, "vars": {**given, "event_response_event_types": [event_type]}}],
+            "rescue": [{"debug": {"msg": "It did not go well."}}],
+        }
+        for event_type in ("Freeze", "Reboot")
+    ]
+    (fleet.folder / "site.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": respond}]))
+    run = fleet.run(str(fleet.folder / "site.json"))
+    assert run.code != 0, run.out + run.err
+    summary = summary_of(run)
+    assert (summary["not_asked"], summary["not_restored"]) == ([], [])
+    assert [event["event_id"] for event in summary["events"]] == [reboot]
+    assert f"{HOSTS['host-b']}, host-b failed or became unreachable" in run.words
 
 
 @pytest.mark.releases
