@@ -305,6 +305,23 @@ def test_p13_batches_in_another_order_forget_nobody(make_fleet, order, first):
     assert fleet.approved == [(HOSTS[last], [events[last]])]
 
 
+@pytest.mark.releases
+def test_p13_somebody_fails_for_a_host_that_is_gone_where_a_condition_leaves_out_the_first_one(make_fleet):
+    fleet = make_fleet(list(HOSTS), HOSTS)
+    for vm in HOSTS.values():
+        fleet.announce(vm, notice=FAR_OFF)
+    for host in HOSTS:
+        fleet.set(host, folder=str(fleet.folder), fault="end_host" if host == "host-c" else "none")
+    given = fleet.write_files(prepare=RAISE)
+    include = {"include_role": {"name": ROLE}, "vars": given, "when": "inventory_hostname != 'host-a'"}
+    (fleet.folder / "site.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [include]}]))
+    run = fleet.run(str(fleet.folder / "site.json"))
+    assert run.code == 2, run.out + run.err
+    assert re.findall(r"fatal: \[(.*?)\].*host-c is not known to be restored", run.out) == ["host-b"]
+    assert fleet.story("host-a") == []
+    assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot completed"]
+
+
 @pytest.mark.matrix
 def test_p13_a_host_that_a_file_brings_back_fails_with_its_reason(make_fleet):
     """It goes on alone when the others are done, and Ansible counts it neither to the batch nor to the play."""
