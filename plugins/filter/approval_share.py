@@ -41,8 +41,10 @@ _value:
   description: >-
     C(event_ids), the ids that each host is to approve; C(left_to), for each host a sentence for each event that another
     one approves; C(not_found), the ids that were asked for and that no host has seen; C(ambiguous), those of O(named)
-    that several events begin with; C(unclear), the hosts that may list more events that were asked for, because their
-    document was empty or could not be read as a whole.
+    that several events begin with; C(unsure), the hosts that may have more events than are known, because they failed,
+    could not be reached, or their document was empty or could not be read as a whole; C(incomplete), those of O(named)
+    that are not the whole id of an event, while there is such a host; C(unclear), the hosts that answered and may list
+    more events that were asked for.
   type: dict
 """
 

@@ -14,6 +14,8 @@ from ..module_utils._approval_plan import ALREADY_STARTED, APPROVED, NOT_FOUND
 from ..module_utils._document import fold_case
 from ..module_utils._selection import find_named, words
 
+from ._fleet_named import find_unsure, is_whole
+
 
 def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[str] | str = ()) -> dict[str, Any]:
     """Give each event to one host: its leader, else the first of its VMs, else the first that may approve it.
@@ -24,8 +26,9 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
         another event that begins so.
     :returns: ``event_ids``, the events that each host is to approve; ``left_to``, for each host a sentence for each
         event that another one approves; ``not_found``, the ids that were asked for and that no host has seen;
-        ``ambiguous``, those that several events begin with; ``unclear``, the hosts that may list more of what was asked
-        for than they could tell.
+        ``ambiguous``, those that several events begin with; ``unsure``, the hosts that may have more events than are
+        known; ``incomplete``, those that are no whole ids, while there is such a host; ``unclear``, the hosts that may
+        list more of what was asked for than they could tell.
     """
     named = words(named)
     seen: dict[str, dict[str, tuple[int, str]]] = {}
@@ -46,6 +49,8 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
             else:
                 left_to[host].append(f"{chosen} answers for {event_id}.")
     ambiguous = [name for name, found in find_named(named, listed).items() if len(found) > 1]
+    unsure = find_unsure(results)
+    parts = [name for name in find_named(named, listed) if unsure and not is_whole(name, listed)]
     # Whoever lists the event with a whole id tells all that there is to know of it.
     incomplete = not named or any(fold_case(name) not in listed for name in named)
     unclear = [host for host, result in answered.items() if incomplete and not result["document_is_clear"]]
@@ -54,6 +59,8 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
         "left_to": left_to,
         "not_found": _find_missed(results),
         "ambiguous": ambiguous,
+        "unsure": unsure,
+        "incomplete": parts,
         "unclear": unclear,
     }
 

@@ -110,8 +110,8 @@ def tell_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline: 
     parts = [_tell_event(each, now) for each in events.values()]
     lost = [host for host, followed in awaited.items() if any(each["unreachable"] for each in followed)]
     if lost:
-        parts.append(f"cannot be reached now: {_shorten(lost)}")
-    return f"Waiting for {_shorten(list(awaited))}, {left} at most: {'; '.join(parts)}"
+        parts.append(f"cannot be reached now: {shorten(lost)}")
+    return f"Waiting for {shorten(list(awaited))}, {left} at most: {'; '.join(parts)}"
 
 
 def name_event(event: Mapping[str, Any]) -> str:
@@ -130,7 +130,8 @@ def _tell_event(each: Mapping[str, Any], now: float) -> str:
     return f"{name} may start" + ("" if left is None else f" in {format_duration(left)}" if left else " now")
 
 
-def _shorten(names: Sequence[str]) -> str:
+def shorten(names: Sequence[str]) -> str:
+    """Return the first of these names, and how many more there are."""
     more = [f"{len(names) - _MOST_HOSTS} more"] if len(names) > _MOST_HOSTS else []
     return ", ".join([*names[:_MOST_HOSTS], *more])
 
@@ -160,5 +161,5 @@ def tell_outcome(
     left = [fault for found in faults.values() for fault in found if fault not in told]
     lines += [line for fault in left for line in _wrap(fault, "")]
     if empty:
-        lines += _wrap(f"Azure gave an empty answer to {_shorten(empty)}: whether there are events is unknown.", "")
+        lines += _wrap(f"Azure gave an empty answer to {shorten(empty)}: whether there are events is unknown.", "")
     return lines or ["No event."]

@@ -231,11 +231,27 @@ def test_p14_an_event_of_a_vm_that_was_refused_makes_a_beginning_ambiguous(ansib
     assert one.posted() + other.posted() == []
 
 
+NOT_ALL = "{} is not the whole id of an event, and not all events of {} are known, so another one may begin so"
+
+
+def test_p14_a_beginning_approves_nothing_where_a_vm_does_not_tell_all_its_events(fleet, tmp_path):
+    event = fleet.announce("Reboot", "web-1")
+    fleet.simulator.control("POST", "/simulator/faults", {"fault": "empty", "times": 9, "vms": ["db-1"]})
+    with open(tmp_path / "hosts.ini", "a", encoding="utf-8") as inventory:
+        inventory.write(f"laptop {ON_THIS_MACHINE}\n")
+    given = {"approve_event_ids": event[:8], "approve_resources_ready": "web-1"}
+    run = fleet.approve(**given)
+    assert run.code != 0
+    assert NOT_ALL.format(event[:8], "db-1, laptop") + ": nothing is approved. Give whole ids." in run.words
+    assert fleet.posted() == []
+    assert fleet.approve(target="web-*", **given).code == 0
+    assert fleet.posted() == [("web-1", [event])]
+
+
 @pytest.mark.parametrize(
     ("selected", "told"),
     [
         pytest.param({"approve_event_types": "Reboot"}, 1, id="by type"),
-        pytest.param({"approve_event_ids": "EEEE"}, 1, id="by a beginning, which may mean another event there"),
         pytest.param({"approve_event_ids": "EEEE1111"}, 0, id="by the whole id of an event that another VM lists"),
     ],
 )
@@ -251,9 +267,10 @@ def test_p4_a_vm_whose_answer_is_not_clear_does_not_count_as_one_without_events(
 
 def test_p4_an_id_that_may_be_on_a_vm_whose_answer_is_not_clear_is_not_called_gone(fleet):
     fleet.simulator.control("POST", "/simulator/faults", {"fault": "empty", "times": 9, "vms": ["db-1"]})
-    run = fleet.approve(approve_event_ids="EEEE1111")
+    event = "EEEE1111-0000-0000-0000-000000000001"
+    run = fleet.approve(approve_event_ids=event)
     assert run.code != 0
-    assert "No VM that was asked lists event EEEE1111. A VM whose answer was not clear may have it." in run.words
+    assert f"No VM that was asked lists event {event}. A VM whose answer was not clear may have it." in run.words
     assert "It has ended" not in run.words
 
 

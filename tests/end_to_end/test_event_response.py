@@ -708,6 +708,20 @@ def test_p14_in_batches_a_beginning_names_no_event_because_a_later_batch_may_hav
     assert (fleet.story("host-a"), fleet.story("host-b")) == ([], [])
 
 
+def test_p14_a_beginning_names_no_event_while_a_host_does_not_tell_all_its_events(three):
+    """host-b gets an empty answer, and host-c is down. The whole id is taken."""
+    event = three.announce("web-1", event_id="AAAA1111-0000-0000-0000-000000000001")
+    three.announce("web-3", event_id="AAAA2222-0000-0000-0000-000000000002")
+    three.azure.control("POST", "/simulator/faults", {"fault": "empty", "times": 9, "vms": ["web-2"]})
+    (three.folder / "host-c.up").unlink()
+    run = three.respond(playbook=RESPOND, event_response_event_ids="aaaa1")
+    assert run.code != 0, run.out + run.err
+    assert "aaaa1 is not the whole id of an event, and not all events of host-b, host-c are known" in run.words
+    assert (three.approved, three.story("host-a")) == ([], [])
+    three.respond(playbook=RESPOND, event_response_event_ids=event.lower())
+    assert three.approved == [("web-1", [event])]
+
+
 def test_only_the_wanted_events_are_answered_and_the_lines_of_a_survey_are_the_words_of_a_list(one):
     reboot, freeze = one.announce("web-1"), one.announce("web-1", event_type="Freeze", duration_seconds=5)
     one.announce("web-1", event_type="Redeploy", notice=900)

@@ -91,6 +91,31 @@ def test_p14_the_other_event_may_be_that_of_a_host_that_was_refused():
     assert share_approvals(hosts, ["abcd"])["ambiguous"] == ["abcd"]
 
 
+ONE = "ABCD1111-0000-0000-0000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("named", "hosts", "incomplete", "unsure"),
+    [
+        pytest.param(["abcd"], {"a": looked(**{ONE: VM}), "b": looked()}, [], [], id="all is known"),
+        pytest.param(["abcd"], {"a": looked(**{ONE: VM}), "b": UNREACHABLE}, ["abcd"], ["b"], id="unreachable"),
+        pytest.param(["abcd"], {"a": looked(**{ONE: VM}), "b": NEVER_LOOKED}, ["abcd"], ["b"], id="it never looked"),
+        pytest.param(["abcd"], {"a": looked(clear=False, abcd="not_found")}, ["abcd"], ["a"], id="not clear"),
+        pytest.param(
+            ["abcd"], {"a": looked(clear=False, failed=True, **{ONE: "refused"})}, ["abcd"], ["a"], id="and refused"
+        ),
+        pytest.param(["abcd"], {"a": looked(failed=True, **{ONE: "refused"})}, [], [], id="refused, and all is known"),
+        pytest.param([ONE.lower()], {"a": looked(**{ONE: VM}), "b": UNREACHABLE}, [], ["b"], id="a whole id"),
+        pytest.param([ONE], {"a": looked(), "b": UNREACHABLE}, [], ["b"], id="a whole id that nobody lists"),
+        pytest.param(["abcd"], {"a": looked(ABCD=VM), "b": UNREACHABLE}, [], ["b"], id="just the id of an event"),
+        pytest.param([], {"a": looked(**{ONE: VM}), "b": UNREACHABLE}, [], ["b"], id="by type"),
+    ],
+)
+def test_p14_a_beginning_is_taken_only_where_each_host_tells_all_its_events(named, hosts, incomplete, unsure):
+    share = share_approvals(hosts, named)
+    assert (share["incomplete"], share["unsure"]) == (incomplete, unsure)
+
+
 @pytest.mark.parametrize(
     ("hosts", "named", "unclear"),
     [

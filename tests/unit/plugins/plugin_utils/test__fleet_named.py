@@ -16,6 +16,12 @@ def answered(*ids, clear=True, affects=True):
 
 A, B = "C7061BAC-AFDC-4513-B24B-AA5F13A16123", "C7061BAC-0000-4513-B24B-AA5F13A16123"
 LOST = {"unreachable": True, "msg": "No route to host"}
+FAILED = {"failed": True, "msg": "Nothing answers."}
+EMPTY = {**answered(clear=False), "document_received": False}
+NOT_ALL = (
+    "event_response_event_ids: c7061bac-a is not the whole id of an event, and not all events of {} are known, so "
+    "another one may begin so: give whole ids."
+)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +40,12 @@ LOST = {"unreachable": True, "msg": "No route to host"}
         pytest.param([B], {"a": answered(A), "later": None}, [], id="a host has not been asked: none, not all"),
         pytest.param([A.lower()], {"a": answered(A), "later": None}, [A], id="whole, and a host has not been asked"),
         pytest.param(["abcd"], {"a": answered("ABCD"), "later": None}, ["ABCD"], id="short, but one has just this id"),
+        pytest.param(
+            [A, "abcd"],
+            {"a": answered(A, "ABCD"), "b": LOST, "c": FAILED, "d": EMPTY},
+            [A, "ABCD"],
+            id="whole, and not all answers are known",
+        ),
     ],
 )
 def test_the_events_that_are_named(names, answers, ids):
@@ -45,8 +57,15 @@ def test_the_events_that_are_named(names, answers, ids):
     [
         pytest.param(["c7061bac"], {"a": answered(A, B)}, "2 events have an id that begins with c7061bac:", id="two"),
         pytest.param(["c7061bac"], {"a": answered(A), "b": answered(B), "later": None}, "2 events", id="of two hosts"),
+        pytest.param(["dead"], {"a": answered(A)}, "no host is affected by an event with the id dead", id="no"),
+        pytest.param([A], {"a": answered(B), "b": LOST}, f"no host is affected by an event with the id {A}", id="lost"),
+        pytest.param(["c7061bac-a"], {"a": answered(A), "b": LOST}, NOT_ALL.format("b"), id="a host that is lost"),
+        pytest.param(["c7061bac-a"], {"a": answered(A), "b": FAILED}, NOT_ALL.format("b"), id="one that failed"),
         pytest.param(
-            ["dead"], {"a": answered(A), "b": LOST}, "no host is affected by an event with the id dead", id="no"
+            ["c7061bac-a"],
+            {"b": EMPTY, "a": answered(A), "c": answered(clear=False)},
+            NOT_ALL.format("b, c"),
+            id="an empty answer, and one that is not clear",
         ),
         pytest.param(
             ["c7061bac-a"], {"a": answered(A), "later": None}, "give whole ids", id="a later batch may have two"
