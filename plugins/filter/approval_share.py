@@ -43,8 +43,9 @@ _value:
     one approves; C(not_found), the ids that were asked for and that no host has seen; C(ambiguous), those of O(named)
     that several events begin with; C(unsure), the hosts that may have more events than are known, because they failed,
     could not be reached, or their document was empty or could not be read as a whole; C(incomplete), those of O(named)
-    that are not the whole id of an event, while there is such a host; C(unclear), the hosts that answered and may list
-    more events that were asked for.
+    that are not the whole id of an event, while there is such a host; C(unclear), the hosts that may list more
+    events that were asked for, because an entry of their document cannot be read; C(empty), those that may because
+    their answer was empty, as always on some VMs while there is no event.
   type: dict
 """
 

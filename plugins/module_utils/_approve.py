@@ -117,6 +117,7 @@ def _describe(done: Approved, resource_name: str, check_mode: bool = False) -> d
     return {
         "changed": bool(approved) or done.unanswered,
         "in_doubt": done.unanswered,
+        "document_received": done.document is not None,
         "document_is_clear": done.clear,
         "approvals": [approval.to_dict() for approval in plan.approvals],
         "events": [event.to_dict(now, resource_name) for event in plan.events],

@@ -205,6 +205,12 @@ in_doubt:
   type: bool
   sample: false
   version_added: 1.1.0
+document_received:
+  description: Whether the answer held a document, as in M(fleetops.azure_maintenance.scheduled_events_info).
+  returned: success, refusal, and failure while waiting
+  type: bool
+  sample: true
+  version_added: 1.1.0
 document_is_clear:
   description:
     - Whether there was a document and each of its entries could be read, as in

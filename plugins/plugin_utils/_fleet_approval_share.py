@@ -28,7 +28,7 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
         event that another one approves; ``not_found``, the ids that were asked for and that no host has seen;
         ``ambiguous``, those that several events begin with; ``unsure``, the hosts that may have more events than are
         known; ``incomplete``, those that are no whole ids, while there is such a host; ``unclear``, the hosts that may
-        list more of what was asked for than they could tell.
+        list more of what was asked for, because an entry cannot be read; ``empty``, those that got an empty answer.
     """
     named = words(named)
     seen: dict[str, dict[str, tuple[int, str]]] = {}
@@ -53,7 +53,8 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
     parts = [name for name in find_named(named, listed) if unsure and not is_whole(name, listed)]
     # Whoever lists the event with a whole id tells all that there is to know of it.
     incomplete = not named or any(fold_case(name) not in listed for name in named)
-    unclear = [host for host, result in answered.items() if incomplete and not result["document_is_clear"]]
+    doubtful = [host for host, result in answered.items() if incomplete and not result["document_is_clear"]]
+    empty = [host for host in doubtful if answered[host]["document_received"] is False]
     return {
         "event_ids": event_ids,
         "left_to": left_to,
@@ -61,7 +62,8 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
         "ambiguous": ambiguous,
         "unsure": unsure,
         "incomplete": parts,
-        "unclear": unclear,
+        "empty": empty,
+        "unclear": [host for host in doubtful if host not in empty],
     }
 
 

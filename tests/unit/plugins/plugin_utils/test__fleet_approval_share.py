@@ -19,9 +19,17 @@ def looked(clear=True, failed=False, **events):
         approvals.append({"event_id": event_id, "result": "approved" if isinstance(part, dict) else part})
         if part != "not_found":
             seen.append({"event_id": event_id, "is_leader": False, **(part if isinstance(part, dict) else VM)})
-    return {"approvals": approvals, "events": seen, "document_is_clear": clear, "failed": failed}
+    return {
+        "approvals": approvals,
+        "events": seen,
+        "document_is_clear": clear,
+        "document_received": True,
+        "failed": failed,
+    }
 
 
+EMPTY = {**looked(clear=False), "document_received": False}
+NOT_FOUND = {"approvals": [{"event_id": "E", "result": "not_found"}]}
 UNREACHABLE, NEVER_LOOKED = {"unreachable": True, "msg": "No route to host"}, {}
 
 
@@ -117,21 +125,29 @@ def test_p14_a_beginning_is_taken_only_where_each_host_tells_all_its_events(name
 
 
 @pytest.mark.parametrize(
-    ("hosts", "named", "unclear"),
+    ("hosts", "named", "told"),
     [
-        pytest.param({"a": looked(clear=False), "b": looked(E=VM)}, [], ["a"], id="by type, and nothing found there"),
-        pytest.param({"a": looked(clear=False, E=VM)}, [], ["a"], id="by type, and there may be more"),
-        pytest.param({"a": looked(clear=False, E="not_found")}, ["E"], ["a"], id="by an id that nobody lists"),
+        pytest.param({"a": looked(clear=False), "b": looked(E=VM)}, [], "unclear", id="by type, nothing found there"),
+        pytest.param({"a": looked(clear=False, E=VM)}, [], "unclear", id="by type, and there may be more"),
+        pytest.param({"a": looked(clear=False, E="not_found")}, ["E"], "unclear", id="by an id that nobody lists"),
         pytest.param(
-            {"a": looked(clear=False, EEEE="not_found"), "b": looked(EEEE1=VM)}, ["eeee"], ["a"], id="by a beginning"
+            {"a": looked(clear=False, E="not_found"), "b": looked(E=VM)},
+            ["e"],
+            None,
+            id="by a whole id, found elsewhere",
         ),
-        pytest.param(
-            {"a": looked(clear=False, E="not_found"), "b": looked(E=VM)}, ["e"], [], id="by a whole id, found elsewhere"
-        ),
-        pytest.param({"a": looked(clear=False, failed=True, E="refused")}, [], [], id="refused: it has failed already"),
-        pytest.param({"a": UNREACHABLE, "b": NEVER_LOOKED}, [], [], id="no answer: it has failed already"),
-        pytest.param({"a": looked(E="not_found")}, ["E"], [], id="it is clear that it is not there"),
+        pytest.param({"a": EMPTY, "b": looked(E=VM)}, [], "empty", id="an empty answer, by type"),
+        pytest.param({"a": {**EMPTY, **NOT_FOUND}}, ["E"], "empty", id="an empty answer, by an id that nobody lists"),
+        pytest.param({"a": {**EMPTY, **NOT_FOUND}, "b": looked(E=VM)}, ["e"], None, id="empty, by a whole id"),
+        pytest.param({"a": looked(clear=False, failed=True, E="refused")}, [], None, id="refused: it failed already"),
+        pytest.param({"a": UNREACHABLE, "b": NEVER_LOOKED}, [], None, id="no answer: it has failed already"),
+        pytest.param({"a": looked(E="not_found")}, ["E"], None, id="it is clear that it is not there"),
     ],
 )
-def test_p4_an_answer_that_is_not_clear_does_not_tell_that_there_is_nothing(hosts, named, unclear):
-    assert share_approvals(hosts, named)["unclear"] == unclear
+def test_p4_an_answer_that_is_not_clear_does_not_tell_that_there_is_nothing(hosts, named, told):
+    share = share_approvals(hosts, named)
+    assert {word: share[word] for word in ("unclear", "empty")} == {
+        "unclear": [],
+        "empty": [],
+        **({told: ["a"]} if told else {}),
+    }
