@@ -81,7 +81,14 @@ class ActionModule(ActionBase):
         if not os.path.isfile(path):
             return [f"there is no file {path}. Give the path of a file with tasks."]
         role_tasks = [os.path.join(self._task._role._role_path, "tasks")] if self._task._role else []
-        loader = Loader(self._task._role, self._load_file, self._load_role, self._load_handlers, _acts_for_all)
+        loader = Loader(
+            self._task._role,
+            self._load_file,
+            self._load_role,
+            self._load_handlers,
+            self._load_play_handlers,
+            _acts_for_all,
+        )
         return find_file_faults(path, loader, [*role_tasks, self._loader.get_basedir()])
 
     def _load_file(self, path: str, role: Any) -> Sequence[Any]:
@@ -128,6 +135,11 @@ class ActionModule(ActionBase):
     def _load_handlers(self, role: Any) -> Sequence[Any]:
         blocks: Sequence[Any] = role.get_handler_blocks(self._task._parent._play)
         return blocks
+
+    def _load_play_handlers(self) -> Sequence[Any]:
+        play = self._task.get_play()
+        # Those of a role are the play's own only once Ansible runs the play.
+        return [*play.handlers, *(block for role in play.roles for block in self._load_handlers(role))]
 
 
 def _acts_for_all(task: Any) -> bool:

@@ -13,7 +13,6 @@ from typing import Any, Iterable, Mapping
 from ..module_utils._approval_plan import ALREADY_STARTED, APPROVED, NOT_FOUND
 from ..module_utils._document import fold_case
 from ..module_utils._selection import find_named, words
-
 from ._fleet_named import find_unsure, is_whole
 
 

@@ -13,7 +13,6 @@ from typing import Any, Container, Iterable, Mapping
 from ..module_utils._document import fold_case
 from ..module_utils._errors import one_line
 from ..module_utils._selection import SHORTEST_BEGINNING, WHOLE_ID, find_named, words
-
 from ._fleet_words import shorten
 
 _AMBIGUOUS = "event_response_event_ids: {count} events have an id that begins with {name}: write more of it."

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from ..module_utils._errors import one_line
 
 
 class Loader(NamedTuple):
@@ -26,8 +28,22 @@ class Loader(NamedTuple):
     load_role: Callable[[Any], tuple[Any, Sequence[Any]]]
     # Returns the blocks with the handlers of a role, and of those it depends on.
     load_handlers: Callable[[Any], Sequence[Any]]
+    # Returns the blocks with the handlers of the play and of all its roles.
+    load_play_handlers: Callable[[], Sequence[Any]]
     # Tells whether the action of a task runs once for all hosts, as its plugin says by BYPASS_HOST_LOOP.
     acts_for_all: Callable[[Any], bool]
+
+
+class _Search(NamedTuple):
+    """What is known while a file is searched."""
+
+    loader: Loader
+    # The files and roles that were searched
+    seen: set[str]
+    # What their tasks notify
+    notified: set[str]
+    # Whether a file that is included and not found is a fault
+    strict: bool = True
 
 
 _INCLUDES = ("include_tasks", "ansible.builtin.include_tasks", "ansible.legacy.include_tasks")
@@ -62,17 +78,18 @@ def find_file_faults(path: str, loader: Loader, folders: Sequence[str]) -> list[
 
     :param folders: where Ansible looks for what is included, besides the folder of the file that includes it.
     """
-    return list(_find_file_faults(path, loader, folders, set()))
+    search = _Search(loader, set(), set())
+    faults = list(_find_file_faults(path, search, folders))
+    # Ansible looks for what a task notifies among all handlers of the play.
+    return [*faults, *dict.fromkeys(_find_notified_faults(path, search, folders))]
 
 
-def _find_file_faults(
-    path: str, loader: Loader, folders: Sequence[str], seen: set[str], role: Any = None
-) -> Iterator[str]:
-    if path in seen:
+def _find_file_faults(path: str, search: _Search, folders: Sequence[str], role: Any = None) -> Iterator[str]:
+    if path in search.seen:
         return
-    seen.add(path)
+    search.seen.add(path)
     try:
-        tasks = list(_walk(loader.load_file(path, role)))
+        tasks = list(_walk(search.loader.load_file(path, role)))
     except Exception as error:
         # Ansible has many errors, and any of them would stop the run when it loads the file. A role may have files that
         # are never included here, as for other systems.
@@ -80,15 +97,18 @@ def _find_file_faults(
             yield tell_error(error, path)
         return
     # A file that another one includes may be empty.
-    if not tasks and seen == {path}:
+    if not tasks and search.seen == {path}:
         yield _EMPTY.format(path=path)
-    yield from _find_task_faults(path, tasks, loader, [os.path.dirname(path), *folders], seen, role)
+    yield from _find_task_faults(path, tasks, search, [os.path.dirname(path), *folders], role)
+    yield from _find_imported_handler_faults(tasks, search, folders)
 
 
 def _find_task_faults(
-    path: str, tasks: Sequence[Any], loader: Loader, here: Sequence[str], seen: set[str], role: Any = None
+    path: str, tasks: Sequence[Any], search: _Search, here: Sequence[str], role: Any = None
 ) -> Iterator[str]:
     """Return what is wrong with the tasks of a file, or of a role that is included, of which path is the folder."""
+    loader = search.loader
+    search.notified.update(str(name) for task in tasks for name in _listed(task.notify))
     for name, sentence in (("run_once", _RUN_ONCE), ("any_errors_fatal", _STOPS_ALL)):
         if any(_is_set(name, task) for task in tasks):
             yield sentence.format(path=path)
@@ -98,7 +118,7 @@ def _find_task_faults(
     for task in tasks:
         outer, folders = role, here
         # Of a role that is imported, as in a role that is included
-        if role is None and task._role is not loader.role:
+        if role is None and task._role not in (None, loader.role):
             outer, folders = task._role, [os.path.join(task._role._role_path, "tasks"), *here]
         words = str(task.args.get("_raw_params") or "")
         if task.action in _META and words in (_ENDS if outer is None else _ENDS_OF_ROLE):
@@ -107,23 +127,18 @@ def _find_task_faults(
                 "then. Use when, or a block with rescue."
             )
         elif task.action in _ROLES and not _is_template(f"{task._role_name} {task._from_files}"):
-            yield from _find_role_faults(path, task, loader, folders, seen, outer)
+            yield from _find_role_faults(path, task, search, folders, outer)
         elif task.action in _INCLUDES and words and not _is_template(words):
             found = next((file for file in _candidates(words, folders) if os.path.isfile(file)), None)
             if found is not None:
-                yield from _find_file_faults(found, loader, folders, seen, outer)
-            elif outer is None:
+                yield from _find_file_faults(found, search, folders, outer)
+            elif outer is None and search.strict:
                 yield f"{path}: include_tasks: there is no file {words} (looked in {here[0]})."
-    # The tasks of a role that is imported stand in place of the import, but its handlers do not.
-    for other in (task._role for task in tasks if task._role is not None):
-        yield from _find_handler_faults(other, loader, here, seen)
 
 
-def _find_role_faults(
-    path: str, task: Any, loader: Loader, here: Sequence[str], seen: set[str], outer: Any
-) -> Iterator[str]:
+def _find_role_faults(path: str, task: Any, search: _Search, here: Sequence[str], outer: Any) -> Iterator[str]:
     try:
-        role, blocks = loader.load_role(task)
+        role, blocks = search.loader.load_role(task)
     except Exception as error:
         if outer is None:
             yield tell_error(error, path)
@@ -131,19 +146,59 @@ def _find_role_faults(
     folder = role._role_path
     # The same role may be included for other files of its own.
     key = f"{folder} {task._from_files}"
-    if key not in seen:
-        seen.add(key)
+    if key not in search.seen:
+        search.seen.add(key)
         folders = [os.path.join(folder, "tasks"), *here]
-        yield from _find_task_faults(folder, list(_walk(blocks)), loader, folders, seen, role)
+        tasks = list(_walk(blocks))
+        yield from _find_task_faults(folder, tasks, search, folders, role)
+        yield from _find_imported_handler_faults(tasks, search, folders)
 
 
-def _find_handler_faults(role: Any, loader: Loader, here: Sequence[str], seen: set[str]) -> Iterator[str]:
-    folder = role._role_path
-    key = f"{folder} {role._from_files} handlers"
-    if key not in seen:
-        seen.add(key)
-        handlers = [handler for handler in _walk(loader.load_handlers(role)) if handler._role is role]
-        yield from _find_task_faults(folder, handlers, loader, [os.path.join(folder, "handlers"), *here], seen, role)
+def _find_imported_handler_faults(tasks: Sequence[Any], search: _Search, here: Sequence[str]) -> Iterator[str]:
+    """Return what is wrong with the handlers of the roles that these tasks come from.
+
+    The tasks of a role that is imported stand in place of the import, but its handlers do not.
+    """
+    for role in (task._role for task in tasks if task._role is not None):
+        folder = role._role_path
+        key = f"{folder} {role._from_files} handlers"
+        if key not in search.seen:
+            search.seen.add(key)
+            handlers = [handler for handler in _walk(search.loader.load_handlers(role)) if handler._role is role]
+            folders = [os.path.join(folder, "handlers"), *here]
+            yield from _find_task_faults(folder, handlers, search, folders, role)
+            yield from _find_imported_handler_faults(handlers, search, folders)
+
+
+def _find_notified_faults(path: str, search: _Search, folders: Sequence[str]) -> Iterator[str]:
+    """Return what is wrong with the handlers of the play, and of its other roles, that the file may notify."""
+    # Where Ansible looks for what they include is not known here.
+    search = search._replace(strict=False)
+    left = list(_walk(search.loader.load_play_handlers()))
+    while True:
+        notified = [handler for handler in left if _is_notified(handler, search.notified)]
+        if not notified:
+            return
+        left = [handler for handler in left if handler not in notified]
+        for handler in notified:
+            named = f"{path}: handler {one_line(handler.name)}, which it notifies"
+            role = handler._role
+            here = [os.path.join(role._role_path, "handlers"), *folders] if role is not None else folders
+            yield from _find_task_faults(named, [handler], search, here, role)
+
+
+def _is_notified(handler: Any, notified: Iterable[str]) -> bool:
+    """Tell whether a handler may be one of those; a template may mean any."""
+    names = {handler.name, handler.get_name(include_role_fqcn=False), handler.get_name(include_role_fqcn=True)}
+    topics = set(map(str, _listed(handler.listen)))
+    if any(_is_template(name) for name in notified) or (notified and _is_template(str(handler.name))):
+        return True
+    return not topics.union(names).isdisjoint(notified)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    """Return the members of a keyword that Ansible has not made a list yet."""
+    return value if isinstance(value, (list, tuple)) else [] if value is None else [value]
 
 
 def _is_set(name: str, task: Any) -> bool:

@@ -460,7 +460,17 @@ BAD_FILES = [
     ("- import_role: {name: once, tasks_from: even}", "roles/once: run_once: true must not be used"),
     ("- include_role: {name: imports}", "roles/once: run_once: true must not be used"),
     ("- include_role: {name: once, tasks_from: adds}", "roles/once: ansible.builtin.add_host must not be used"),
+    (
+        "- command: 'true'\n  notify: Stop the app",
+        "bad-24.yml: handler Stop the app, which it notifies: run_once: true must not be used",
+    ),
+    (
+        "- include_role: {name: tells}",
+        "bad-25.yml: handler Wait, which it notifies: pause must not be used: Ansible runs it for the first host only",
+    ),
 ]
+# The play that responds has these handlers, and a role with others.
+HANDLERS = [{"name": "Stop the app", "debug": {}, "run_once": True}]
 # The roles that these files include
 BAD_ROLES = {
     "once/tasks/main.yml": "- include_tasks: more.yml",
@@ -472,11 +482,13 @@ BAD_ROLES = {
     "ends/tasks/main.yml": "- debug: {}",
     "imports/tasks/main.yml": "- import_role: {name: once, tasks_from: even}",
     "once_ended/tasks/main.yml": "- meta: end_host",
+    "app/handlers/main.yml": "- name: Wait\n  pause: {seconds: 1}\n  listen: app stopped",
+    "tells/tasks/main.yml": "- command: 'true'\n  notify: app stopped",
 }
 
 
-def refuse_each(one, folder, cases):
-    """Run the role with each of these variables in one play; returns what was said in each case."""
+def refuse_each(one, folder, cases, **more):
+    """Run the role with each of these variables in one play, which has more; returns what was said in each case."""
     usual = {"event_response_prepare": "nothing"}
     tasks = [
         {
@@ -486,7 +498,7 @@ def refuse_each(one, folder, cases):
         }
         for number, variables in enumerate(cases)
     ]
-    (folder / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    (folder / "play.json").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks, **more}]))
     run = one.run(str(folder / "play.json"))
     said = re.split(r"case \d+ was refused", run.out)
     assert len(said) == len(cases) + 1, run.out + run.err
@@ -517,7 +529,7 @@ def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, 
         path = tmp_path / f"bad-{number}.yml"
         path.write_text(content)
         cases.append({f"event_response_{('prepare', 'restore')[number % 2]}": str(path)})
-    said = refuse_each(one, tmp_path, cases)
+    said = refuse_each(one, tmp_path, cases, handlers=HANDLERS, roles=["app"])
     for (_content, words), part in zip(BAD_FILES, said):
         (sentence,) = set(re.findall(r'"msg": "(event_response_.*)"', part))
         assert words.replace("%s", str(tmp_path)) in sentence, sentence
@@ -526,7 +538,10 @@ def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, 
 
 @pytest.mark.matrix
 def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
-    """Beside the file, in its folder tasks, in a role, and by a name that is known only later."""
+    """Beside the file, in its folder tasks, in a role, and by a name that is known only later.
+
+    The play has a handler that the file does not notify, and that would be refused.
+    """
     one.announce("web-1")
     role = one.folder / "roles" / "drain" / "tasks"
     for folder in (role, one.folder / "tasks"):
@@ -555,6 +570,7 @@ def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
         - include_tasks: "{{ later }}"
           vars: {later: beside.yml}
         """,
+        play={"handlers": HANDLERS},
         restore="- import_tasks: last.yml",
     )
     assert run.code == 0, run.out + run.err

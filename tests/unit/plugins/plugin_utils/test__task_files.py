@@ -22,11 +22,27 @@ STOPS_ALL = "drain.yml: any_errors_fatal: true must not be used: where the task 
 
 def task(action="raw", **more):
     return SimpleNamespace(
-        **{"action": action, "args": {}, "run_once": None, "any_errors_fatal": None, "_role": None, **more}
+        **{
+            "action": action,
+            "args": {},
+            "notify": None,
+            "run_once": None,
+            "any_errors_fatal": None,
+            "_role": None,
+            **more,
+        }
     )
 
 
-def find_faults(tasks, blocks=()):
+def handler(name, *, role=None, listen=(), **more):
+    role = role and SimpleNamespace(_role_path=f"/roles/{role}", _from_files={}, name=role)
+    names = {False: f"{role.name} : {name}", True: f"ns.{role.name} : {name}"} if role else dict.fromkeys((0, 1), name)
+    return task(
+        name=name, listen=listen, _role=role, get_name=lambda include_role_fqcn: names[include_role_fqcn], **more
+    )
+
+
+def find_faults(tasks, blocks=(), handlers=()):
     """Return what is wrong with the tasks of drain.yml, in which any role that is included has these blocks."""
     for each in tasks:
         if getattr(each, "action", "") == "include_role":
@@ -35,7 +51,8 @@ def find_faults(tasks, blocks=()):
         role=None,
         load_file=lambda path, role: tasks,
         load_role=lambda each: (SimpleNamespace(_role_path="/roles/drain"), blocks),
-        load_handlers=lambda role: [SimpleNamespace(block=role.handlers)],
+        load_handlers=lambda role: [SimpleNamespace(block=getattr(role, "handlers", []))],
+        load_play_handlers=lambda: [SimpleNamespace(block=handlers)],
         acts_for_all=lambda each: each.action.rpartition(".")[2] in ("pause", "add_host"),
     )
     return find_file_faults("drain.yml", loader, [])
@@ -128,6 +145,56 @@ def test_p13_the_handlers_of_a_role_that_is_imported_are_searched_once(handler, 
     faults = find_faults([task("include_role")], imported) if nested else find_faults(imported)
     assert len(faults) == (told is not None)
     assert all(fault.startswith(f"/roles/refill: {told}") for fault in faults)
+
+
+NOTIFIED = "drain.yml: handler Stop, which it notifies: "
+
+
+@pytest.mark.parametrize(
+    ("notify", "handlers", "told"),
+    [
+        pytest.param(None, [handler("Stop", run_once=True)], [], id="no task notifies it"),
+        pytest.param(["Start"], [handler("Stop", run_once=True)], [], id="another one is notified"),
+        pytest.param(["Stop"], [handler("Stop")], [], id="it may be notified"),
+        pytest.param(["Stop"], [handler("Stop", run_once=True)], ["run_once: true"], id="by name"),
+        pytest.param("Stop", [handler("Stop", run_once=True)], ["run_once: true"], id="as Ansible has read it"),
+        pytest.param("off", [handler("Stop", listen="off", run_once=True)], ["run_once: true"], id="a topic so, too"),
+        pytest.param(["app : Stop"], [handler("Stop", role="app", run_once=True)], ["run_once: true"], id="of a role"),
+        pytest.param(["ns.app : Stop"], [handler("Stop", role="app", action="pause")], ["pause"], id="its full name"),
+        pytest.param(["stopped"], [handler("Stop", listen=["stopped"], run_once=True)], ["run_once: true"], id="topic"),
+        pytest.param(["{{ it }}"], [handler("Stop", action="pause")], ["pause"], id="what is notified is not known"),
+        pytest.param(
+            ["Start"],
+            [handler("Stop", run_once=True), handler("Start", notify=["Stop"])],
+            ["run_once: true"],
+            id="by another handler",
+        ),
+        pytest.param(
+            ["Stop"],
+            [
+                handler("Stop", role="app", action="meta", args={"_raw_params": "end_role"}),
+                handler("Start", role="app", run_once=True),
+            ],
+            [],
+            id="others of its role are not searched, and it may end its role",
+        ),
+        pytest.param(
+            ["Stop"], [handler("Stop", action="include_tasks", args={"_raw_params": "gone.yml"})], [], id="no file"
+        ),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True], ids=["by the file", "by a role that the file includes"])
+def test_p2_a_handler_of_the_play_is_searched_where_the_file_may_notify_it(notify, handlers, told, nested):
+    tells = [task(notify=notify)]
+    faults = find_faults([task("include_role")], tells, handlers) if nested else find_faults(tells, [], handlers)
+    assert [fault.split(" must not")[0] for fault in faults] == [NOTIFIED + each for each in told]
+
+
+def test_p2_a_handler_whose_name_is_a_template_may_be_meant():
+    handlers = [handler("Stop {{ app }}", run_once=True)]
+    assert find_faults([task()], [], handlers) == []
+    (fault,) = find_faults([task(notify=["Stop the app"])], [], handlers)
+    assert "run_once: true must not be used" in fault
 
 
 def test_a_role_that_is_imported_may_end_itself_and_lack_a_file():
