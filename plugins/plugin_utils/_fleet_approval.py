@@ -71,7 +71,7 @@ def _plan_event(
     # Who did not say which VM it is may be one of them.
     unasked = _unasked(hosts) if outside else []
     if outside and (outside_vms != IGNORE or unasked):
-        obstacles.append(", ".join([f"no host of this play said that it is {', '.join(outside)}", *unasked]))
+        obstacles += [f"no host of this play said that it is {', '.join(outside)}", *unasked]
     if not ready and not obstacles:
         obstacles.append("it names no VM of this play")
     if obstacles or not approve:

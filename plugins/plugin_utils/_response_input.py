@@ -52,7 +52,8 @@ _MOST_SECONDS = 100000000
 _OF_EACH = ("prepare", "restore", "due_within", *_LEAST_SECONDS)
 _MOST_NAMED = 3
 # The filter bool takes any other word for false, also some that Ansible takes for true elsewhere.
-_BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+_BOOLEAN = ("approve", "wait")
+_MEANS = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
 _OUTSIDE_VMS = ("refuse", "ignore")
 
 
@@ -67,8 +68,9 @@ def tell_differences(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
         shown: dict[str, str] = {}
         for host, given in settings.items():
             text = _read(name, given.get(name))
-            shown.setdefault(fold_case(text), text)
-            hosts.setdefault(fold_case(text), []).append(host)
+            key = _MEANS.get(text, text) if name in _BOOLEAN else fold_case(text)
+            shown.setdefault(key, text)
+            hosts.setdefault(key, []).append(host)
         if len(hosts) > 1:
             named = [f"{shown[key] or 'empty'} for {_name(hosts[key])}" for key in list(hosts)[:_MOST_NAMED]]
             left = sum(len(hosts[key]) for key in list(hosts)[_MOST_NAMED:])
@@ -78,7 +80,7 @@ def tell_differences(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _read(name: str, value: Any) -> str:
-    """Return a value as text, which is the same for values that mean the same."""
+    """Return a value as text, which is the same for values that are written in different ways."""
     if name == "event_ids":
         return " ".join(sorted((one_line(word) for word in words(value)), key=fold_case))
     text = str(value).strip().lower()
@@ -119,8 +121,8 @@ def tell_wrong_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     faults = []
     for given in settings.values():
         texts = {name: "" if value is None else str(value) for name, value in given.items()}
-        for name in ("approve", "wait"):
-            if name in texts and texts[name].lower() not in _BOOLEANS:
+        for name in _BOOLEAN:
+            if name in texts and texts[name].lower() not in _MEANS:
                 faults.append(f"event_response_{name} must be true or false, not '{one_line(texts[name])}'.")
         if "outside_vms" in texts and texts["outside_vms"] not in _OUTSIDE_VMS:
             told = one_line(texts["outside_vms"])
@@ -178,8 +180,8 @@ def tell_check_mode(own: bool, run: bool) -> list[str]:
 
 
 def tell_max_fail(percentage: float | None) -> list[str]:
-    """Return what is wrong where the play sets max_fail_percentage, a sentence."""
-    return [] if percentage is None else [_MAX_FAIL.format(percentage=percentage)]
+    """Return what is wrong where the play sets max_fail_percentage, a sentence. More than all hosts cannot fail."""
+    return [] if percentage is None or percentage >= 100 else [_MAX_FAIL.format(percentage=percentage)]
 
 
 def tell_conditions(conditions: Sequence[Any]) -> list[str]:

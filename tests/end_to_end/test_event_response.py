@@ -271,7 +271,7 @@ def test_p2_a_host_that_could_not_be_asked_may_be_a_vm_that_no_host_says_it_is_s
     run = fleet.respond(playbook=playbook, event_response_outside_vms="ignore")
     assert run.code == 2, run.out + run.err
     assert fleet.approved == []
-    assert "no host of this play said that it is web-2, host-b" in run.words
+    assert "no host of this play said that it is web-2; host-b" in run.words
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(three, varia
     run = three.respond()
     assert run.code == 2, run.out + run.err
     assert three.approved == [("web-1", [of_others])]
-    assert "no host of this play said that it is web-3, host-c failed or became unreachable" in run.out
+    assert "no host of this play said that it is web-3; host-c failed or became unreachable" in run.out
     assert three.story("host-c") == []
 
 

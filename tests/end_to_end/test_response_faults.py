@@ -374,7 +374,7 @@ def test_the_playbook_names_who_could_not_be_asked_where_a_vm_is_missing(make_fl
     (fleet.folder / "host-b.up").unlink()
     run = fleet.respond(playbook=RESPOND)
     assert run.code == 2, run.out + run.err
-    assert "no host of this play said that it is web-2, host-b could not be asked." in run.words
+    assert "no host of this play said that it is web-2; host-b could not be asked." in run.words
 
 
 @pytest.mark.matrix
@@ -451,7 +451,7 @@ def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_play(make_fle
     summary = summary_of(run)
     assert (summary["not_asked"], summary["not_restored"]) == ([], [])
     assert [event["event_id"] for event in summary["events"]] == [reboot]
-    assert f"{HOSTS['host-b']}, host-b failed or became unreachable" in run.words
+    assert f"{HOSTS['host-b']}; host-b failed or became unreachable" in run.words
 
 
 @pytest.mark.releases

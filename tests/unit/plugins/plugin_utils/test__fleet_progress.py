@@ -249,7 +249,7 @@ UNPREPARED = make_progress(prepared=False)
             {"host-a": READY["host-a"], "host-b": host(None, lost="failed or became unreachable")},
             None,
             [],
-            "no host of this play said that it is web-2, host-b failed or became unreachable",
+            "no host of this play said that it is web-2; host-b failed or became unreachable",
             id="could not be asked",
         ),
         pytest.param(
@@ -333,7 +333,7 @@ def test_a_word_that_nobody_knows_ignores_no_vm():
     [
         pytest.param(
             host(None, lost=response_plan.OTHER_BATCH),
-            "no host of this play said that it is web-2, hosts in later batches of the play were not asked",
+            "no host of this play said that it is web-2; hosts in later batches of the play were not asked",
             id="a later batch, which may have the VM",
         ),
         pytest.param(
@@ -344,7 +344,7 @@ def test_a_word_that_nobody_knows_ignores_no_vm():
         pytest.param(host("web-3", lost=response_plan.OTHER_BATCH), None, id="an earlier batch, which has it not"),
         pytest.param(
             host(None, lost="could not be asked"),
-            "no host of this play said that it is web-2, host-b could not be asked",
+            "no host of this play said that it is web-2; host-b could not be asked",
             id="a host that did not answer, which may be the VM",
         ),
         pytest.param(host("web-3", lost="failed or became unreachable"), None, id="a lost host, which is another VM"),

@@ -48,6 +48,8 @@ DO = "Give all of them the same value, or respond in a run for each value, with 
         pytest.param(
             "event_ids", [["b2\n A1"], ["C\t3"]], 'A1 b2 for host-0, and "C\\t3" for host-1', id="events of its own"
         ),
+        pytest.param("wait", [True, "yes", "On", "1", 1], None, id="words for the same"),
+        pytest.param("wait", ["no", "yes"], "no for host-0, and yes for host-1", id="words for different ones"),
         pytest.param(
             "approve",
             [True] * 5 + [False],
@@ -104,9 +106,9 @@ def test_a_time_out_with_which_nobody_could_be_restored_is_refused(name, value, 
     assert tell_wrong_input({"prepare": "drain.yml", name: value}) == ([] if least is None else [said])
 
 
-@pytest.mark.parametrize("percentage", [0.0, 30.0, 100.0, None])
+@pytest.mark.parametrize("percentage", [0.0, 30.0, 99.0, 100.0, None])
 def test_p13_a_share_of_failed_hosts_that_would_end_the_play_is_refused(percentage):
-    refused = percentage is not None
+    refused = percentage is not None and percentage < 100
     assert len(tell_max_fail(percentage)) == refused
     for fault in tell_max_fail(percentage):
         assert fault.startswith("max_fail_percentage must not be set for the play: ")
