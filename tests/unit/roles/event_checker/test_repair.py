@@ -329,11 +329,16 @@ class TestResponsesThatARescueLost:
             ("4", [f"on_announced for event OPEN-1: {LOST}"]),
             ("3", [f"on_ended for event GONE: {LOST}"]),
             ("1, 2", []),
-            ("3, 4, 5", [f"on_{each}: {LOST}" for each in ("ended for event GONE", "announced for event OPEN-1",
-                                                            "announced for event OPEN-2")]),
+            (
+                "3, 4, 5",
+                [
+                    f"on_ended for event GONE: {LOST}",
+                    *(f"on_announced for event {each}: {LOST}" for each in ("OPEN-1", "OPEN-2")),
+                ],
+            ),
         ],
         ids=["a preparation", "a restore", "responses before the end of their event", "all that matter"],
-    )  # fmt: skip
+    )
     def test_are_told_and_left_to_a_person(self, rescued, lost, lines):
         store, now = rescued(lost)
         with closing(store):
