@@ -84,7 +84,7 @@ class TestTheCostOfARescue:
     def test_p7_a_row_that_cannot_be_kept_costs_no_other(self, folders, tmp_path):
         fill(folders, 3)
         path = f"{folders.state}/state.db"
-        with closing(sqlite3.connect(path)) as other, other:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
             # SQLite refuses this number where the number of the row is one.
             other.executescript("PRAGMA foreign_keys = OFF; CREATE TABLE changed AS SELECT * FROM event")
             other.executescript("UPDATE changed SET number = 'x' WHERE number = 2; DROP TABLE event")
