@@ -58,6 +58,7 @@ def response_summary(hostvars: Any, hosts: Any, asked_only: bool = False, check_
     progress: dict[str, Any] = {}
     answers = {}
     failed_before: dict[str, None] = {}
+    named: Any = ()
     for host in hosts:
         variables = hostvars[host]
         failed_before.update(dict.fromkeys(variables.get("__event_response_faults") or ()))
@@ -68,9 +69,11 @@ def response_summary(hostvars: Any, hosts: Any, asked_only: bool = False, check_
         progress[host] = None
         if followed is not None:
             settings = variables["__event_response_settings"]
+            # They are the same for all hosts.
+            named = settings.get("event_ids")
             waited = float(settings["wait_timeout"]) if variables.get("__event_response_over") else None
             progress[host] = close_progress(followed, host, not boolean(settings["wait"]), waited)
-    faults = find_faults(progress, answers)
+    faults = find_faults(progress, answers, named)
     summary = summarize(progress)
     return {
         **summary,

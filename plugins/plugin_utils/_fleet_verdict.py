@@ -9,10 +9,12 @@ The verdict comes from what each host is known to have reached, in whatever stat
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import COMPLETED, ENDED, WITHDRAWN
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import words
 
 from ._fleet_parts import tell_failure
 from ._fleet_progress import is_coming, must_restore, progress_key
@@ -71,18 +73,23 @@ def _why_left(
 
 
 def find_faults(
-    progress: Mapping[str, Iterable[Mapping[str, Any]] | None], answers: Mapping[str, Mapping[str, Any] | None]
+    progress: Mapping[str, Iterable[Mapping[str, Any]] | None],
+    answers: Mapping[str, Mapping[str, Any] | None],
+    named: Iterable[Any] | str | None = (),
 ) -> dict[str, list[str]]:
     """Return for each host with which something did not go as it should what it was, a sentence each.
 
     :param progress: of each host what close_progress() returned, None for one that was never told its events.
     :param answers: what each host was answered when it was asked first, None for one that was not asked.
+    :param named: the ids of the events that the run is limited to; empty for all.
     """
+    events = {progress_key(each): each["event"] for followed in progress.values() for each in followed or ()}
+    wanted = [events.get(fold_case(name)) for name in words(named)]
     faults = {}
     for host, followed in progress.items():
         if followed is None:
             found = [_tell_not_asked(host, answers.get(host))]
-        elif _is_unclear(followed, answers.get(host)):
+        elif _is_unclear(followed, answers.get(host), wanted):
             found = [_UNCLEAR.format(host=host)]
         else:
             found = [why for each in followed if each["failed"] for why in each["why"]]
@@ -92,11 +99,20 @@ def find_faults(
     return faults
 
 
-def _is_unclear(followed: Iterable[Mapping[str, Any]], answer: Mapping[str, Any] | None) -> bool:
+def _is_unclear(
+    followed: Iterable[Mapping[str, Any]],
+    answer: Mapping[str, Any] | None,
+    wanted: Sequence[Mapping[str, Any] | None],
+) -> bool:
     """Tell whether the first answer may have had an event of the host that could not be read; a later one replaces it
-    where there is an event to follow."""
-    unclear = answer and answer.get("document_received") and not answer.get("document_is_clear")
-    return bool(unclear and not list(followed))
+    where there is an event to follow.
+
+    :param wanted: the events that the run is limited to, None for one that no host told of; empty for all.
+    """
+    if not answer or not answer.get("document_received") or answer.get("document_is_clear") or list(followed):
+        return False
+    name = fold_case(answer.get("resource_name") or "")
+    return not wanted or any(event is None or name in map(fold_case, event["resources"]) for event in wanted)
 
 
 def find_empty(

@@ -689,6 +689,15 @@ def test_p13_a_first_answer_that_tells_nothing_is_not_told_as_no_event(one, faul
     assert one.story("host-a") == []
 
 
+def test_p13_an_answer_that_tells_nothing_of_the_event_that_is_wanted_is_no_failure(fleet):
+    event = fleet.announce("web-1", notice=FAR_OFF)
+    fleet.azure.control("POST", "/simulator/faults", {**UNREADABLE, "path": "scheduledevents", "vms": ["web-2"]})
+    run = fleet.respond(playbook=RESPOND, event_response_event_ids=[event])
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("web-1", [event])]
+    assert fleet.respond(playbook=RESPOND).code == 2
+
+
 def test_a_survey_left_empty_means_all_events(one):
     names = ("event_types", "event_sources", "event_ids", "due_within", "restore")
     one.announce("web-1")

@@ -124,6 +124,23 @@ def test_p13_a_first_answer_that_is_unclear_or_empty_is_not_told_as_no_event(rec
     assert find_empty({"host-a": followed, "host-b": None, "host-c": []}, answers) == (["host-a"] if empty else [])
 
 
+@pytest.mark.parametrize(
+    ("named", "resources", "refused"),
+    [
+        pytest.param([], ["web-1"], True, id="all events are wanted"),
+        pytest.param("a1", ["web-1"], False, id="another VM told of the event that is wanted"),
+        pytest.param(["A1", "b2"], ["web-1"], True, id="of one of two, that nobody told of"),
+        pytest.param(["a"], ["web-1"], True, id="a beginning may mean it too"),
+        pytest.param(["A1"], ["web-1", "WEB-2"], True, id="it lists this VM, which did not see it"),
+    ],
+)
+def test_p13_an_entry_that_cannot_be_read_and_is_no_event_that_is_wanted_is_no_fault(named, resources, refused):
+    told = make_progress({**make_event("A1"), "resources": resources})
+    answers = {"host-a": {"document_received": True, "document_is_clear": False, "resource_name": "web-2"}}
+    faults = find_faults({"host-a": [], "host-b": [told]}, answers, named)
+    assert faults == ({"host-a": [UNCLEAR]} if refused else {})
+
+
 def test_the_sum_of_a_fleet():
     done = make_progress(phase="ended", outcome="completed", approved_by="host-a")
     unaware = make_progress(
