@@ -322,6 +322,21 @@ def test_p13_somebody_fails_for_a_host_that_is_gone_where_a_condition_leaves_out
     assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot completed"]
 
 
+@pytest.mark.parametrize("ended", ["host-a", pytest.param("host-b", marks=pytest.mark.matrix)])
+def test_p13_somebody_fails_for_a_host_for_which_a_file_ends_the_role(make_fleet, ended):
+    """Ansible leaves it in the play, and it does not come to the verdict."""
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    (fleet.folder / "end_role.yml").write_text("- meta: end_role\n")
+    for host in ("host-a", "host-b"):
+        fleet.announce(HOSTS[host], notice=FAR_OFF)
+        fleet.set(host, folder=str(fleet.folder), fault="end_role" if host == ended else "none")
+    (other,) = {"host-a", "host-b"} - {ended}
+    run = fleet.respond(prepare=RAISE)
+    assert run.code == 2, run.out + run.err
+    assert re.findall(rf"fatal: \[(.*?)\].*{ended} is not known to be restored", run.out) == [other]
+    assert fleet.story(other) == [f"prepare {other} Reboot", f"restore {other} Reboot completed"]
+
+
 @pytest.mark.matrix
 def test_p13_a_host_that_a_file_brings_back_fails_with_its_reason(make_fleet):
     """It goes on alone when the others are done, and Ansible counts it neither to the batch nor to the play."""
