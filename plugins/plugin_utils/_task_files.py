@@ -61,7 +61,8 @@ _RUN_ONCE = (
 )
 _STOPS_ALL = (
     "{path}: any_errors_fatal: true must not be used: where the task fails for one host, Ansible ends the response for "
-    "all hosts, also for those that only wait. Leave it out: an event is approved only if all its VMs are prepared."
+    "all hosts, also for those that only wait. Leave it out, or set it to false where the play sets it: an event is "
+    "approved only if all its VMs are prepared."
 )
 _ACTS_FOR_ALL = (
     "{path}: {action} must not be used: Ansible runs it for the first host only, also its when, and what becomes of it "
@@ -181,7 +182,9 @@ def _find_notified_faults(path: str, search: _Search, folders: Sequence[str]) ->
             return
         left = [handler for handler in left if handler not in notified]
         for handler in notified:
-            named = f"{path}: handler {one_line(handler.name)}, which it notifies"
+            # One that only listens needs no name.
+            name = one_line(handler.name or handler.get_name(include_role_fqcn=False))
+            named = f"{path}: handler {name}, which it notifies"
             role = handler._role
             here = [os.path.join(role._role_path, "handlers"), *folders] if role is not None else folders
             yield from _find_task_faults(named, [handler], search, here, role)

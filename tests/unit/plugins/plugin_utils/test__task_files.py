@@ -190,6 +190,12 @@ def test_p2_a_handler_of_the_play_is_searched_where_the_file_may_notify_it(notif
     assert [fault.split(" must not")[0] for fault in faults] == [NOTIFIED + each for each in told]
 
 
+def test_p2_a_handler_that_only_listens_needs_no_name():
+    nameless = task("pause", name="", listen=["stopped"], get_name=lambda include_role_fqcn: "pause")
+    (fault,) = find_faults([task(notify=["stopped"])], [], [nameless])
+    assert fault.startswith("drain.yml: handler pause, which it notifies: pause must not be used")
+
+
 def test_p2_a_handler_whose_name_is_a_template_may_be_meant():
     handlers = [handler("Stop {{ app }}", run_once=True)]
     assert find_faults([task()], [], handlers) == []
