@@ -10,6 +10,7 @@ import json
 import sqlite3
 from typing import Any, Iterator, Sequence
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import complaint
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
@@ -53,7 +54,8 @@ def repair(store: Store, now: Moment) -> list[str]:
         )
     store.needs_repair = False
     more = [f"And {len(lines) - _MOST_LINES} more records were damaged."] if len(lines) > _MOST_LINES else []
-    return lines[:_MOST_LINES] + more
+    # They have ids of Azure's, and words from a damaged file.
+    return [escape(line) for line in lines[:_MOST_LINES]] + more
 
 
 def _repair_events(db: sqlite3.Connection, now: Moment) -> Iterator[str]:

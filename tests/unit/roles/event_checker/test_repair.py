@@ -241,6 +241,16 @@ def test_one_flipped_bit_anywhere_in_the_file(original, tmp_path):
             id="an event that only its text tells",
         ),
         pytest.param(
+            "UPDATE event SET content = 'x', key = 'a' || char(10) || char(27) || '[31m' WHERE number = 2",
+            "The record of event a\\u000a\\u001b[31m was damaged: part of it is unknown now.",
+            id="an event with an id that would steer a terminal",
+        ),
+        pytest.param(
+            "UPDATE fact SET value = '7', name = 'a' || char(10) || char(27) WHERE name = 'polls'",
+            "What was remembered as a\\u000a\\u001b cannot be read and was put aside.",
+            id="a name that would steer a terminal",
+        ),
+        pytest.param(
             "UPDATE event SET key = '', content = '{}' WHERE number = 2",
             "The record of event number 2 cannot be read (it has no id) and was put aside.",
             id="an event without an id",
