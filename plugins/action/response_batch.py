@@ -10,6 +10,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ..plugin_utils._unsafe import mark_unsafe
+
 
 class ActionModule(ActionBase):
     _requires_connection = False
@@ -18,5 +20,5 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         # No variable tells two plays of one name and the same hosts apart.
         play = self._task.get_play()._uuid
-        result.update(changed=False, play=play, hosts=list((task_vars or {})["ansible_play_batch"]))
+        result.update(changed=False, play=play, hosts=mark_unsafe(list((task_vars or {})["ansible_play_batch"])))
         return result

@@ -143,9 +143,7 @@ class ActionModule(ActionBase):
 
 
 def _acts_for_all(task: Any) -> bool:
-    # As the strategy linear finds out. It does not know either which action a template will name.
-    if "{{" in task.action:
-        return False
+    # As the strategy linear finds out
     action = action_loader.get(task.action, class_only=True, collection_list=task.collections)
     return bool(getattr(action, "BYPASS_HOST_LOOP", False))
 

@@ -49,10 +49,10 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
                 left_to[host].append(f"{chosen} answers for {event_id}.")
     ambiguous = [name for name, found in find_named(named, listed).items() if len(found) > 1]
     unsure = find_unsure(results)
-    parts = [name for name in find_named(named, listed) if unsure and not is_whole(name, listed)]
+    incomplete = [name for name in find_named(named, listed) if unsure and not is_whole(name, listed)]
     # Whoever lists the event with a whole id tells all that there is to know of it.
-    incomplete = not named or any(fold_case(name) not in listed for name in named)
-    doubtful = [host for host, result in answered.items() if incomplete and not result["document_is_clear"]]
+    may_list_more = not named or any(fold_case(name) not in listed for name in named)
+    doubtful = [host for host, result in answered.items() if may_list_more and not result["document_is_clear"]]
     empty = [host for host in doubtful if answered[host]["document_received"] is False]
     return {
         "event_ids": event_ids,
@@ -60,7 +60,7 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
         "not_found": _find_missed(results),
         "ambiguous": ambiguous,
         "unsure": unsure,
-        "incomplete": parts,
+        "incomplete": incomplete,
         "empty": empty,
         "unclear": [host for host in doubtful if host not in empty],
     }

@@ -113,7 +113,9 @@ def _find_task_faults(
     for name, sentence in (("run_once", _RUN_ONCE), ("any_errors_fatal", _STOPS_ALL)):
         if any(_is_set(name, task) for task in tasks):
             yield sentence.format(path=path)
-    for action in dict.fromkeys(task.action for task in tasks if loader.acts_for_all(task)):
+    # Which action a template will name is not known; Ansible would warn that there is none of its name.
+    known = [task for task in tasks if not _is_template(task.action)]
+    for action in dict.fromkeys(task.action for task in known if loader.acts_for_all(task)):
         instead = _INSTEAD_OF_PAUSE if action.rpartition(".")[2] == "pause" else ""
         yield _ACTS_FOR_ALL.format(path=path, action=action) + instead
     for task in tasks:

@@ -181,16 +181,22 @@ def test_a_disk_that_was_never_writable(stage, how):
     stage(scenario, how)
 
 
+def leave_log(vm, control):
+    """Prepare for an event, and crash while that is in the write-ahead log; returns the id of the event."""
+    event_id = announce(control)
+    vm.start("check")
+    vm.wait(lambda: vm.ran and not vm.active_units(), "the response does not run")
+    vm.kill_all()
+    assert (vm.folder / "state" / "state.db-wal").stat().st_size
+    return event_id
+
+
 @cases
 def test_the_state_as_a_crash_left_it(stage, how):
     """What is still in the write-ahead log when the disk fails is known too."""
 
     def scenario(vm, control, spoil, mend):
-        first = announce(control)
-        vm.start("check")
-        vm.wait(lambda: vm.ran and not vm.active_units(), "the response does not run")
-        vm.kill_all()
-        assert (vm.folder / "state" / "state.db-wal").stat().st_size
+        first = leave_log(vm, control)
         spoil()
         control("DELETE", f"/simulator/events/{first}")
         vm.check()
@@ -203,11 +209,7 @@ def test_the_state_as_a_crash_left_it(stage, how):
 
 def test_p6_the_state_as_a_crash_left_it_without_the_index_of_its_log(stage):
     def scenario(vm, control, spoil, mend):
-        first = announce(control)
-        vm.start("check")
-        vm.wait(lambda: vm.ran and not vm.active_units(), "the response does not run")
-        vm.kill_all()
-        assert (vm.folder / "state" / "state.db-wal").stat().st_size
+        first = leave_log(vm, control)
         (vm.folder / "state" / "state.db-shm").unlink()
         spoil()
         assert [event["event_id"] for event in vm.status()["events"]] == [first]
