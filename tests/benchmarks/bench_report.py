@@ -95,6 +95,8 @@ def main() -> None:
     for hosts, found in ((SMALL, small), (LARGE, large)):
         told = ", ".join(f"{name} {value * 1000:.0f} ms" for name, value in found.items())
         print(f"  {hosts:6,} hosts: {told}")
+    # Where memory is slow, json grows by more than the number of hosts does, and so does all else.
+    print(f"  {'json alone, growth':32} {large['json'] / small['json']:5.2f}")
     for name, ratio, limit in (
         ("report, growth", large["report"] / small["report"], MOST_GROWTH),
         ("merge / json.dumps + json.loads", large["merge"] / large["json"], MOST_JSON),
