@@ -310,7 +310,7 @@ class Judge:
         for key, view in self.views.items():
             if key in listed:
                 view.started_sure = view.started_sure or view.started_last
-                view.noted_not_before = view.not_before
+                view.earliest_not_before = view.not_before
             elif clear and view.sure_end is None:
                 view.sure_end = number
 

@@ -102,6 +102,10 @@ def _lock(machine: Machine) -> None:
     machine.locked_until = machine.now + 400.0
 
 
+def _unlock(machine: Machine) -> None:
+    machine.locked_until = machine.now
+
+
 def _fill(machine: Machine) -> None:
     machine.disk = "full"
 
@@ -128,6 +132,25 @@ def test_p8_while_another_program_holds_the_lock_of_the_state(
     judge = play(300.0, happens).judge
     assert judge.broken is None
     assert 10.0 <= judge.polling.longest_silence <= 15.0
+
+
+def test_p4_a_date_of_long_ago_that_was_written_down_before_another_program_locked_the_state(
+    play: Callable[..., Machine],
+) -> None:
+    def announce(machine: Machine) -> None:
+        _announce(machine, "Freeze")
+
+    def spoil(machine: Machine) -> None:
+        machine.azure.open[0].spoilt = "odd date"
+
+    def clear(machine: Machine) -> None:
+        machine.azure.open[0].spoilt = None
+
+    # The next poll after the odd date finds the state locked, and so does the one that sees the right date again.
+    happens = {5.0: announce, 26.0: spoil, 35.0: _lock, 55.0: clear, 65.0: _end, 85.0: _unlock}
+    judge = play(120.0, happens, poll_interval=10.0).judge
+    assert judge.broken is None
+    assert judge.views["a"].restored("1")
 
 
 def test_p6_an_id_that_ends_and_is_listed_again_is_not_prepared_twice_at_a_time(play: Callable[..., Machine]) -> None:

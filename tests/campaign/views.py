@@ -35,8 +35,8 @@ class View:
     :ivar instances: how many events with this id the check may have told apart.
     :ivar may_have_ended: an answer that ends it has come since it was listed last.
     :ivar sure_end: the number of the document with which the check noted its end, at the latest.
-    :ivar noted_not_before: its NotBefore as the check has written it down. A check that was killed may have read
-        another one.
+    :ivar earliest_not_before: the earliest NotBefore that its record may hold. The check may have written down each
+        one that a document told, until a later one is surely written down.
     :ivar tainted: its records were damaged or lost, so that little can be asked for.
     """
 
@@ -48,7 +48,7 @@ class View:
         self.listed_boots: set[int] = set()
         self.first_boot = 0
         self.not_before = 0.0
-        self.noted_not_before = math.inf
+        self.earliest_not_before = math.inf
         self.started_seen = self.started_last = self.started_sure = False
         self.may_have_ended = False
         self.endings = 0
@@ -80,9 +80,10 @@ class View:
             self.started_seen = self.started_sure = self.posted = self.approved = False
             self.may_have_ended = self.prepared = False
             self.earliest_end = self.sure_end = None
-            self.noted_not_before = math.inf
+            self.earliest_not_before = math.inf
         self.kind = entry.event.kind
         self.not_before = entry.not_before
+        self.earliest_not_before = min(self.earliest_not_before, entry.not_before)
         self.listed_boots.add(machine.boot)
         self.led = self.led or len(entry.resources) > 1
         self.started_last = entry.status == "Started"
@@ -97,7 +98,7 @@ class View:
     def maybe_took_place(self, machine: Machine) -> bool:
         """Tell whether there may be evidence that Azure started it."""
         # A document tells whole seconds.
-        due = machine.now >= min(self.not_before, self.noted_not_before) - 2.0 or machine.clock_was_set
+        due = machine.now >= self.earliest_not_before - 2.0 or machine.clock_was_set
         return self.started_seen or self.posted or self.first_boot != machine.boot or due
 
     def is_interrupted(self) -> bool:
