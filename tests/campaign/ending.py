@@ -35,6 +35,8 @@ class Ending:
         self._machine = machine
         self._azure = azure
         self._hasty = hasty
+        # The last event was started while it rightly waited
+        self._held_up = False
         # Until then nothing has come to rest
         self._restless_until = 0.0
         self._documents = 0
@@ -133,6 +135,7 @@ class Ending:
 
     def _start_probe(self, event: Event) -> None:
         machine = self._machine
+        self._held_up = machine.judge.is_held_up()
         self._azure.start(event)
 
         def end() -> None:
@@ -147,7 +150,7 @@ class Ending:
         self._at(12.0 if self._hasty else 25.0, end)
 
     def _finish(self) -> None:
-        self._machine.judge.finish(PROBE if self._last else None)
+        self._machine.judge.finish(PROBE if self._last else None, self._held_up)
         self._check_bounds()
         self._machine.scheduler.stop()
 

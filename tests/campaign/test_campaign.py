@@ -13,6 +13,7 @@ from typing import Callable
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.ending import Ending
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import run_history, temporary_folder
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.mutants import mutated
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
@@ -242,3 +243,24 @@ def test_p4_an_event_of_which_only_the_state_tells_that_the_name_is_another(
     judge = play(120.0, {5.0: announce, 20.0: lose_name, 21.0: confuse, ends_at: _end}, knows_name=False).judge
     assert judge.broken is None
     assert judge.views["a"].restored("1")
+
+
+def test_liveness_of_an_event_that_waits_for_a_step_which_has_lost_its_time_limit(play: Callable[..., Machine]) -> None:
+    def damage(machine: Machine) -> None:
+        with closing(sqlite3.connect(f"{machine.state_folder}/state.db", isolation_level=None)) as connection:
+            connection.execute("UPDATE event SET rule = replace(rule, 'timeout', 'timeouu')")
+        machine.judge.damaged("event", "a")
+        machine.seconds_of_steps = 400.0
+        _end(machine)
+
+    def speed_up(machine: Machine) -> None:
+        machine.seconds_of_steps = 0.6
+
+    def finish(machine: Machine) -> None:
+        # The power is lost in the restore of the last event, and with it that step ends.
+        Ending(machine, machine.azure, hasty=True, last="interrupted").begin()
+
+    judge = play(600.0, {5.0: _announce, 20.0: damage, 40.0: speed_up, 45.0: finish}).judge
+    assert judge.broken is None
+    assert not judge.views["probe"].approved
+    assert judge.views["probe"].restored("2")
