@@ -15,7 +15,7 @@ from ._fleet import Report, merge_parts
 from ._fleet_page import WARN_AFTER, as_html
 from ._fleet_parts import KIND
 from ._fleet_text import as_csv, as_lines, as_markdown, due_lines
-from ._parts import checked_parts, named_part, read_now, without_halves
+from ._parts import merge_given, no_collection, without_halves
 
 DUE = "due"
 HTML = "html"
@@ -47,12 +47,12 @@ def format_report(
     forms = (*FORMATS, DUE)
     if form not in forms:
         raise ValueError(f"format must be one of {', '.join(forms)}, not {form!r}.")
-    moment, seconds, limit = read_now(now), float(max_age), float(warn_after)
+    limit = float(warn_after)
     if not 0 <= limit <= _LONGEST:
         raise ValueError(f"warn_after must be 0 to {_LONGEST} seconds, not {warn_after}.")
-    named = [named_part(number, part) for number, part in enumerate(parts, start=1)]
-    report = merge_parts(checked_parts(KIND, named, moment, seconds), moment, [str(host) for host in hosts], seconds)
-    if form == DUE:
-        return due_lines(report, float(due_within))
-    shown = as_html(report, limit) if form == HTML else FORMATS[form](report)
-    return without_halves(shown) if isinstance(shown, str) else shown
+    with no_collection():
+        report = merge_given(KIND, merge_parts, parts, now, hosts, max_age)
+        if form == DUE:
+            return due_lines(report, float(due_within))
+        shown = as_html(report, limit) if form == HTML else FORMATS[form](report)
+        return without_halves(shown) if isinstance(shown, str) else shown

@@ -8,15 +8,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+from functools import lru_cache
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ..module_utils._document import format_utc
 from ..module_utils._errors import excerpt, one_line
 
 Part = dict[str, Any]
 HostResult = dict[str, Any]
+# Takes the parts, the time, the hosts that must be in it, max_age, and options of its own; returns a report.
+Merge = Callable[..., dict[str, Any]]
 
 
 class PartError(ValueError):
@@ -90,6 +95,51 @@ def read_now(text: str | None) -> datetime:
     return moment
 
 
+def merge_given(
+    kind: Kind, merge: Merge, parts: Iterable[Any], now: str | None, hosts: Iterable[Any], max_age: Any, *options: Any
+) -> dict[str, Any]:
+    """Check parts, and return the report that is merged of them, which must not be changed.
+
+    :param parts: data, or two strings each, the name of a file and its content.
+    :param hosts: hosts that must be in the report.
+    :param max_age: seconds after which a part is left out; 0 takes all.
+    :raises TypeError, ValueError: something of what was given cannot be used.
+    """
+    given, names, seconds = tuple(parts), tuple(str(host) for host in hosts), float(max_age)
+    if not now or not all(_is_text(part) for part in given):
+        return _merge.__wrapped__(kind, merge, given, now, names, seconds, options)
+    # The four files of a report are made of the same texts in the same process, one after the other.
+    texts = tuple((str(name), str(text)) for name, text in given)
+    return _merge(kind, merge, texts, now, names, seconds, options)
+
+
+@lru_cache(maxsize=1)
+def _merge(
+    kind: Kind,
+    merge: Merge,
+    parts: tuple[Any, ...],
+    now: str | None,
+    hosts: tuple[str, ...],
+    max_age: float,
+    options: tuple[Any, ...],
+) -> dict[str, Any]:
+    moment = read_now(now)
+    named = [named_part(number, part) for number, part in enumerate(parts, start=1)]
+    return merge(checked_parts(kind, named, moment, max_age), moment, hosts, max_age, *options)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Keep the garbage collector from going through a large report again and again: there are no cycles in it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def decode_part(name: str, text: str) -> Any:
     """Return what was written as JSON, yet to be checked.
 
@@ -108,10 +158,14 @@ def named_part(number: int, part: Any) -> tuple[str, Any]:
     :param part: data, or two strings, the name of a file and its content.
     :raises PartError: the content is not JSON.
     """
-    if isinstance(part, (list, tuple)) and len(part) == 2:
+    if _is_text(part):
         name = str(part[0])
         return name, decode_part(name, str(part[1]))
     return str(number), plain_data(part)
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, (list, tuple)) and len(part) == 2
 
 
 def checked_parts(kind: Kind, named: Iterable[tuple[str, Any]], now: datetime, max_age: float) -> list[Part]:

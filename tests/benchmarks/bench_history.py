@@ -27,7 +27,7 @@ from typing import Any, Callable
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_history
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _history_formats, _history_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _history_parts, _parts
 
 SMALL, LARGE = 100, 1000
 EVENTS = 100
@@ -115,12 +115,12 @@ def tasks(hosts: int) -> dict[str, Callable[[], object]]:
     text = json.dumps(part_of(hosts))
 
     def history() -> object:
-        _history_formats._merge_texts.cache_clear()
+        _parts._merge.cache_clear()
         forms = ("json", "csv", "md", "html")
         return [fleet_history.fleet_history([["all", text]], form, now=MOMENT) for form in forms]
 
     def merge() -> object:
-        _history_formats._merge_texts.cache_clear()
+        _parts._merge.cache_clear()
         return fleet_history.fleet_history([["all", text]], "data", now=MOMENT)
 
     return {"json": lambda: json.loads(text), "merge": merge, "history": history}

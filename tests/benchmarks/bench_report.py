@@ -76,6 +76,7 @@ def tasks(hosts: int) -> dict[str, Callable[[], object]]:
         return _fleet.merge_parts([part], NOW)
 
     def report() -> object:
+        _parts._merge.cache_clear()
         return [fleet_report.fleet_report([["all", text]], name, now=MOMENT) for name in ("json", "csv", "md", "html")]
 
     return {"json": lambda: json.loads(json.dumps(part)), "merge": merge, "report": report}

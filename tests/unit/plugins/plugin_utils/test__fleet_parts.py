@@ -29,6 +29,42 @@ def test_a_part_that_went_through_a_file_makes_the_same_report(said: Any) -> Non
     assert from_file["counts"]["affected"] == 1
 
 
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the parts that are decoded, one after the other."""
+    names: list[str] = []
+    decode = _parts.decode_part
+
+    def note(name: str, text: str) -> Any:
+        names.append(name)
+        return decode(name, text)
+
+    _parts._merge.cache_clear()
+    monkeypatch.setattr(_parts, "decode_part", note)
+    return names
+
+
+def test_the_files_of_one_report_are_made_of_one_merge(said: Any, decoded: list[str]) -> None:
+    part = part_of({"a": said("web-1", {}), "b": said("web-2", {"event_type": "Reboot"}), "c": {"unreachable": True}})
+    texts = [["slice-1.json", json.dumps(part)]]
+    together = [fleet_report.fleet_report(texts, name, ["d"], now=MOMENT) for name in FILES]
+    assert decoded == ["slice-1.json"]
+    # As data they are merged each time.
+    assert together == [fleet_report.fleet_report([part], name, ["d"], now=MOMENT) for name in FILES]
+
+
+@pytest.mark.parametrize(
+    "other", [{"vm": "web-2"}, {"hosts": ["z"]}, {"max_age": 60}, {"now": MOMENT}], ids=lambda other: next(iter(other))
+)
+def test_a_report_on_something_else_is_merged_anew(said: Any, decoded: list[str], other: dict[str, Any]) -> None:
+    def show(vm: str = "web-1", now: str = "2026-11-21T11:00:00Z", **options: Any) -> str:
+        text = json.dumps(part_of({"a": said(vm, {})}))
+        return fleet_report.fleet_report([["slice-1.json", text]], "json", now=now, **options)
+
+    assert show() != show(**other)
+    assert decoded == ["slice-1.json"] * 2
+
+
 def test_half_of_a_character_does_not_keep_the_report_from_being_written(said: Any) -> None:
     part = part_of({"a": said("web-1", {"description": "\ud83d"})})
     by_hand = json.dumps(part_of({"b": said("web-1", {"description": "half"})})).replace("half", "\\ud83d")
