@@ -16,22 +16,21 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from shutil import which
 from statistics import median
-from typing import Any, Callable
+from typing import Any
 
 # The folder that holds ansible_collections; make bench runs this in such a tree.
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_history
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _history_parts, _parts
+from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import ROUNDS, Tasks, measure_growth
 
 SMALL, LARGE = 100, 1000
 EVENTS = 100
-ROUNDS = 5
 MOST_GROWTH = 11.0
 MOST_JSON = 10.0
 MOST_BYTES = 3 * 1024 * 1024
@@ -104,13 +103,7 @@ def part_of(hosts: int, events: int = EVENTS) -> dict[str, Any]:
     return _history_parts.make_part(results, "all", NOW)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
-def tasks(hosts: int) -> dict[str, Callable[[], object]]:
+def tasks(hosts: int) -> Tasks:
     """Return what is measured, for a fleet of so many hosts."""
     text = json.dumps(part_of(hosts))
 
@@ -156,22 +149,8 @@ def measure_page(page: str) -> float | None:
 
 
 def main() -> None:
-    work = {hosts: tasks(hosts) for hosts in (SMALL, LARGE)}
-    times: dict[int, dict[str, list[float]]] = {hosts: {name: [] for name in work[hosts]} for hosts in work}
-    # In turn, so that whatever else the machine does hits all of them alike; a short run is repeated for that.
-    for _round in range(ROUNDS):
-        for name in ("json", "merge", "history"):
-            for hosts in (SMALL, LARGE):
-                repeat = LARGE // hosts
-                times[hosts][name].append(sum(seconds(work[hosts][name]) for _time in range(repeat)) / repeat)
-    small, large = ({name: median(values) for name, values in times[hosts].items()} for hosts in (SMALL, LARGE))
+    small, large = measure_growth(f"Fleet history, {EVENTS} events a host", tasks, SMALL, LARGE)
     page: Any = fleet_history.fleet_history([part_of(LARGE)], "html", now=MOMENT)
-    print(f"Fleet history, {EVENTS} events a host, CPU, medians of {ROUNDS} rounds:")
-    for hosts, found in ((SMALL, small), (LARGE, large)):
-        told = ", ".join(f"{name} {value * 1000:.0f} ms" for name, value in found.items())
-        print(f"  {hosts:6,} hosts: {told}")
-    # Where memory is slow, json grows by more than the number of hosts does, and so does all else.
-    print(f"  {'json alone, growth':32} {large['json'] / small['json']:5.2f}")
     shown = measure_page(page)
     for name, ratio, limit in (
         ("history, growth", large["history"] / small["history"], MOST_GROWTH),

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from datetime import datetime, timezone
 from pathlib import Path
-from statistics import median
-from typing import Any, Callable
+from typing import Any
 
 # The folder that holds ansible_collections; make bench runs this in such a tree.
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_report
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts, _parts
+from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import Tasks, measure_growth
 
 SMALL, LARGE = 1000, 10000
-ROUNDS = 5
 MOST_GROWTH = 11.0
 MOST_JSON = 5.0
 GROUP = 5
@@ -60,13 +58,7 @@ def result_of(number: int) -> dict[str, Any]:
     return {"events": events, "resource_name": name, "document_incarnation": 2, "msg": "", "warnings": []}
 
 
-def seconds(work: Callable[[], object]) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
-
-
-def tasks(hosts: int) -> dict[str, Callable[[], object]]:
+def tasks(hosts: int) -> Tasks:
     """Return what is measured, for a fleet of so many hosts."""
     part = _fleet_parts.make_part({f"host-{number:05}": result_of(number) for number in range(hosts)}, "all", NOW)
     text = json.dumps(part)
@@ -83,21 +75,7 @@ def tasks(hosts: int) -> dict[str, Callable[[], object]]:
 
 
 def main() -> None:
-    work = {hosts: tasks(hosts) for hosts in (SMALL, LARGE)}
-    times: dict[int, dict[str, list[float]]] = {hosts: {name: [] for name in work[hosts]} for hosts in work}
-    # In turn, so that whatever else the machine does hits all of them alike; a short run is repeated for that.
-    for _round in range(ROUNDS):
-        for name in ("json", "merge", "report"):
-            for hosts in (SMALL, LARGE):
-                repeat = LARGE // hosts
-                times[hosts][name].append(sum(seconds(work[hosts][name]) for _time in range(repeat)) / repeat)
-    small, large = ({name: median(values) for name, values in times[hosts].items()} for hosts in (SMALL, LARGE))
-    print(f"Fleet report, CPU, medians of {ROUNDS} rounds:")
-    for hosts, found in ((SMALL, small), (LARGE, large)):
-        told = ", ".join(f"{name} {value * 1000:.0f} ms" for name, value in found.items())
-        print(f"  {hosts:6,} hosts: {told}")
-    # Where memory is slow, json grows by more than the number of hosts does, and so does all else.
-    print(f"  {'json alone, growth':32} {large['json'] / small['json']:5.2f}")
+    small, large = measure_growth("Fleet report", tasks, SMALL, LARGE)
     for name, ratio, limit in (
         ("report, growth", large["report"] / small["report"], MOST_GROWTH),
         ("merge / json.dumps + json.loads", large["merge"] / large["json"], MOST_JSON),
