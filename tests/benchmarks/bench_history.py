@@ -107,16 +107,17 @@ def tasks(hosts: int) -> Tasks:
     """Return what is measured, for a fleet of so many hosts."""
     text = json.dumps(part_of(hosts))
 
-    def history() -> object:
+    def write(*forms: str) -> None:
+        for form in forms:
+            fleet_history.fleet_history([["all", text]], form, now=MOMENT)
+        # While a history is in memory, the garbage collector makes json slower.
         _parts._merge.cache_clear()
-        forms = ("json", "csv", "md", "html")
-        return [fleet_history.fleet_history([["all", text]], form, now=MOMENT) for form in forms]
 
-    def merge() -> object:
-        _parts._merge.cache_clear()
-        return fleet_history.fleet_history([["all", text]], "data", now=MOMENT)
-
-    return {"json": lambda: json.loads(text), "merge": merge, "history": history}
+    return {
+        "json": lambda: json.loads(text),
+        "merge": lambda: write("data"),
+        "history": lambda: write("json", "csv", "md", "html"),
+    }
 
 
 def show(program: str, page: Path) -> float:
