@@ -199,8 +199,9 @@ def test_the_state_as_a_crash_left_it(stage, how):
         first = leave_log(vm, control)
         spoil()
         control("DELETE", f"/simulator/events/{first}")
-        vm.check()
-        assert vm.ran == [f"prepare announced {first}", f"restore ended {first} withdrawn"]
+        done = vm.check()
+        # Seen to fail once on a machine that was busy, with nothing to tell why.
+        assert vm.ran == [f"prepare announced {first}", f"restore ended {first} withdrawn"], (done, vm.units_log)
         mend()
         check_moved_home(vm)
 
