@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the CPU time of works grows with the number of hosts."""
+"""How CPU time grows with the number of hosts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Tasks = dict[str, Callable[[], object]]
 
 
 def measure_growth(title: str, tasks: Callable[[int], Tasks], few: int, many: int) -> list[dict[str, float]]:
-    """Print and return the median seconds of each work, for few hosts and for many.
+    """Print and return the median seconds of each task, for few hosts and for many.
 
-    :param tasks: returns what is measured for so many hosts; one of it is named json.
+    :param tasks: returns the tasks for so many hosts; one of them is named json.
     """
     work = {hosts: tasks(hosts) for hosts in (few, many)}
     times: dict[int, dict[str, list[float]]] = {hosts: {name: [] for name in work[hosts]} for hosts in work}

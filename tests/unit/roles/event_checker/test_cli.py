@@ -519,7 +519,7 @@ class TestRespond:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
     def test_p6_a_stop_ends_its_step_and_leaves_it_interrupted(self, shell, tmp_path, number):
         """As by systemd, or when the terminal of a person is closed."""
-        # The process takes over what is ignored here, as SIGHUP is below nohup. The fixture _outside puts it back.
+        # A child ignores what this process ignores, such as SIGHUP below nohup. The fixture _outside restores it.
         signal.signal(number, signal.SIG_DFL)
         begun, ended = tmp_path / "begun", tmp_path / "ended"
         script = f"trap 'touch {ended}; exit 0' TERM; touch {begun}; while :; do sleep 0.05; done"

@@ -200,7 +200,7 @@ def test_the_state_as_a_crash_left_it(stage, how):
         spoil()
         control("DELETE", f"/simulator/events/{first}")
         done = vm.check()
-        # Seen to fail once on a machine that was busy, with nothing to tell why.
+        # This failed once on a busy machine, and nothing told why.
         assert vm.ran == [f"prepare announced {first}", f"restore ended {first} withdrawn"], (done, vm.units_log)
         mend()
         check_moved_home(vm)
