@@ -2,27 +2,28 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
 
-# Each target makes what it needs in .venv/ and build/, and needs no more than Python 3.11 or newer, git and make.
+# Each target makes what it needs in .venv/ and build/, and needs no more than Python 3.11 or newer with venv, git and make.
 
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
-CORE = PATH="$(CURDIR)/.venv/core-2.19/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
+CORE = PATH="$(CURDIR)/.venv/newest/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo docs test test-matrix lint gate costs lab lab-all programs bench artifact clean
+.PHONY: help demo docs unit test test-matrix test-bare lint gate costs lab lab-all bench artifact clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
 	@echo 'make docs             make the documentation as a site: build/site/html/index.html'
+	@echo 'make unit             run the unit tests of the plugins at once, or T=path, or T="-k words"'
 	@echo 'make test             run what a change can break, on the newest ansible-core: lint and tests of every kind'
 	@echo 'make test-matrix      run what that leaves out: other versions of Ansible and Python, what takes long'
+	@echo 'make test-bare        do what README says on machines that have nothing; needs Debian and root'
 	@echo 'make lint             run the gates that only read'
 	@echo 'make gate GATE=NAME   run one gate, or several; without GATE: list them'
 	@echo 'make costs            print again what each gate of the last make test and make test-matrix cost'
 	@echo 'make lab              prepare VMs with Debian 12, on which make test-matrix runs the checker; needs Debian and root'
 	@echo 'make lab-all          the same for VMs with Debian 11, 12 and 13'
-	@echo 'make programs         install the programs that some tests start, such as chromium; needs Debian and root'
 	@echo 'make bench            measure speed and memory against their limits'
 	@echo 'make artifact         build the file for Galaxy, in build/artifacts/'
 	@echo 'make clean            remove .venv/ and build/'
@@ -34,7 +35,21 @@ demo: tree
 docs:
 	@"$(PYTHON)" .ci/gates.py docs && echo 'The site is build/site/html/index.html.'
 
-test test-matrix lint:
+# Of the checkout itself, by a link: no copy, and the collection is found all the same.
+unit: python
+	@"$(PYTHON)" .ci/venvs.py newest
+	@mkdir -p build/checkout/ansible_collections/fleetops
+	@ln -sfn "$(CURDIR)" build/checkout/ansible_collections/fleetops/azure_maintenance
+	@cd build/checkout/ansible_collections/fleetops/azure_maintenance && PATH="$(CURDIR)/.venv/newest/bin:$$PATH" \
+		PYTHONPATH="$(CURDIR)/build/checkout" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/checkout" AZURE_IMDS_ENDPOINT=http://127.0.0.1:9 \
+		LC_ALL=C.UTF-8 AZURE_MAINTENANCE_SAMPLES="$(CURDIR)/../shared/samples" \
+		pytest --quiet $(if $(T),$(T),--numprocesses=4 --dist=worksteal -m "not matrix" tests/unit/plugins)
+
+test test-matrix lint: python
+	@"$(PYTHON)" .ci/gates.py $@
+
+test-bare: python
+	@"$(PYTHON)" .ci/lab.py --bare
 	@"$(PYTHON)" .ci/gates.py $@
 
 gate:
@@ -48,9 +63,6 @@ lab:
 
 lab-all:
 	@"$(PYTHON)" .ci/lab.py --all
-
-programs:
-	@"$(PYTHON)" .ci/needs.py
 
 bench: tree
 	@"$(PYTHON)" .ci/venvs.py eda
@@ -67,7 +79,10 @@ clean:
 
 # The copy of the collection that Ansible finds, and the ansible-core that reads it
 .PHONY: tree
-tree:
-	@[ -n "$(PYTHON)" ] || { echo 'Python 3.11 or newer is needed, and none was found.' >&2; exit 1; }
-	@"$(PYTHON)" .ci/venvs.py core-2.19
+tree: python
+	@"$(PYTHON)" .ci/venvs.py newest
 	@"$(PYTHON)" .ci/tree.py
+
+.PHONY: python
+python:
+	@[ -n "$(PYTHON)" ] || { echo 'Python 3.11 or newer is needed, and none was found.' >&2; exit 1; }

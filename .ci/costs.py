@@ -16,7 +16,8 @@ class Result(NamedTuple):
     """How a gate ended, and what it cost."""
 
     name: str
-    passed: bool
+    state: str
+    """passed, failed or "left out"."""
     seconds: float
     """On the clock on the wall."""
     cpu_seconds: float
@@ -28,36 +29,39 @@ def forget(target: str) -> None:
     (LOGS / f"costs-{target}.json").unlink(missing_ok=True)
 
 
-def keep(target: str, results: list[Result], left_out: list[str]) -> None:
+def keep(target: str, results: list[Result], left_out: list[str], missing: list[str]) -> None:
     """Write down what this run of the target cost."""
-    (LOGS / f"costs-{target}.json").write_text(json.dumps([results, left_out]))
+    (LOGS / f"costs-{target}.json").write_text(json.dumps([results, left_out, missing]))
 
 
-def show(results: list[Result], left_out: list[str]) -> int:
-    """Print the table, and return the exit status that follows from it."""
+def show(results: list[Result], left_out: list[str], missing: list[str]) -> int:
+    """Print the table and how to get the Debian packages that are missing; return the exit status that follows."""
     print("\nSummary                           wall       CPU")
     for result in results:
-        state = "passed" if result.passed else "FAILED"
-        print(f"  {result.name:28} {result.seconds:5.0f} s   {result.cpu_seconds:5.0f} s   {state}")
+        print(f"  {result.name:28} {result.seconds:5.0f} s   {result.cpu_seconds:5.0f} s   {result.state}")
     print("Left out" if left_out else "Nothing was left out.")
     print("".join(f"  {line}\n" for line in left_out), end="")
-    failed = sum(not result.passed for result in results)
-    print(f"{len(results) - failed} passed, {failed} failed", flush=True)
+    if missing:
+        print(f"To run what lacks a program: apt-get install {' '.join(missing)}")
+    states = [result.state for result in results]
+    failed = states.count("failed")
+    print(f"{states.count('passed')} passed, {failed} failed", flush=True)
     return 1 if failed else 0
 
 
 def main() -> int:
-    results, left_out = [], []
+    results, left_out, missing = [], [], []
     for target in sys.argv[1:]:
         file = LOGS / f"costs-{target}.json"
         if file.exists():
-            gates, lines = json.loads(file.read_text())
+            gates, lines, packages = json.loads(file.read_text())
             results += [Result(*gate) for gate in gates]
             left_out += lines
+            missing += [package for package in packages if package not in missing]
         else:
             # It could not begin, or was stopped.
-            results.append(Result(f"make {target}", False, 0.0, 0.0))
-    return show(results, left_out)
+            results.append(Result(f"make {target}", "failed", 0.0, 0.0))
+    return show(results, left_out, missing)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,22 @@ from concurrent.futures import ThreadPoolExecutor
 import costs
 import measured
 from costs import Result
-from needs import GATES, Gate, environment, gates_of, make_venvs, why_no_lab, why_no_python
+from needs import (
+    GATES,
+    Gate,
+    environment,
+    gates_of,
+    install_packages,
+    make_venvs,
+    missing_packages,
+    why_no_lab,
+    why_no_python,
+)
 from tree import COLLECTIONS, make_tree
 from venvs import LOGS, ROOT
 
+# What pytest ends with where it ran no test, because all were left out
+NO_TEST_RAN = 5
 # Set where a lab that does not stand is a failure
 LAB_REQUIRED = "LAB_REQUIRED"
 # At once: two keep the cores busy, and the third uses them while one of the two waits.
@@ -88,18 +100,18 @@ def run(gate: Gate, env: dict[str, str]) -> tuple[Result, str]:
         _pid, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - start
-    result = Result(gate.name, process.returncode == 0, seconds, used.ru_utime + used.ru_stime)
-    return result, log.read_text(errors="replace")
+    state = {0: "passed", NO_TEST_RAN: "left out"}.get(process.returncode, "failed")
+    return Result(gate.name, state, seconds, used.ru_utime + used.ru_stime), log.read_text(errors="replace")
 
 
 def tell(result: Result, printed: str) -> list[str]:
     """Print how a gate ended, and return what it has left out."""
     shown = dict.fromkeys(line for line in printed.splitlines() if SHOWN.match(line))
-    told = "".join(f"    {line}\n" for line in shown) if result.passed else printed
-    state = "ok" if result.passed else "FAILED"
-    reasons = [] if result.passed else [line[:300] for line in printed.splitlines() if REASON.match(line)][:20]
+    failed = result.state == "failed"
+    told = printed if failed else "".join(f"    {line}\n" for line in shown)
+    reasons = [line[:300] for line in printed.splitlines() if REASON.match(line)][:20] if failed else []
     again = "".join(f"\n    {line}" for line in reasons)
-    print(f"{result.name}\n{told}    {state}, {result.seconds:.0f} s{again}", flush=True)
+    print(f"{result.name}\n{told}    {result.state}, {result.seconds:.0f} s{again}", flush=True)
     return [f"{result.name}: {line}" for line in shown if LEFT_OUT.match(line)]
 
 
@@ -110,6 +122,7 @@ def main() -> int:
     gates = gates_of(sys.argv[1:])
     target = "-".join(sys.argv[1:]) if len(sys.argv) == 2 else "gates"
     costs.forget(target)
+    install_packages(gates)
     programs = make_venvs(gates)
     tree = make_tree(COLLECTIONS)
     measured.forget()
@@ -121,7 +134,7 @@ def main() -> int:
         no_lab = why_no_lab(gate)
         problem = no_lab or why_no_python(gate, programs)
         if no_lab and os.environ.get(LAB_REQUIRED):
-            results.append(Result(gate.name, False, 0.0, 0.0))
+            results.append(Result(gate.name, "failed", 0.0, 0.0))
             tell(results[-1], f"{no_lab}\n")
         elif problem:
             left_out.append(f"{gate.name}: {problem}")
@@ -152,8 +165,9 @@ def main() -> int:
     if some:
         measured.show(programs[some.venvs[0]], tree)
     results.sort(key=lambda result: list(GATES).index(result.name))
-    costs.keep(target, results, left_out)
-    return costs.show(results, left_out)
+    missing = missing_packages(gates)
+    costs.keep(target, results, left_out, missing)
+    return costs.show(results, left_out, missing)
 
 
 if __name__ == "__main__":

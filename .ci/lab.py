@@ -1,12 +1,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""Prepare the VM lab: podman and the images from which the scenarios of extensions/molecule/ make VMs.
+"""Prepare the VM lab: podman, the images from which the scenarios of extensions/molecule/ make VMs, and bare machines.
 
 Without an argument: install and build what is missing for VMs with Debian 12, then start one to see that it runs. With
---all: the same for every Debian of the lab. With --check [DEBIAN]: say whether that was done for this one, such as 11.
-With --remove: remove the VMs and networks that runs in this checkout left behind, but not the images, which all
-checkouts of a machine share.
+--all: the same for every Debian of the lab. With --bare: build the bare machines. With --check [DEBIAN]: say whether
+that was done for this one, such as 11. With --remove: remove the VMs and networks that runs in this checkout left
+behind, but not the images, which all checkouts of a machine share.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from venvs import LOGS, ROOT, make_venv
+from venvs import LOGS, ROOT, make_venv, newest_core
 
 PARTS = ROOT / ".ci" / "lab"
 CONTAINERS_CONF = PARTS / "containers.conf"
-IMAGE_SCRIPT = PARTS / "image.sh"
 COLLECTIONS = ROOT / "build" / "molecule"
 LABEL = "azure-maintenance-vm"
 PACKAGES = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "nftables", "iproute2", "debootstrap"]
@@ -39,23 +38,35 @@ class Debian(NamedTuple):
     """A release of Debian that VMs have. extensions/molecule/inventory.yml knows the names of the images too."""
 
     codename: str
-    python: str
-    wheels: str
-    """What pip finds on the VMs: a file in requirements/."""
+    python: str = ""
+    core: str = ""
+    """The ansible-core that pip finds on the VMs; a machine without one is bare (.ci/bare.py), and no VM."""
+    requirements: str = "core.txt"
+    """What it brings along: a file in requirements/."""
+
+    @property
+    def name(self) -> str:
+        return self.codename if self.core else f"bare-{self.codename}"
 
     @property
     def image(self) -> str:
-        return f"localhost/azure-maintenance-vm:{self.codename}"
+        return f"localhost/azure-maintenance-vm:{self.name}"
 
     @property
     def log(self) -> Path:
-        return LOGS / f"lab-{self.codename}.log"
+        return LOGS / f"lab-{self.name}.log"
+
+    @property
+    def script(self) -> Path:
+        return PARTS / ("image.sh" if self.core else "bare.sh")
 
 
 DEBIANS = {
-    "11": Debian("bullseye", "3.9.2", "core-2.15.txt"),
-    "12": Debian("bookworm", "3.11", "core-2.19.txt"),
-    "13": Debian("trixie", "3.13", "core-2.19.txt"),
+    "11": Debian("bullseye", "3.9.2", "2.15.13", "core-2.15.txt"),
+    "12": Debian("bookworm", "3.11", "2.19.14"),
+    "13": Debian("trixie", "3.13", "2.21.5"),
+    "bare-12": Debian("bookworm"),
+    "bare-13": Debian("trixie"),
 }
 # Which one the VMs have is said to the scenarios by the variable LAB_DEBIAN.
 USUAL = "12"
@@ -85,12 +96,12 @@ def ask(*command: str) -> str:
 
 
 def wheels(debian: Debian) -> Path:
-    return ROOT / "requirements" / debian.wheels
+    return ROOT / "requirements" / debian.requirements
 
 
 def definition(debian: Debian) -> str:
     """Return what tells whether an image is the one that this checkout describes."""
-    described = [IMAGE_SCRIPT.read_bytes(), wheels(debian).read_bytes(), repr(debian).encode()]
+    described = [debian.script.read_bytes(), wheels(debian).read_bytes(), repr(debian).encode()]
     return hashlib.sha256(b"".join(described)).hexdigest()
 
 
@@ -118,7 +129,7 @@ def check_machine() -> None:
 def check(debian: str = USUAL) -> None:
     """Raise CannotRun where the lab does not stand for VMs with this Debian, such as "12"."""
     check_machine()
-    command = "make lab" if debian == USUAL else "python .ci/lab.py --all"
+    command = "make lab" if debian == USUAL else f"python .ci/lab.py {'--all' if DEBIANS[debian].core else '--bare'}"
     missing = missing_packages()
     if missing:
         raise CannotRun(f"The VM lab has not been prepared, {', '.join(missing)} not installed: run `{command}`.")
@@ -140,16 +151,18 @@ def mirror() -> str:
 
 def build_image(debian: Debian) -> None:
     """Make the image anew."""
-    disk = ROOT / "build" / f"lab-{debian.codename}"
+    disk = ROOT / "build" / f"lab-{debian.name}"
     shutil.rmtree(disk, ignore_errors=True)
     disk.mkdir(mode=0o755, parents=True)
     # debootstrap knows no settings of apt
     proxy = ask("sh", "-c", 'eval "$(apt-config shell proxy Acquire::http::Proxy)" && echo "$proxy"')
-    python = make_venv("core-2.19") / "python"
-    pip = [python, "-m", "pip", "download", f"--python-version={debian.python}", "--only-binary=:all:"]
+    python = make_venv(f"core-{newest_core()}") / "python"
+    pip = [python, "-m", "pip", "download", "--no-deps", f"--python-version={debian.python}", "--only-binary=:all:"]
     try:
-        run(debian.log, IMAGE_SCRIPT, disk, debian.codename, mirror(), **({"http_proxy": proxy} if proxy else {}))
-        run(debian.log, *pip, "--requirement", wheels(debian), "--dest", disk / "opt" / "packages")
+        run(debian.log, debian.script, disk, debian.codename, mirror(), **({"http_proxy": proxy} if proxy else {}))
+        if debian.core:
+            wanted = ["--requirement", wheels(debian), f"ansible-core=={debian.core}"]
+            run(debian.log, *pip, *wanted, "--dest", disk / "opt" / "packages")
         archive = disk.with_suffix(".tar")
         run(debian.log, "tar", "--create", "--file", archive, "--directory", disk, ".")
         run(debian.log, "podman", "import", "--change", f"LABEL {LABEL}={definition(debian)}", archive, debian.image)
@@ -191,14 +204,15 @@ def prepare(wanted: list[Debian]) -> None:
             run(wanted[0].log, *install, DEBIAN_FRONTEND="noninteractive")
         old = [debian for debian in wanted if not image_stands(debian)]
         if old:
-            names = ", ".join(debian.codename for debian in old)
-            print(f"Building the images of the VMs, which takes some minutes: {names}", flush=True)
+            names = ", ".join(debian.name for debian in old)
+            print(f"Building the images of the lab, which takes some minutes: {names}", flush=True)
             # Most of it is waiting for the mirror.
             with ThreadPoolExecutor(len(old)) as pool:
                 list(pool.map(build_image, old))
             ask("podman", "image", "prune", "--force", "--filter", f"label={LABEL}")
         for debian in wanted:
-            try_vm(debian)
+            if debian.core:
+                try_vm(debian)
     print(f"The VM lab stands: {' '.join(debian.image for debian in wanted)}")
 
 
@@ -217,7 +231,8 @@ def remove() -> None:
 def main() -> int:
     actions: dict[tuple[str, ...], Callable[[], None]] = {
         (): lambda: prepare([DEBIANS[USUAL]]),
-        ("--all",): lambda: prepare(list(DEBIANS.values())),
+        ("--all",): lambda: prepare([debian for debian in DEBIANS.values() if debian.core]),
+        ("--bare",): lambda: prepare([debian for debian in DEBIANS.values() if not debian.core]),
         ("--check",): check,
         **{("--check", debian): partial(check, debian) for debian in DEBIANS},
         ("--remove",): remove,

@@ -1,7 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""Know the gates of gates.toml and all that they need. Run by itself: install the Debian packages of their programs."""
+"""Know the gates of gates.toml, and prepare all that they need."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import lab
 import measured
 import tomllib
-from venvs import ROOT, VENVS, clean_environment, find_python, make_venv, pip_settings
+from venvs import LOGS, ROOT, VENVS, clean_environment, find_python, make_venv, pip_settings
 
 BUILD = ROOT / "build"
 HOME = BUILD / "home"
 PYTHONS = BUILD / "pythons"
-NPM = ROOT / ".venv" / "npm"
 TABLE = tomllib.loads((ROOT / ".ci" / "gates.toml").read_text())
-TARGETS = {"lint": ["lint"], "test": ["test", "lint"], "test-matrix": ["matrix"]}
+TARGETS = {"lint": ["lint"], "test": ["test", "lint"], "test-matrix": ["matrix"], "test-bare": ["bare"]}
 
 
 class Gate(NamedTuple):
@@ -35,7 +34,6 @@ class Gate(NamedTuple):
     command: str
     python: str = ""
     packages: tuple[str, ...] = ()
-    npm: tuple[str, ...] = ()
     lab: str = ""
     measured: bool = False
     lane: str = ""
@@ -46,7 +44,22 @@ class Gate(NamedTuple):
         return BUILD / self.name
 
 
-GATES = {entry["name"]: Gate(**entry) for entry in TABLE["gate"]}
+def gates_of_entry(entry: dict[str, Any]) -> list[Gate]:
+    """Return the gates of one entry of gates.toml: one for each of its cores, or one."""
+    cores = entry.pop("cores", None)
+    if cores is None:
+        return [Gate(**entry)]
+    measured = entry.pop("measured", [])
+    return [
+        Gate(
+            **{**entry, "name": f"{entry['name']}-{core}", "venvs": [f"core-{core}", *entry.get("venvs", [])]},
+            measured=core in measured,
+        )
+        for core in cores
+    ]
+
+
+GATES = {gate.name: gate for entry in TABLE["gate"] for gate in gates_of_entry(entry)}
 
 
 def gates_of(names: list[str]) -> list[Gate]:
@@ -83,7 +96,6 @@ def make_venvs(gates: list[Gate]) -> dict[str, Path | None]:
     if some:
         prepare_home(some)
     prepare_pythons()
-    install_npm(list(dict.fromkeys(package for gate in gates for package in gate.npm)))
     return programs
 
 
@@ -97,7 +109,7 @@ def prepare_home(programs: Path) -> None:
     settings = HOME / ".config" / "pip" / "pip.conf"
     for folder in (cache, settings.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    for pip in ("24_2", "23_1_2"):  # what ansible-test 2.19 and 2.16 ask for
+    for pip in ("25_2", "24_2", "23_1_2"):  # what ansible-test 2.20, 2.18 and 2.16 ask for
         shutil.copy(ROOT / ".ci" / "get_pip.py", cache / f"get_pip_{pip}.py")
 
     found = {name: value.replace("\n", "\n  ") for name, value in pip_settings(str(programs / "python")).items()}
@@ -115,22 +127,6 @@ def prepare_pythons() -> None:
             (PYTHONS / f"python3.{minor}").symlink_to(python)
 
 
-def install_npm(packages: list[str]) -> None:
-    """Install these packages of npm, each as NAME@VERSION, where there is npm and they are not there yet."""
-    stamp = NPM / "made-from"
-    wanted = "\n".join(packages)
-    if not packages or not shutil.which("npm") or (stamp.exists() and stamp.read_text() == wanted):
-        return
-    shutil.rmtree(NPM, ignore_errors=True)
-    NPM.mkdir(parents=True)
-    # Else npm would look for a folder above. With --prefix it would not read the configuration of the machine.
-    (NPM / "package.json").write_text('{"private": true}\n')
-    install = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", *packages]
-    # Without them, the tests that need them say so.
-    if subprocess.call(install, stdout=subprocess.DEVNULL, cwd=NPM) == 0:
-        stamp.write_text(wanted)
-
-
 def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
     """Return the environment in which the command of this gate runs."""
     env = clean_environment()
@@ -138,10 +134,9 @@ def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
     env["PATH"] = ":".join([*(str(programs[name]) for name in gate.venvs), str(PYTHONS), *rest])
     env["HOME"] = str(HOME)
     env["BUILD"] = str(BUILD)
+    env["VENVS"] = str(ROOT / ".venv")
     if gate.python:
         env["PYTHON_TARGET"] = f"{programs[gate.python]}/python"
-    if gate.npm:
-        env["NODE_PATH"] = str(NPM / "node_modules")
     if gate.lab:
         env["LAB_DEBIAN"] = gate.lab
         # Molecule keeps what it knows of a scenario there, by the name of the scenario alone.
@@ -156,25 +151,33 @@ def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
     return {**env, **TABLE["environment"]}
 
 
-def install_packages() -> None:
-    """Install the Debian packages that are missing, as root. One that cannot be installed does not stop the others."""
-    wanted = dict.fromkeys(package for gate in GATES.values() for package in gate.packages)
+def missing_packages(gates: list[Gate]) -> list[str]:
+    """Return the Debian packages whose programs the tests of these gates start, and that this machine has not."""
+    wanted = dict.fromkeys(package for gate in gates for package in gate.packages)
     query = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
-    listing = subprocess.run(query, capture_output=True, text=True, check=False).stdout
-    # A program may have come with a package of another name, as npm does with the newer versions of Node.js.
-    missing = [
+    try:
+        listing = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        listing = ""
+    # A program may have come in another way.
+    return [
         package
         for package in wanted
-        if not re.search(rf"^{package} installed$", listing, re.MULTILINE) and not shutil.which(package)
+        if not re.search(rf"^{re.escape(package)} installed$", listing, re.MULTILINE) and not shutil.which(package)
     ]
+
+
+def install_packages(gates: list[Gate]) -> None:
+    """As root on Debian or Ubuntu, install the missing packages of these gates. One that fails does not stop others."""
+    missing = missing_packages(gates)
+    if not missing or os.geteuid() != 0 or not shutil.which("apt-get"):
+        return
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    if missing:
-        subprocess.call(["apt-get", "update"], stdout=subprocess.DEVNULL)
-    for package in missing:
-        print(f"Installing {package}", flush=True)
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", package]
-        subprocess.call(install, stdout=subprocess.DEVNULL, env=env)
-
-
-if __name__ == "__main__":
-    install_packages()
+    apt = ["apt-get", "install", "--yes", "--no-install-recommends"]
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with open(LOGS / "packages.log", "w") as log:
+        subprocess.call(["apt-get", "update"], stdout=log, stderr=log)
+        for package in missing:
+            print(f"Installing Debian's package {package}", flush=True)
+            install = [*apt, package]
+            subprocess.call(install, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)

@@ -24,13 +24,30 @@ LOGS = ROOT / "build" / "logs"
 # Python runs it at its start in each of the environments.
 START_CACHE = ROOT / ".ci" / "start_cache.py"
 
+# The releases of ansible-core that are tested, and the Pythons for each, best first. Of each series these are the first
+# release that is supported and the newest one; each Python of a controller is the first of some release.
+CORES = {
+    "2.16.14": ("3.11", "3.10", "3.12"),
+    "2.16.19": ("3.10", "3.11", "3.12"),
+    "2.17.0": ("3.11", "3.10", "3.12"),
+    "2.17.14": ("3.11", "3.10", "3.12"),
+    "2.18.0": ("3.11", "3.12", "3.13"),
+    "2.18.19": ("3.11", "3.12", "3.13"),
+    "2.19.0": ("3.11", "3.12", "3.13"),
+    "2.19.14": ("3.11", "3.12", "3.13"),
+    "2.20.0": ("3.12", "3.13"),
+    "2.20.10": ("3.12", "3.13"),
+    "2.21.0": ("3.12", "3.13"),
+    "2.21.5": ("3.12", "3.13"),
+    "2.22.0rc1": ("3.13",),
+}
+# What the environment "newest" is: the first of these for which this machine has a Python.
+NEWEST = ("2.21.5", "2.19.14")
+
 # name: (file in requirements/, Python versions that will do, best first)
 VENVS = {
     "uv": ("uv.txt", ("3.11", "3.12", "3.13")),
-    "core-2.19": ("core-2.19.txt", ("3.11", "3.12", "3.13")),
-    "core-2.16": ("core-2.16.txt", ("3.11", "3.12")),
-    "core-2.17": ("core-2.17.txt", ("3.11", "3.12")),
-    "core-2.18": ("core-2.18.txt", ("3.11", "3.12", "3.13")),
+    **{f"core-{core}": ("core.txt", pythons) for core, pythons in CORES.items()},
     "docs": ("docs.txt", ("3.11", "3.12", "3.13")),
     "lint": ("lint.txt", ("3.11", "3.12", "3.13")),
     "molecule": ("molecule.txt", ("3.11", "3.12", "3.13")),
@@ -39,6 +56,7 @@ VENVS = {
     "eda": ("eda.txt", ("3.11", "3.12", "3.13")),
     "galaxy-importer": ("galaxy-importer.txt", ("3.11", "3.12", "3.13")),
     "target-3.8": ("target.txt", ("3.8",)),
+    "target-3.9": ("target.txt", ("3.9",)),
     "target-3.13": ("target.txt", ("3.13",)),
 }
 
@@ -103,12 +121,42 @@ def uv_environment(python: str) -> dict[str, str]:
     return env
 
 
+def best_python(name: str) -> str | None:
+    """Return the path of the best Python for this virtual environment, or None where this machine has none."""
+    return next(filter(None, map(find_python, VENVS[name][1])), None)
+
+
+def newest_core() -> str:
+    """Return the newest tested ansible-core, such as 2.21.5, for which this machine has a Python; exit without one."""
+    for core in NEWEST:
+        if best_python(f"core-{core}"):
+            return core
+    sys.exit("Python 3.11 or newer with its venv module is needed, and none was found.")
+
+
+def make_newest() -> Path:
+    """Make the environment of the newest ansible-core, link it as .venv/newest, and return its folder of programs."""
+    core = newest_core()
+    programs = make_venv(f"core-{core}")
+    assert programs is not None
+    link = ROOT / ".venv" / "newest"
+    if not link.is_symlink() or os.readlink(link) != programs.parent.name:
+        link.unlink(missing_ok=True)
+        link.symlink_to(programs.parent.name)
+    python = os.path.basename(best_python(f"core-{core}") or "")
+    print(f"Taking ansible-core {core} on {python}", end="")
+    print("" if core == NEWEST[0] else f"; {NEWEST[0]} needs Python {CORES[NEWEST[0]][0]} or newer", flush=True)
+    return programs
+
+
 def make_venv(name: str) -> Path | None:
     """Return the folder of programs of this virtual environment, or None where no Python fits."""
+    if name == "newest":
+        return make_newest()
     requirements = ROOT / "requirements" / VENVS[name][0]
     folder = ROOT / ".venv" / name
     stamp = folder / "made-from"
-    python = next(filter(None, map(find_python, VENVS[name][1])), None)
+    python = best_python(name)
     if python is None:
         return None
     files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in (requirements, START_CACHE)]
@@ -135,10 +183,13 @@ def _fill(name: str, folder: Path, python: str, requirements: Path) -> None:
     else:
         env = uv_environment(python)
         uv = str(make_venv("uv") / "uv")
+        more = [f"pip=={ensurepip.version()}"]
+        if name.startswith("core-"):
+            more.append(f"ansible-core=={name.removeprefix('core-')}")
         commands = [
             [python, "-m", "venv", "--clear", "--without-pip", str(folder)],
             # pip too, because pip download and ansible-test want it
-            [uv, "pip", "install", "--python", inside, "-r", str(requirements), f"pip=={ensurepip.version()}"],
+            [uv, "pip", "install", "--no-deps", "--python", inside, "-r", str(requirements), *more],
         ]
     with open(LOGS / f"venv-{name}.log", "w+") as log:
         for command in commands:

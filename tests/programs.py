@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The programs of Debian's packages that some tests start, and what they read of packages of npm."""
+"""The programs of Debian's packages that some tests start."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+import subprocess
 
 import pytest
 
@@ -26,15 +26,11 @@ def need_program(*names, package, folders=()):
     return _leave_out(f"there is no {names[0]}: install Debian's package {package}")
 
 
-def need_npm_file(name):
-    """Return the path of this file of a package of npm, or leave out the test; .ci/needs.py installs the package.
-
-    It is left out wherever npm or its registry is missing: nothing of the product is needed for it.
-    """
-    path = Path(os.environ.get("NODE_PATH", "/nowhere")) / name
-    if not path.is_file():
-        pytest.skip(f"there is no {name}: install Debian's package npm", allow_module_level=True)
-    return path
+def need_network_namespace(unshare):
+    """Leave out the module where this program cannot make a network namespace, as in most containers."""
+    ended = subprocess.run([unshare, "--net", "true"], capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        _leave_out(f"no network namespace can be made, which takes root's rights: {ended.stderr.strip()}")
 
 
 def _leave_out(reason):

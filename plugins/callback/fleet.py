@@ -11,7 +11,7 @@ short_description: Print what is coming for a whole fleet as one table
 version_added: 1.0.0
 description:
   - Prints what M(fleetops.azure_maintenance.scheduled_events_info) found on all hosts as one table when all is done,
-    one line an event. An event that many VMs report is one line that lists its VMs. The time from which Azure may start
+    one row an event. An event that many VMs report is one row that lists its VMs. The time from which Azure may start
     it stands beside the time until then, in UTC.
   - What has started comes first, then what starts next, at the end what starts nobody knows when.
   - Below the table stand the hosts that gave no answer, each with a reason, and a line that counts the hosts.
@@ -22,15 +22,15 @@ description:
   - Of other tasks of a play, failures, unreachable hosts and what C(debug) shows are printed as they come, the
     rest is not. Other modules run by C(ansible) are printed as P(ansible.builtin.minimal#callback) does.
   - What the role P(fleetops.azure_maintenance.event_response#role) asks makes one table for all its questions, at the
-    end of the run. An event that is over has its outcome there, V(completed) or V(withdrawn), in place of the time
-    until its start.
+    end of the run. An event that is over has its outcome there, V(completed) or V(withdrawn), and no time.
   - With C(-v), every result is printed in full as well.
 extends_documentation_fragment:
   - ansible.builtin.result_format_callback
 notes:
   - The table is as wide as the terminal, or as the environment variable E(COLUMNS) says, else 80 columns. Descriptions
-    are shown where there is room for them, and in a still wider one the ids of events and the times are whole. In a
-    narrow one long lists of VMs end with the number of those left out.
+    are shown where there is room for them, and in a still wider one the ids of events and the times are whole. Where
+    the VMs of an event have no room in its row, the row counts them, and they stand on at most two lines below it. The
+    second ends with the number of those left out.
   - A VM is shown by its resource name, and with its name in the inventory in parentheses where that differs.
   - A run that is interrupted prints no table.
 requirements:
@@ -51,11 +51,14 @@ from ansible.plugins.callback.minimal import CallbackModule as Minimal
 
 from ..module_utils._document import fold_case
 from ..module_utils._errors import escape
-from ..plugin_utils._fleet_parts import FAILED, UNREACHABLE, no_answer, read_answer, tell_failure
+from ..plugin_utils._failure_text import tell_failure
+from ..plugin_utils._fleet_parts import FAILED, UNREACHABLE, no_answer, read_answer
 from ..plugin_utils._fleet_table import fleet_lines
+from ..plugin_utils._masking import mask_secrets
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"
-RESPONSE = "fleetops.azure_maintenance.event_response"
+# The question of the role event_response
+STEP = "fleetops.azure_maintenance.event_response_step"
 _LONGEST_FAILURE = 1000
 
 
@@ -140,6 +143,8 @@ class CallbackModule(Minimal):
             self._response.conclude(stats["data"]["event_response"])
         if _is_query(result):
             self._take(result, Minimal.v2_runner_on_ok)
+        elif result._task.resolved_action == STEP and "answer" in result._result:
+            self._take_answer(result)
         elif self._ad_hoc or (self._run_is_verbose(result) and not result._task.loop):
             self._printed = True
             super().v2_runner_on_ok(result)
@@ -152,7 +157,7 @@ class CallbackModule(Minimal):
             super().v2_runner_on_ok(result)
 
     def v2_runner_on_skipped(self, result):
-        if _is_query(result) and not _is_of_response(result):
+        if _is_query(result):
             self._table(result).not_asked.add(result._host.get_name())
         elif self._ad_hoc:
             super().v2_runner_on_skipped(result)
@@ -181,10 +186,7 @@ class CallbackModule(Minimal):
     def _take(self, result, show, failed=False, lost=False):
         host = result._host.get_name()
         answer = read_answer(host, result._result, failed)
-        if _is_of_response(result):
-            self._response.take(host, answer)
-        else:
-            self._table(result).answers[host] = answer
+        self._table(result).answers[host] = answer
         if lost:
             self._lost[host] = {**answer, "events": []}
         if self._run_is_verbose(result):
@@ -192,6 +194,16 @@ class CallbackModule(Minimal):
             show(self, result)
         else:
             self._handle_warnings(result._result)
+
+    def _take_answer(self, result):
+        """Keep what a host said to the role event_response, which asks again and again."""
+        host, said = result._host.get_name(), result._result["answer"]
+        answer = read_answer(host, said, bool(said.get("failed")))
+        if "events" in said:
+            self._response.take(host, answer)
+        else:
+            self._response.lost[host] = answer
+        self._handle_warnings(result._result)
 
     def _table(self, result):
         """Return the table in which this host has not answered yet: a task that is run again begins another one."""
@@ -203,7 +215,9 @@ class CallbackModule(Minimal):
     def _tell(self, result, caption, color):
         """Say on one line what went wrong at a task that is no query."""
         title = result._task.get_name()
-        line = escape(f"{result._host.get_name()} | {title} | {caption}: {tell_failure(result._result)}")
+        # Ansible masks what is printed, and would not know the first half of a secret that is cut.
+        line = f"{result._host.get_name()} | {title} | {caption}: {tell_failure(result._result)}"
+        line = escape(mask_secrets(line))
         self._printed = True
         self._display.display(line[:_LONGEST_FAILURE] + ("…" if len(line) > _LONGEST_FAILURE else ""), color=color)
         self._handle_warnings(result._result)
@@ -236,8 +250,3 @@ class CallbackModule(Minimal):
 
 def _is_query(result):
     return result._task.resolved_action == QUERY
-
-
-def _is_of_response(result):
-    role = result._task._role
-    return role is not None and role.get_name() == RESPONSE

@@ -10,6 +10,7 @@ from __future__ import annotations
 class ModuleDocFragment:
     DOCUMENTATION = r"""
 requirements:
+  - Python 3.8 or newer on the host, but for Windows hosts
   - the collection ansible.windows on the controller, for Windows hosts only
 attributes:
   platform:

@@ -51,7 +51,7 @@ _value:
 
 from typing import Any, Callable
 
-from ..plugin_utils._fleet_approval_share import share_approvals
+from ..plugin_utils._run.approval_share import share_approvals
 from ..plugin_utils._unsafe import unsafe_filter
 
 

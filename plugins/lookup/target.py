@@ -21,6 +21,8 @@ options:
       - The pattern, or a list of patterns.
       - Without it the variable C(target) is read, and C(all) counts where there is none. A C(target) that uses a
         variable that is not defined is an error. With C(default('all')) it would mean all hosts.
+      - It must be text. One that Ansible has read as a number or as a boolean is an error, because another host may be
+        called so. AWX gives such an answer without quotes.
     type: raw
 author:
   - fleetops contributors (@fleetops)
@@ -52,6 +54,8 @@ from ansible.errors import AnsibleError, AnsibleLookupError
 from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.lookup import LookupBase
 
+from ..plugin_utils._text_input import tell_not_text
+
 _EMPTY = "target is empty: name the hosts, such as target=web, or target=all for every host of the inventory."
 
 
@@ -60,7 +64,10 @@ class LookupModule(LookupBase):
         if context.CLIARGS.get("syntax"):
             return ["all"]
         terms = terms or [self._read_target(variables)]
-        patterns = [str(each or "") for term in terms for each in (term if isinstance(term, (list, tuple)) else [term])]
+        members = [each for term in terms for each in (term if isinstance(term, (list, tuple)) else [term])]
+        patterns = ["" if each is None else each for each in members]
+        for fault in tell_not_text("target", patterns):
+            raise AnsibleLookupError(f"{fault} No host was asked.")
         # Ansible takes a pattern without a name in it for all hosts.
         if not any(re.search(r"[^\s,:&!]", pattern) for pattern in patterns):
             raise AnsibleLookupError(_EMPTY)

@@ -38,9 +38,12 @@ class ImdsError(Exception):
 
     @property
     def may_pass(self) -> bool:
-        """Whether asking again may help: 410 and 429 ask for it in Microsoft's table of answers, 5xx are faults."""
+        """Whether asking again may help: 410 and 429 ask for it in Microsoft's table of answers, 5xx are faults.
+
+        421 comes from the guest proxy agent, which has lost sight of who made this connection; of the next it may know.
+        """
         status = self.http_status
-        return status in (410, 429) or (status is not None and status >= 500)
+        return status in (410, 421, 429) or (status is not None and status >= 500)
 
 
 class UnreachableError(ImdsError):

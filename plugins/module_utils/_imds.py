@@ -30,7 +30,7 @@ from ._errors import (
     excerpt,
     one_line,
 )
-from ._imds_transport import Deadline, Response, SocketTransport, split_endpoint
+from ._imds_transport import AGENT_HEADER, Deadline, Response, SocketTransport, split_endpoint
 
 DEFAULT_ENDPOINT = "http://169.254.169.254"
 DEFAULT_API_VERSION = "2020-07-01"
@@ -58,6 +58,10 @@ class Transport(Protocol):
 
     def exchange(self, method: str, path: str, body: bytes | None, deadline: Deadline) -> Response:
         """Send one request and return the answer to it, whatever its status."""
+        raise NotImplementedError
+
+    def describe_caller(self) -> str:
+        """Return the user and the program that ask, for an allow list of the guest proxy agent."""
         raise NotImplementedError
 
 
@@ -204,9 +208,10 @@ class ImdsClient:
             return ThrottledError(
                 f"{what} Azure allows 5 requests a second for all programs of a VM together. Ask less often.", status
             )
-        return HttpStatusError(f"{what} {self._advice(status, said, reply or {})}", status)
+        return HttpStatusError(f"{what} {self._advice(answer, said, reply or {})}", status)
 
-    def _advice(self, status: int, said: str, reply: dict[str, Any]) -> str:
+    def _advice(self, answer: Response, said: str, reply: dict[str, Any]) -> str:
+        status = answer.status
         if status == 400 and "newest-versions" in reply:
             offered = reply["newest-versions"]
             listed = offered[:_MOST_VERSIONS] if isinstance(offered, list) else [offered]
@@ -217,8 +222,27 @@ class ImdsClient:
             )
         if status == 400 and "metadata header" in said.lower():
             return "Something between this VM and the endpoint dropped the header 'Metadata: true'."
+        if status == 403 and AGENT_HEADER in answer.headers:
+            return (
+                "Azure itself refused it: the guest proxy agent has let it through, so no allow list is the cause. "
+                "Check securityProfile.proxyAgentSettings of the VM."
+            )
+        if status == 403 and not answer.body:
+            return (
+                "The guest proxy agent of this VM (Metadata Security Protocol) refused it. Its allow list must have "
+                f"{self._transport.describe_caller()}, for the paths /metadata/scheduledevents and "
+                "/metadata/instance/compute."
+            )
         if status in (401, 403):
-            return "Access is filtered: check the Metadata Security Protocol's allow list, or whether this is Azure."
+            return (
+                "Access is filtered: check for a firewall or proxy on this VM, whether the agent of the Metadata "
+                "Security Protocol runs, and whether this is Azure."
+            )
+        if status == 421:
+            return (
+                "The guest proxy agent of this VM (Metadata Security Protocol) does not know which program asked. Ask "
+                "again; if it stays so, check the agent's service."
+            )
         if status == 410 or status >= 500:
             return "The metadata service is out of order for the moment. Ask again in a minute."
         return "Check endpoint and api_version."

@@ -13,19 +13,31 @@ from __future__ import annotations
 
 import http.client
 import io
+import os
+import pwd
 import re
 import socket
 import time
 from typing import Any, Mapping, NamedTuple
 from urllib.parse import urlsplit
 
-from ._errors import MalformedError, NoAnswerError, NotImdsError, NoTimeError, UnreachableError, excerpt
+from ._errors import (
+    MalformedError,
+    NoAnswerError,
+    NotImdsError,
+    NoTimeError,
+    UnreachableError,
+    excerpt,
+    one_line,
+)
 
 MAX_BODY = 1024 * 1024
 # Bytes of a body that are read at once; most bodies have fewer.
 _PIECE = 16 * 1024
 # Azure holds the first answer up to two minutes while it switches the feature on; an answer later than that is lost.
 LONGEST_ANSWER = 125.0
+# The guest proxy agent of the Metadata Security Protocol adds it to Azure's answers, and not to its own.
+AGENT_HEADER = "x-ms-azure-host-authorization"
 
 
 class Deadline:
@@ -100,6 +112,16 @@ class SocketTransport:
             ) from error
         finally:
             sock.close()
+
+    def describe_caller(self) -> str:
+        """Return the user and the program that ask, in the words of an allow list of the guest proxy agent."""
+        number = os.getuid()
+        try:
+            user = pwd.getpwuid(number).pw_name
+        except KeyError:
+            user = f"of uid {number}"
+        # Where the agent looks, too: not the link by which the interpreter was started.
+        return f"userName {one_line(user)}, exePath {one_line(os.path.realpath('/proc/self/exe'))}"
 
     def _connect(self, deadline: Deadline) -> socket.socket:
         seconds = min(self._connect_timeout, deadline.remaining())
@@ -221,5 +243,7 @@ def split_endpoint(endpoint: str) -> tuple[str, int, str]:
     # Printable ASCII, but no '#' and no '?'.
     plain = re.fullmatch(r'[!"$->@-~]+', endpoint) and "@" not in parts.netloc
     if parts.scheme != "http" or not host or not port or not plain:
-        raise ValueError(f"endpoint must have the form http://HOST[:PORT][/PREFIX], not {excerpt(endpoint)}.")
+        # Before an @ there may be a password, also in an address that cannot be taken apart.
+        shown = "one with an @ in it; it takes no user and no password" if "@" in endpoint else excerpt(endpoint)
+        raise ValueError(f"endpoint must have the form http://HOST[:PORT][/PREFIX], not {shown}.")
     return host, port, parts.path.rstrip("/")

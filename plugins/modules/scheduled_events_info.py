@@ -276,8 +276,9 @@ reason:
     - Why there is no answer, in one word.
     - V(unreachable), nothing takes connections at the endpoint. V(not_imds), something else answers there.
       V(timeout), no complete answer in time, or, on a Windows host, a connection that was taken without a usable
-      answer. V(http_status), the metadata service refused or failed, with RV(http_status). V(throttled),
-      too many requests from this VM. V(malformed), the answer is no document.
+      answer. V(http_status), the metadata service refused or failed, or the guest proxy agent of the Metadata
+      Security Protocol in front of it, with RV(http_status). V(throttled), too many requests from this VM.
+      V(malformed), the answer is no document.
   returned: failure of the metadata service
   type: str
   sample: unreachable

@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Any, Callable, Mapping, Sequence
 
 from ..module_utils._document import LONGEST_DURATION
 from ..module_utils._errors import one_line
+from ._failure_text import are_results, tell_failure, what_was_printed
+from ._masking import mask_secrets
 from ._parts import HostResult, Kind, Part, new_part, read_utc
 
 AFFECTED = "affected"
@@ -31,8 +32,6 @@ _REASONS_OFF_AZURE = ("unreachable", "not_imds")
 _UNCLEAR = "An entry of its document cannot be read and may be an event of this VM. Ask again."
 # Where the host gave an answer, of which it does not say itself what is wrong with it
 _TOLD_HERE = ("malformed", "unclear_document")
-
-_SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
 
 
 def _are_texts(values: Any) -> bool:
@@ -70,7 +69,7 @@ def read_result(host: str, result: Any) -> HostResult:
     if not isinstance(result, dict) or not result:
         return no_answer(host, FAILED, "no_result", "The task that asks this host did not run.")
     reason, message = result.get("reason"), result.get("msg")
-    message = message if isinstance(message, str) and message else "The host gave no reason."
+    message = mask_secrets(message) if isinstance(message, str) and message else "The host gave no reason."
     if result.get("unreachable"):
         return no_answer(host, UNREACHABLE, "unreachable", message)
     if reason in _REASONS_OFF_AZURE:
@@ -117,15 +116,6 @@ def _with_output(message: str, result: dict[str, Any]) -> str:
     return f"{message.splitlines()[0]} ({one_line(printed)})" if printed else message
 
 
-def what_was_printed(result: Mapping[str, Any]) -> str:
-    """Return the line that a module printed in place of a result: without a Python only that tells what happened."""
-    texts = [result.get(name) for name in ("module_stderr", "module_stdout")]
-    lines = [line.strip() for text in texts if isinstance(text, str) for line in text.splitlines()]
-    # Over ssh with a terminal the words of the shell are in stdout, and in stderr is how ssh takes its leave.
-    lines = [line for line in lines if line and not _SSH_ENDS.fullmatch(line)]
-    return (lines[-1] if lines[0].startswith("Traceback") else lines[0]) if lines else ""
-
-
 def _complaint(events: list[Any], resource_name: Any) -> str | None:
     """Return what is wrong with a list of events, None if nothing is: it may come from anywhere."""
     if resource_name is not None and not isinstance(resource_name, str):
@@ -146,18 +136,13 @@ def _complaint(events: list[Any], resource_name: Any) -> str | None:
 
 def read_answer(host: str, result: Mapping[str, Any], failed: bool = False) -> HostResult:
     """Return what a result of scheduled_events_info says, also that of a loop."""
-    if _are_results(result.get("results")):
+    if are_results(result.get("results")):
         items = [item for item in result["results"] if not item.get("skipped")]
         return _all_of(host, [read_answer(host, item, bool(item.get("failed"))) for item in items])
     told = read_result(host, dict(result))
     if told["state"] not in (QUIET, AFFECTED):
         return told if told["reason"] in _TOLD_HERE else {**told, "message": tell_failure(result)}
     return {**told, "state": FAILED, "message": tell_failure(result)} if failed else told
-
-
-def _are_results(items: Any) -> bool:
-    """Tell whether they are the results of a loop: modules that install packages return texts by the same name."""
-    return isinstance(items, list) and all(isinstance(item, Mapping) for item in items)
 
 
 def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
@@ -167,26 +152,6 @@ def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
     worst = max(results, key=lambda told: STATES.index(told["state"]))
     name = next((told["resource_name"] for told in results if told["resource_name"]), None)
     return {**worst, "resource_name": name, "events": [event for told in results for event in told["events"]]}
-
-
-def tell_failure(result: Mapping[str, Any]) -> str:
-    """Return on one line what a result that is no success says of itself, in the words of its module."""
-    items: Any = result.get("results")
-    if isinstance(result.get("failed_modules"), dict):
-        # Of several modules, as for facts, the message has the names alone.
-        items = list(result["failed_modules"].values())
-    if _are_results(items):
-        told = [tell_failure(item) for item in items if item.get("failed") or item.get("unreachable")]
-        if told:
-            return "; ".join(dict.fromkeys(told))
-    words = [str(result.get("msg") or result.get("censored") or "")]
-    # The message of a command that failed says no more than that.
-    if result.get("rc"):
-        words += [f"rc={result['rc']}", str(result.get("stderr") or result.get("stdout") or "")]
-    words.append(what_was_printed(result))
-    lines = [line for line in (" ".join(text.split()) for text in words) if line]
-    told_first = [line.removesuffix(".") for line in lines[:-1]]
-    return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"
 
 
 def _result_complaint(told: dict[str, Any]) -> str | None:

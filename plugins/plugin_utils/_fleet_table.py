@@ -33,10 +33,12 @@ _GAP = "  "
 _SHORT_ID = 8
 _LONGEST_CELL = 24
 _SECONDS_COUNT = 600
-_LEAST_ROOM_FOR_VMS, _LEAST_ROOM_FOR_A_REASON = 16, 20
-# Where a list of VMs must be cut anyway, it gives room to the descriptions only as long as it tells something itself.
-_ROOM_FOR_VMS_BESIDE_WORDS = 32
+_LEAST_ROOM_FOR_A_REASON = 20
+# Beside descriptions; so two or three names of a usual length stay in their row.
+_LEAST_ROOM_FOR_VMS = 32
 _LONGEST_NAME = 70
+# Lines of VMs below the row of an event, where they have no room in it
+_MOST_VM_LINES = 2
 # Lines; where many hosts give no answer, the table of events must not be pushed out of sight.
 _LONGEST_REASON, _LONGEST_OF_MANY = 2, 1
 _MANY = 10
@@ -84,10 +86,15 @@ def _table(events: Sequence[dict[str, Any]], width: int, now: datetime, outcomes
     rows = [_cells(event, _SHORT_ID, now, outcomes) for event in events]
     room = width - sum(max(map(len, column)) + len(_GAP) for column in zip(_headings(_SHORT_ID), *rows))
     beside = room - max(map(len, descriptions)) - len(_GAP)
-    with_description = described and beside >= _ROOM_FOR_VMS_BESIDE_WORDS
-    room = max(beside if with_description else room, _LEAST_ROOM_FOR_VMS)
-    vms = [_fit(_vm_names(event), room) for event in events]
-    return _join(_headings(_SHORT_ID), rows, vms, descriptions if with_description else None)
+    with_description = described and beside >= _LEAST_ROOM_FOR_VMS
+    names = [_vm_names(event) for event in events]
+    below = [len(_fit(each, None)) > (beside if with_description else room) for each in names]
+    vms = [_counted(each) if is_below else _fit(each, None) for each, is_below in zip(names, below)]
+    heading, *lines = _join(_headings(_SHORT_ID), rows, vms, descriptions if with_description else None)
+    for index in reversed(range(len(events))):
+        if below[index]:
+            lines[index + 1 : index + 1] = _vm_lines(names[index], width)
+    return [heading, *lines]
 
 
 def _headings(id_length: int | None) -> tuple[str, ...]:
@@ -111,7 +118,8 @@ def _cells(event: dict[str, Any], id_length: int | None, now: datetime, outcomes
     when = "-" if moment is None else moment.strftime("%m-%d %H:%M") if id_length else event["not_before"]
     return (
         _start(event) if outcome is None else _cell(outcome),
-        when,
+        # Of an event that is over, this time may not have come yet: an approval makes it start before.
+        when if outcome is None else "-",
         _cell(event["event_type"]),
         "-" if event["duration_seconds"] is None else format_duration(event["duration_seconds"]),
         _cell(event["event_source"]),
@@ -154,6 +162,28 @@ def _fit(names: Sequence[str], room: int | None) -> str:
         return text
     rest = text[len(names[0]) :]
     return _cut(names[0], max(room - len(rest), 2)) + rest
+
+
+def _counted(names: Sequence[str]) -> str:
+    return f"{len(names)} {'VM' if len(names) == 1 else 'VMs'}:"
+
+
+def _vm_lines(names: Sequence[str], width: int) -> list[str]:
+    """Return the names on lines of their own; the last line ends with the number of those left out."""
+    room = max(width - len(_GAP), _LONGEST_NAME)
+    lines: list[str] = []
+    rest = list(names)
+    while rest:
+        last = len(lines) + 1 == _MOST_VM_LINES
+        number = 1
+        while number < len(rest) and len(", ".join(rest[: number + 1])) + 1 <= room:
+            number += 1
+        if last or number == len(rest):
+            lines.append(_fit(rest, room))
+            break
+        lines.append(", ".join(rest[:number]) + ",")
+        rest = rest[number:]
+    return [_GAP + line for line in lines]
 
 
 def _first(names: Sequence[str], number: int) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Mapping
 
 from ..module_utils._errors import excerpt, one_line
 from ..module_utils._history import FORMAT, complaint
-from ._fleet_parts import tell_failure
+from ._failure_text import tell_failure
 from ._parts import HostResult, Kind, Part, new_part
 
 TOLD = "told"

@@ -17,11 +17,15 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 
 from ..module_utils._document import format_utc
 from ..module_utils._errors import excerpt, one_line
+from ._masking import mask_secrets
 
 Part = dict[str, Any]
 HostResult = dict[str, Any]
 # Takes the parts, the time, the hosts that must be in it, max_age, and options of its own; returns a report.
 Merge = Callable[..., dict[str, Any]]
+
+# Where a host's part has text that a person or a program wrote freely
+_SENTENCES = ("message", "warnings", "description")
 
 
 class PartError(ValueError):
@@ -50,7 +54,26 @@ class Kind(NamedTuple):
 
 
 def new_part(kind: Kind, name: str, now: datetime, hosts: list[HostResult]) -> Part:
+    hosts = [_mask_texts(told) for told in hosts]
     return {"format": kind.format, "version": kind.version, "name": name, "asked_at": format_utc(now), "hosts": hosts}
+
+
+def _mask_texts(value: Any) -> Any:
+    """Return what a host said with the secrets masked in its sentences.
+
+    Names, ids, times and numbers stay: a vault may hold a value as short as 3, and no part could be read without them.
+    """
+    if isinstance(value, list):
+        return [_mask_texts(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _mask_sentences(item) if key in _SENTENCES else _mask_texts(item) for key, item in value.items()}
+
+
+def _mask_sentences(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_mask_sentences(item) for item in value]
+    return mask_secrets(value) if isinstance(value, str) else value
 
 
 def read_utc(text: str) -> datetime | None:

@@ -27,6 +27,7 @@ from ..module_utils._errors import (
     excerpt,
 )
 from ..module_utils._imds_transport import (
+    AGENT_HEADER,
     LONGEST_ANSWER,
     MAX_BODY,
     Deadline,
@@ -43,7 +44,12 @@ UPTIME = "ansible.windows.setup"
 POLL_INTERVAL = 5.0
 INSTALL = "ansible-galaxy collection install ansible.windows"
 
-_HEADERS = {"retry_after": "retry-after", "location": "location"}
+# win_uri takes the hyphens out, and puts an underscore before a capital letter; the agent writes none.
+_HEADERS = {
+    "retry_after": "retry-after",
+    "location": "location",
+    AGENT_HEADER.replace("-", ""): AGENT_HEADER,
+}
 
 # Runs a module on the VM with options, and returns its result. RecursionError: the result is nested too deeply.
 RunModule = Callable[[str, "dict[str, Any]"], Mapping[str, Any]]
@@ -100,6 +106,13 @@ class WindowsTransport:
         if result.get("status_code") is None:
             raise self._no_answer(method, result)
         return self._read(result)
+
+    def describe_caller(self) -> str:
+        """Return who asks: what it is called on the VM, no module tells."""
+        return (
+            "the user and the program by which Ansible runs PowerShell on this VM (the agent's log "
+            "ProxyAgent.Connection.log tells both)"
+        )
 
     def _read(self, result: Mapping[str, Any]) -> Response:
         status = result["status_code"]
@@ -184,7 +197,8 @@ def read_boot_time(run_module: RunModule) -> float:
 
 def _run_to_end(run_module: RunModule, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
     result = run_module(module, options)
-    if result.get("_ansible_parsed") is False:
+    # Where Ansible finds no result in what a module printed, it returns that, and before 2.21 _ansible_parsed too.
+    if result.get("_ansible_parsed") is False or "module_stdout" in result:
         said = str(result.get("module_stderr") or result.get("module_stdout") or result.get("msg") or "")
         raise WindowsHostError(
             f"{module} did not run to its end on this host: {excerpt(said.strip())}. The host must be Windows with "

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Mapping
 
+from ansible.constants import config
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
@@ -33,9 +34,10 @@ Work = Callable[["_Rim", WindowsTransport], "dict[str, Any]"]
 class _Rim:
     """Stands in for AnsibleModule."""
 
-    def __init__(self, params: dict[str, Any], check_mode: bool) -> None:
+    def __init__(self, params: dict[str, Any], check_mode: bool, tells_params: bool) -> None:
         self.params = params
         self.check_mode = check_mode
+        self._tells_params = tells_params
         self.warnings: list[str] = []
         self.result: dict[str, Any] = {}
 
@@ -43,12 +45,18 @@ class _Rim:
         self.warnings.append(warning)
 
     def exit_json(self, **result: Any) -> None:
-        self.result = {**result, "invocation": {"module_args": self.params}}
+        self.result = {**result, "invocation": {"module_args": self.params}} if self._tells_params else result
         if self.warnings:
             self.result["warnings"] = self.warnings
 
     def fail_json(self, **result: Any) -> None:
         self.exit_json(failed=True, **result)
+
+
+def _modules_tell_params(task_vars: dict[str, Any] | None) -> bool:
+    """Return whether modules add their options to the result: since ansible-core 2.21 that is a setting."""
+    setting = "INJECT_INVOCATION"
+    return not config.get_configuration_definition(setting) or config.get_config_value(setting, variables=task_vars)
 
 
 def _get_info(rim: _Rim, transport: WindowsTransport) -> dict[str, Any]:
@@ -78,7 +86,7 @@ def run_for_windows(
     :raises AnsibleError: Ansible cannot run a module on this host.
     """
     spec, work = _WORK[module]
-    rim = _Rim({}, action._task.check_mode)
+    rim = _Rim({}, action._task.check_mode, _modules_tell_params(task_vars))
     try:
         _refuse_unsupported(action)
         _validate(action, module, spec(), arguments, rim)

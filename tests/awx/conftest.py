@@ -16,7 +16,7 @@ from pathlib import Path
 
 import ansible_runner
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.awx import access, controller, rules
+from ansible_collections.fleetops.azure_maintenance.tests.awx import access, controller, extra_vars, rules
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import NOWHERE, ansible, runner, simulator
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import plain_environment
 
@@ -25,6 +25,12 @@ __all__ = ["ansible", "simulator"]
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "examples" / "awx_project"
 GUIDES = ROOT / "docs" / "docsite" / "rst"
+# What the owner of the project writes into tasks/prepare.yml and tasks/restore.yml
+TASK = """
+- name: Say it
+  ansible.builtin.debug:
+    msg: "{} {{{{ inventory_hostname }}}} {{{{ maintenance_event.event_type }}}} {{{{ maintenance_outcome or '-' }}}}"
+"""
 ADMIN = "t0ken-of-an-administrator"
 TWO = {"apply_inventory": "web", "apply_credential": "web-ssh"}
 ALL = {
@@ -130,7 +136,10 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path, collections, monkeypatch):
-    """A runner: job(("fleet_report.yml", {…}), inventory, "--check") runs a playbook of the project as AWX does."""
+    """A runner: job(("fleet_report.yml", {…}, {…}), inventory, "--check") runs a playbook of the project as AWX does.
+
+    The variables are those of the template, which AWX trusts, and all others.
+    """
     for name in {*os.environ} - {*plain_environment()} | {"PYTHONPATH"}:
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "home"
@@ -138,13 +147,15 @@ def job(tmp_path, collections, monkeypatch):
     numbers = iter(range(1, 100))
 
     def run(template, inventory, *arguments):
-        playbook, variables = template
+        playbook, fixed, variables = template
         number = next(numbers)
         folder = tmp_path / f"job-{number}"
         shutil.copytree(PROJECT, folder / "project")
         for name, content in {
+            "project/tasks/prepare.yml": TASK.format("prepare"),
+            "project/tasks/restore.yml": TASK.format("restore"),
             "inventory/hosts": inventory,
-            "env/extravars": json.dumps({**variables, "awx_job_id": number}),
+            "env/extravars": extra_vars.dump({**fixed, **variables, "awx_job_id": number}, fixed),
             "env/cmdline": " ".join(["-u root", *arguments]),
             "env/envvars": json.dumps(
                 {

@@ -4,7 +4,7 @@
 
 """What the real ansible.windows takes, which the package ansible brings: its modules are read here, and not run.
 
-The gate awx reads the release for the newest ansible-core that is supported, the gate windows-2.16 that for the oldest.
+The gate windows-2.16.14 reads the release for the oldest ansible-core that is supported, the gate awx a newer one.
 """
 
 from __future__ import annotations

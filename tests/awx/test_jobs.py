@@ -31,7 +31,9 @@ def inventory(azure, tmp_path):
 
 @pytest.fixture
 def template(applied, tmp_path):
-    """What a job template gives to its jobs: template("report", target="web") is its playbook, and its variables."""
+    """What a job template gives to its jobs: its playbook, its variables and those of its survey, as template("report",
+    target="web") answers it.
+    """
 
     def find(name, **answers):
         found = applied.named("job_templates", f"{NAME}: {name}")
@@ -41,7 +43,7 @@ def template(applied, tmp_path):
         questions = applied.surveys.get(found["id"], {}).get("spec", [])
         asked = {question["variable"]: question.get("default", []) for question in questions}
         assert set(answers) <= set(asked)
-        return found["playbook"], {**fixed, **asked, **answers}
+        return found["playbook"], fixed, {**asked, **answers}
 
     return find
 
@@ -64,8 +66,8 @@ def test_the_workflow_reports_in_slices_merges_and_notifies(job, azure, inventor
         assert ask.status == "successful", ask.out
         assert ask.hosts("Ask") == hosts
         assert ask.artifacts["fleet_report_counts"]["asked"] == len(hosts)
-    playbook, variables = template("report, merge the slices")
-    merge = job((playbook, {**variables, **ask.artifacts}), inventory("web-1", "web-2", "web-3"))
+    playbook, fixed, variables = template("report, merge the slices")
+    merge = job((playbook, fixed, {**variables, **ask.artifacts}), inventory("web-1", "web-2", "web-3"))
     assert merge.status == "successful", merge.out
     assert merge.hosts("Ask") == []
     counts = merge.artifacts["fleet_report_counts"]
@@ -116,10 +118,12 @@ def test_a_maintenance_is_gone_through_with_an_empty_survey(job, azure, inventor
     assert ended.status == "successful", ended.out
     assert [body["StartRequests"] for _vm, body in azure.posted()] == [[{"EventId": event}]]
     ran = [one["event_data"] for one in ended.events if one["event"] == "runner_on_ok"]
-    said = [one["res"]["msg"] for one in ran if one["task"] == "Say what would be done here"]
+    said = [one["res"]["msg"] for one in ran if one["task"] == "Say it"]
     assert sorted(said) == [
-        *(f"Put here what drains {vm} before a Reboot." for vm in ("web-1", "web-2")),
-        *(f"Put here what puts {vm} back into service. The maintenance was completed." for vm in ("web-1", "web-2")),
+        "prepare web-1 Reboot -",
+        "prepare web-2 Reboot -",
+        "restore web-1 Reboot completed",
+        "restore web-2 Reboot completed",
     ]
     summary = ended.artifacts["event_response"]
     assert (summary["approved"], summary["completed"], summary["failed"]) == (1, 1, 0)
@@ -131,7 +135,7 @@ def test_a_maintenance_is_only_prepared_for_where_the_survey_says_so(job, azure,
     answers = {"event_response_event_types": ["Reboot"], "event_response_approve": "false", "target": "web-1"}
     ended = job(template("respond", **answers), inventory("web-1", "web-2"))
     assert ended.status == "successful", ended.out
-    assert ended.hosts("Say what would be done here") == []
+    assert ended.hosts("Say it") == []
     assert azure.posted() == []
     assert azure.asked() == {"web-1"}
 

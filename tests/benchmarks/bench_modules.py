@@ -31,7 +31,7 @@ class Fleet(NamedTuple):
 
 
 FLEETS = (Fleet(20, 5, 7), Fleet(200, 20, 3))
-LIMITS = {"ping": 1.2, "uri": 0.85}
+LIMITS = {"ping": 1.1, "uri": 0.80}
 DOCUMENT = {
     "DocumentIncarnation": 2,
     "Events": [

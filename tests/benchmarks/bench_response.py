@@ -28,7 +28,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.simulator import launc
 
 RESPOND = "fleetops.azure_maintenance.respond"
 ROUNDS = 3
-MOST_RATIO = 1.2
+MOST_RATIO = 1.0
 # Hosts, and whether all of them are in events
 COMPARED = ((10, False), (40, False), (10, True))
 MANY = 100

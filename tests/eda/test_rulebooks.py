@@ -25,7 +25,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
-need_program("java", package="openjdk-17-jre-headless")
+need_program("java", package="default-jre-headless")
 
 NAME = "fleetops.azure_maintenance."
 JOBS = {"prepare_job_template": "Drain a VM", "restore_job_template": "Refill a VM"}

@@ -10,11 +10,11 @@ import json
 import os
 import re
 import subprocess
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.programs import need_npm_file
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import launcher, plain_environment
 
 TREE = Path(__file__).resolve().parents[2]
@@ -107,8 +107,14 @@ def artifact(tmp_path_factory):
 
 @pytest.fixture
 def axe():
-    """The program of axe-core, as text; asked for before the page, which must be opened once it is there."""
-    return need_npm_file("axe-core/axe.min.js").read_text(encoding="utf-8")
+    """The program of axe-core, as text."""
+    return resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+def refuse_deprecations(text):
+    """Fail where Ansible says that something is deprecated: all that the tests run is ours."""
+    at = text.find("[DEPRECATION WARNING]")
+    assert at < 0, f"Ansible warns of something deprecated: {text[at : at + 1000]}"
 
 
 def runner(home):
@@ -122,6 +128,7 @@ def runner(home):
             "HOME": str(home),
             "LC_ALL": "C.UTF-8",
             "ANSIBLE_NOCOLOR": "true",
+            "ANSIBLE_DEPRECATION_WARNINGS": "true",
             "AZURE_IMDS_ENDPOINT": NOWHERE,
         }
         ended = subprocess.run(
@@ -134,6 +141,7 @@ def runner(home):
             timeout=LONGEST_RUN,
             check=False,
         )
+        refuse_deprecations(ended.stdout + ended.stderr)
         return Run(ended.returncode, ended.stdout, ended.stderr)
 
     return run

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The configuration of the checker stays out of logs: it may hold the address of a webhook that is a secret in itself.
+"""What the role makes of its variables on the VM: the unit of the check, and a configuration that stays out of logs.
 
-A module writes what it is given to the system's log, and with -vvv Ansible prints it too, unless the task has no_log.
+The configuration may hold the address of a webhook that is a secret in itself. A module writes what it is given to the
+system's log, and with -vvv Ansible prints it too, unless the task has no_log.
 """
 
 from __future__ import annotations
@@ -57,3 +58,32 @@ def test_p12_no_task_logs_the_configuration():
                 assert task.get("no_log") is True, task["name"]
                 handed.add(task["name"])
     assert handed == {"Check the rules", "Check the configuration on the VM", "Read the configuration"}
+
+
+UNIT = "azure-maintenance-check.service"
+
+
+# The lab cannot show it: its containers have no BPF filter, so systemd reads these lines there and filters nothing.
+@pytest.mark.parametrize(
+    ("variables", "allowed"),
+    [
+        pytest.param({}, ["169.254.169.254", "localhost"], id="Azure"),
+        pytest.param(
+            {"event_checker_endpoint": "http://10.1.2.3:8181/vm/a"}, ["10.1.2.3", "localhost"], id="an address"
+        ),
+        pytest.param({"event_checker_endpoint": "http://[fd00::1]"}, ["fd00::1", "localhost"], id="an IPv6 address"),
+        pytest.param({"event_checker_endpoint": "http://127.0.0.1:8181"}, ["localhost"], id="a simulator on the VM"),
+        pytest.param({"event_checker_endpoint": "http://azure.example.com"}, None, id="a host name"),
+        pytest.param({"event_checker_discover_endpoint": True}, None, id="an address that is looked up"),
+    ],
+)
+def test_g1_the_check_may_reach_imds_and_the_guest_proxy_agent_on_loopback_and_nothing_else(
+    checker_tasks, tmp_path, variables, allowed
+):
+    unit = tmp_path / UNIT
+    install = {"ansible.builtin.template": {"src": str(ROLE / "templates" / f"{UNIT}.j2"), "dest": str(unit)}}
+    run = checker_tasks("check_input.yml", tasks=[install], **variables)
+    assert run.code == 0, run.out
+    lines = [line.partition("=") for line in unit.read_text().splitlines() if line.startswith("IPAddress")]
+    settings = {name: value.split() for name, _equals, value in lines}
+    assert settings == ({} if allowed is None else {"IPAddressDeny": ["any"], "IPAddressAllow": allowed})

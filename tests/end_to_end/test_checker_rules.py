@@ -50,3 +50,36 @@ def test_what_is_no_list_of_words_is_refused(checker_tasks, command):
     run = checker_tasks("check_input.yml", event_checker_rules=[rule])
     assert run.code == 2
     assert "command must be a list of strings, the program first" in run.words
+
+
+NO_CONDITION = "match has no condition. Write one, or leave match out: a rule without match matches every event."
+# What an inventory has where a value was commented out
+NULLS = {
+    "a condition": ({"match": {"event_sources": None}}, "match: event_sources is null."),
+    "one of two conditions": ({"match": {"event_types": ["Reboot"], "query": None}}, "match: query is null."),
+    "match": ({"match": None}, NO_CONDITION),
+    "no condition": ({"match": {}}, NO_CONDITION),
+    "the preparation": ({"on_announced": None, "approve": "when_ready"}, "on_announced is null."),
+    "when to approve": ({"approve": None}, "approve is null."),
+    "a file of a step": (
+        {"on_ended": [{"webhook": "https://example.com/", "token_file": None}]},
+        "on_ended, step 1: token_file is null.",
+    ),
+}
+
+
+@pytest.mark.releases
+@pytest.mark.parametrize(("changes", "sentence"), NULLS.values(), ids=NULLS)
+def test_f1_p14_what_is_null_in_a_rule_is_refused(checker_tasks, changes, sentence):
+    rule = {"name": "Own restarts", "approve": "at_once", **changes}
+    run = checker_tasks("check_input.yml", event_checker_rules=[rule])
+    assert run.code == 2
+    assert f"rule 1 (Own restarts): {sentence}" in run.words
+
+
+@pytest.mark.releases
+def test_f1_a_lead_time_of_null_and_a_rule_without_match_are_good(checker_tasks):
+    run = checker_tasks(
+        "check_input.yml", event_checker_rules=[{"name": "All", "approve": "when_ready", "lead_time": None}]
+    )
+    assert run.code == 0, run.out + run.err

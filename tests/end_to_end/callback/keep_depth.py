@@ -31,7 +31,7 @@ class CallbackModule(CallbackBase):
     CALLBACK_NEEDS_ENABLED = True
 
     def v2_playbook_on_task_start(self, task, is_conditional):
-        if task.action != "fleetops.azure_maintenance.response_wait":
+        if not task.get_name().endswith("Wait, and ask until something changes"):
             return
         depth, parent = 0, task._parent
         while parent is not None:

@@ -37,7 +37,8 @@ class CallbackModule(CallbackBase):
     def _keep(self, result, **_options):
         if str(result._task.resolved_action).rpartition(".")[2] in MODULES:
             said = json.loads(self._dump_results(result._result, keep_invocation=True))
-            line = json.dumps([result._host.get_name(), result.task_name, said])
+            # From ansible-core 2.21 on the name of the role stands before that of the task.
+            line = json.dumps([result._host.get_name(), result.task_name.rpartition(" : ")[2], said])
             with open(self.get_option("path"), "a", encoding="utf-8") as file:
                 file.write(line + "\n")
 

@@ -59,6 +59,8 @@ options:
       - name: stand_in_log
 """
 
+import base64
+import gzip
 import http.client
 import ipaddress
 import json
@@ -181,7 +183,11 @@ def unpack(in_data):
     """Return the full name of the module, its options, and whether it is in check mode, from what is sent."""
     _wrapper, found, manifest = in_data.partition(b"\0\0\0\0")
     assert found, in_data[:200]
-    content = json.loads(manifest)
+    try:
+        content = json.loads(manifest)
+    except ValueError:
+        # From ansible-core 2.22 on, where that is shorter
+        content = json.loads(gzip.decompress(base64.b64decode(manifest)))
     if "module_args" in content:
         # Up to ansible-core 2.18
         assert content["actions"] == ["module_powershell_wrapper"], content["actions"]
@@ -189,9 +195,13 @@ def unpack(in_data):
     else:
         (action,) = content["actions"]
         assert action["name"] == "module_wrapper.ps1", action["name"]
-        (variable,) = action["params"]["Variables"]
-        assert variable["Name"] == "complex_args", variable["Name"]
-        arguments = variable["Value"]
+        if "ArgumentJSON" in action["params"]:
+            # From ansible-core 2.22 on
+            arguments = json.loads(action["params"]["ArgumentJSON"])
+        else:
+            (variable,) = action["params"]["Variables"]
+            assert variable["Name"] == "complex_args", variable["Name"]
+            arguments = variable["Value"]
     options = {name: value for name, value in arguments.items() if not name.startswith("_ansible_")}
     name = arguments["_ansible_module_name"]
     return OTHER_NAMES.get(name, name), options, arguments["_ansible_check_mode"]

@@ -129,6 +129,8 @@ _RULE_FIELDS: dict[str, Check] = {
     "retries": validators.number(0, whole=True, most=1000),
     "retry_delay": validators.number(0),
 }
+# As soon as the event is seen
+_MAY_BE_NULL = ("lead_time",)
 _MATCH_FIELDS: dict[str, Check] = {
     "event_types": validators.words(EVENT_TYPES),
     "event_sources": validators.words(EVENT_SOURCES),
@@ -181,10 +183,17 @@ def parse_rule(content: Any, where: str) -> Rule:
     """:raises ConfigError: something in it cannot be used."""
     if isinstance(content, dict) and isinstance(content.get("name"), str):
         where = f"{where} ({one_line(content['name'])})"
+    if isinstance(content, dict) and "match" in content and content["match"] in (None, {}):
+        raise ConfigError(
+            f"{where}: match has no condition. Write one, or leave match out: a rule without match matches every event."
+        )
+    _refuse_null(where, content, _MAY_BE_NULL)
     fields = _take(where, content, _RULE_FIELDS)
     if not fields.get("name"):
         raise ConfigError(f"{where}: has no name.")
-    match = _take(f"{where}: match", fields.pop("match", {}), _MATCH_FIELDS)
+    given = fields.pop("match", {})
+    _refuse_null(f"{where}: match", given)
+    match = _take(f"{where}: match", given, _MATCH_FIELDS)
     steps: dict[str, Any] = {
         phase: tuple(parse_step(step, f"{where}: {phase}, step {at}") for at, step in enumerate(fields.pop(phase), 1))
         for phase in ("on_announced", "on_waiting", "on_started", "on_ended")
@@ -208,13 +217,13 @@ def parse_step(content: Any, where: str) -> dict[str, Any]:
     """:raises ConfigError: something in it cannot be used."""
     if not isinstance(content, dict):
         raise ConfigError(f"{where}: must be a mapping such as {{playbook: drain.yml}}, not {_show(content)}.")
-    step = {key: value for key, value in content.items() if value is not None}
-    kinds = [key for key in step if key in STEP_OPTIONS]
+    _refuse_null(where, content)
+    kinds = [key for key in content if key in STEP_OPTIONS]
     if len(kinds) != 1:
         raise ConfigError(f"{where}: needs exactly one of {', '.join(STEP_OPTIONS)}; it has {len(kinds)}.")
     kind = kinds[0]
     required, optional = STEP_OPTIONS[kind]
-    for key, value in step.items():
+    for key, value in content.items():
         if key == kind:
             _check_target(kind, value, where)
         elif key not in required + optional:
@@ -225,9 +234,9 @@ def parse_step(content: Any, where: str) -> dict[str, Any]:
         elif validators.path(value):
             raise ConfigError(f"{where}: {key} must be the absolute path of a file, not {_show(value)}.")
     for key in required:
-        if key not in step:
+        if key not in content:
             raise ConfigError(f"{where}: {kind} needs {key}.")
-    return step
+    return dict(content)
 
 
 def _check_target(kind: str, value: Any, where: str) -> None:
@@ -284,6 +293,14 @@ def _take(where: str, content: Any, known: Mapping[str, Check]) -> dict[str, Any
         if wanted:
             raise ConfigError(f"{where}: {key} must be {wanted}, not {_show(value)}.")
     return {key: value for key, value in content.items() if value is not None}
+
+
+def _refuse_null(where: str, content: Any, may_be_null: tuple[str, ...] = ()) -> None:
+    """Refuse a value that was commented out: it must not stand for every event, or for nothing to do (P14)."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if value is None and key not in may_be_null:
+                raise ConfigError(f"{where}: {one_line(str(key))} is null. Write a value, or leave the key out.")
 
 
 def _names(words: Iterable[str]) -> str:

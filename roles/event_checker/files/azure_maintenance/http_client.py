@@ -10,6 +10,7 @@ environment (``https_proxy``, ``no_proxy``, …) are, except for addresses of lo
 
 from __future__ import annotations
 
+import base64
 import html
 import importlib
 import ipaddress
@@ -20,7 +21,7 @@ import ssl
 import stat
 import time
 from typing import Any, Callable
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
 
@@ -35,6 +36,7 @@ _LONGEST_CONNECT = 10.0
 # AWX gives up a request after two minutes, so a later answer never comes.
 _LONGEST_TRY = 120.0
 _LONGEST_SECRET = 64 * 1024
+_SHORTEST_BASE64 = 8
 
 
 class NotifyError(Exception):
@@ -85,8 +87,9 @@ class Service:
     def hide(self, text: str) -> None:
         """Keep this text out of all messages, even if the service should repeat it."""
         if text:
-            mangled = text.encode("utf-8", "replace").decode("latin-1")
-            self._hidden |= {text, json.dumps(text)[1:-1], html.escape(text), mangled}
+            content = text.encode("utf-8", "replace")
+            self._hidden |= {text, json.dumps(text)[1:-1], html.escape(text), content.decode("latin-1")}
+            self._hidden |= {quote(content), quote(content, safe="")} | _base64_pieces(content)
 
     def read_secret(self, path: str) -> str:
         secret = read_secret(path)
@@ -211,6 +214,13 @@ class Service:
         for hidden in sorted(self._hidden, key=len, reverse=True):
             text = text.replace(hidden, "***")
         return text
+
+
+def _base64_pieces(content: bytes) -> set[str]:
+    """Return what is the same in each base64 text that has this content in it, wherever it begins there."""
+    texts = (base64.b64encode(bytes(offset) + content).decode()[4 if offset else 0 : -4] for offset in range(3))
+    # A shorter one may be part of any word.
+    return {text for text in texts if len(text) >= _SHORTEST_BASE64}
 
 
 def read_secret(path: str) -> str:

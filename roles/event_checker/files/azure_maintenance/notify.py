@@ -28,6 +28,8 @@ __all__ = ["NotifyError", "awx_callback", "awx_job", "webhook"]
 _MARK = "maintenance_launch"
 # Of a template; a whole fleet may launch it at the same time.
 _NEWEST_JOBS = 100
+# Characters of a part of an address that may be a token
+_SHORTEST_PIECE = 12
 
 
 def webhook(
@@ -48,8 +50,14 @@ def webhook(
     """
     service = Service(url, ca_file)
     # With many services whoever knows the address may post to it.
-    service.hide(urlsplit(url).path.rstrip("/"))
-    service.hide(urlsplit(url).query)
+    path, query = urlsplit(url).path.rstrip("/"), urlsplit(url).query
+    service.hide(path)
+    service.hide(query)
+    # It may also repeat a piece alone. A shorter one may be a word of any sentence.
+    for piece in re.split("[/&=]", f"{path}/{query}"):
+        if len(piece) >= _SHORTEST_PIECE:
+            service.hide(piece)
+            service.hide(unquote(piece))
     content = json.dumps(payload).encode("ascii")
     if hmac_file is not None:
         digest = hmac.new(service.read_secret(hmac_file).encode(), content, hashlib.sha256).hexdigest()

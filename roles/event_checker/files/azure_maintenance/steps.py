@@ -24,7 +24,7 @@ from typing import Any, Iterator, NamedTuple
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, WAITING
 
-from . import notify
+from . import notify, playbook_evidence
 from .codec import DAMAGED, DAMAGED_STEP
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
 from .records import Moment
@@ -149,32 +149,51 @@ def _run_playbook(
     path = playbook_path(name, folders)
     if not os.path.isfile(path):
         raise StepError(f"There is no playbook {path}.", permanent=True)
-    with _variables_file(folders.run, unsafe_yaml(context.variables(now))) as variables:
-        command = [program, "--inventory", "localhost,", "--connection", "local", "--extra-vars", f"@{variables}", path]
-        quiet = {
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_LOCALHOST_WARNING": "0",
-            "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
-        }
-        return _run_program(command, None, {**quiet, **os.environ}, timeout)
+    with _folder_of_run(folders.run) as folder:
+        variables = os.path.join(folder, "variables.yml")
+        try:
+            with open(variables, "w", encoding="ascii") as file:
+                file.write(unsafe_yaml(context.variables(now)))
+            lent = playbook_evidence.lend_plugin(folder)
+        except OSError as error:
+            raise _no_room(folders.run, error) from error
+        command = playbook_command(program, path, "--extra-vars", f"@{variables}")
+        message = _run_program(command, None, {**playbook_environment(), **lent}, timeout)
+        why = playbook_evidence.why_no_success(folder, program)
+    if why is not None:
+        raise StepError(why)
+    return message
+
+
+def playbook_command(program: str, path: str, *options: str) -> list[str]:
+    """Return what runs a playbook for this VM alone."""
+    return [program, "--inventory", "localhost,", "--connection", "local", *options, path]
+
+
+def playbook_environment() -> dict[str, str]:
+    quiet = {
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_LOCALHOST_WARNING": "0",
+        "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
+    }
+    return {**quiet, **os.environ}
 
 
 @contextlib.contextmanager
-def _variables_file(folder: str, text: str) -> Iterator[str]:
-    """Keep a text in a file that nobody else may read, and give its path."""
-    path = None
+def _folder_of_run(parent: str) -> Iterator[str]:
+    """Make a folder into which nobody else may look, for as long as a playbook runs."""
     try:
-        try:
-            descriptor, path = tempfile.mkstemp(".yml", dir=folder)
-            with open(descriptor, "w", encoding="ascii") as file:
-                file.write(text)
-        except OSError as error:
-            message = f"Its variables could not be written to {folder}: {error.strerror or error}."
-            raise StepError(message) from error
-        yield path
+        folder = tempfile.mkdtemp(dir=parent)
+    except OSError as error:
+        raise _no_room(parent, error) from error
+    try:
+        yield folder
     finally:
-        if path is not None:
-            os.unlink(path)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _no_room(folder: str, error: OSError) -> StepError:
+    return StepError(f"Its files could not be written to {folder}: {error.strerror or error}.")
 
 
 def unsafe_yaml(value: Any) -> str:

@@ -6,22 +6,38 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
 from .http_client import NotifyError, read_secret
-from .steps import find_ansible_playbook, no_ansible_playbook, playbook_path
+from .playbook_evidence import why_it_would_run_nothing
+from .steps import (
+    find_ansible_playbook,
+    no_ansible_playbook,
+    playbook_command,
+    playbook_environment,
+    playbook_path,
+)
 from .system import Folders
 
 
 def find_missing(config: Config, folders: Folders) -> list[str]:
     """Return a sentence for everything that a response would miss on this VM."""
     steps = [(rule.name, step) for rule in config.rules for step in rule.steps]
-    found = [f"rule {name}: {missing}" for name, step in steps for missing in _missing_for(step, folders)]
-    if any(PLAYBOOK in step for _name, step in steps) and find_ansible_playbook(config) is None:
+    program = find_ansible_playbook(config)
+
+    @functools.lru_cache(maxsize=None)
+    def look_at(path: str) -> str | None:
+        if program is None:
+            return None
+        return why_it_would_run_nothing(playbook_command(program, path), playbook_environment(), path)
+
+    found = [f"rule {name}: {missing}" for name, step in steps for missing in _missing_for(step, folders, look_at)]
+    if any(PLAYBOOK in step for _name, step in steps) and program is None:
         found.append(no_ansible_playbook(config))
     remote = any(kind in step for _name, step in steps for kind in (WEBHOOK, AWX_CALLBACK, AWX_JOB))
     if remote and importlib.util.find_spec("requests") is None:
@@ -31,11 +47,13 @@ def find_missing(config: Config, folders: Folders) -> list[str]:
     return found
 
 
-def _missing_for(step: dict[str, Any], folders: Folders) -> Iterator[str]:
+def _missing_for(step: dict[str, Any], folders: Folders, look_at: Callable[[str], str | None]) -> Iterator[str]:
+    """:param look_at: tells of a playbook that it would run nothing."""
     if PLAYBOOK in step:
         path = playbook_path(step[PLAYBOOK], folders)
-        if not os.path.isfile(path):
-            yield f"there is no playbook {path}."
+        why = look_at(path) if os.path.isfile(path) else f"there is no playbook {path}."
+        if why is not None:
+            yield why
     if COMMAND in step and shutil.which(step[COMMAND][0]) is None:
         yield f"there is no program {step[COMMAND][0]}."
     for key, path in step.items():

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 
@@ -88,7 +89,13 @@ def main(arguments):
     try:
         server = Server(host, port, simulator)
     except OSError as error:
-        print(f"imds_simulator: cannot listen on {options.listen}: {error.strerror}.", file=sys.stderr)
+        hint = ""
+        if error.errno == errno.EADDRINUSE:
+            hint = (
+                " Another program listens there. If it is a simulator that was left running, "
+                f"curl --noproxy '*' -X POST {_url(host, port)}/simulator/stop ends it. Or take another port."
+            )
+        print(f"imds_simulator: cannot listen on {options.listen}: {error.strerror}.{hint}", file=sys.stderr)
         return 1
     return process.run(server, lambda: simulator.ready(_url(host, server.server_address[1])), options)
 

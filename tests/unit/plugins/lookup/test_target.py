@@ -57,6 +57,12 @@ def test_an_empty_pattern_is_refused_as_ansible_would_take_it_for_all_hosts(targ
         ask(target)
 
 
+@pytest.mark.parametrize("target", [83, 0, False, True, ["web", 83]])
+def test_f2_p14_a_pattern_that_is_no_text_is_refused_although_a_host_may_be_called_so(target):
+    with pytest.raises(AnsibleLookupError, match=r"target must be text, not the .* No host was asked\."):
+        ask(target, groups={"all": ["83", "0", "True", "False", "web"]})
+
+
 @pytest.mark.parametrize(
     ("target", "limit", "groups", "message"),
     [

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import MalformedError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import decode_document, parse_document
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import STOP
 
 # The folder in which ansible_collections lies
-ROOT = Path(__file__).parents[7]
+ROOT = Path(_errors.__file__).parents[5]
 MIB = 1024 * 1024
 MOST_MIB = 64
 

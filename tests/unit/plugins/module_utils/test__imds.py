@@ -306,6 +306,16 @@ def test_endpoints_that_are_refused(endpoint):
 
 
 @pytest.mark.parametrize(
+    "endpoint",
+    ["http://me:s3cret@127.0.0.1", "https://s3cret@127.0.0.1/", "http://me:s3cret@[::1", "me:s3cret@127.0.0.1"],
+)
+def test_a_password_in_an_endpoint_is_not_repeated(endpoint):
+    with pytest.raises(ValueError, match="user") as caught:
+        _imds.ImdsClient(endpoint)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "endpoint", ["HTTP://127.0.0.1", "http://127.0.0.1:", "http://127.0.0.1:8181//", "http://a.b."]
 )
 def test_endpoints_that_are_taken(endpoint):

@@ -20,7 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_ut
 pytestmark = pytest.mark.filterwarnings("error")
 
 # The folder in which ansible_collections lies
-ROOT = Path(__file__).parents[7]
+ROOT = Path(_errors.__file__).parents[5]
 MIB = 1024 * 1024
 DOCUMENT = b'{"DocumentIncarnation":1,"Events":[]}'
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"

@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source, _event_source_state
 
 # The folder in which ansible_collections lies
-ROOT = Path(__file__).parents[7]
+ROOT = Path(_event_source.__file__).parents[5]
 MIB = 1024 * 1024
 # Reading one answer may take 64 (test__document_bounds.py); the rest is for what is remembered.
 MOST_MIB = 80

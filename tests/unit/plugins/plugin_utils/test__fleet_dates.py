@@ -10,11 +10,8 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import (
-    _fleet_page,
-    _fleet_progress,
-    _fleet_text,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_page, _fleet_text
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import progress
 
 # The second is how a release wrote the year 999 that had it with three digits.
 DATES = ["0999-12-31T19:00:00Z", "999-12-31T19:00:00Z", "9999-12-31T23:59:59Z", "soon", ""]
@@ -44,4 +41,4 @@ def test_an_odd_date_does_not_stop_the_report(report_on: Any, said: Any, not_bef
 def test_the_seconds_that_are_left_are_unknown_where_the_date_cannot_be_read(
     event: Any, not_before: Any, left: Any
 ) -> None:
-    assert _fleet_progress.seconds_left(event("web-1", not_before=not_before), 0.0) == left
+    assert progress.seconds_left(event("web-1", not_before=not_before), 0.0) == left

@@ -72,7 +72,9 @@ def test_a_fleet_as_it_is_seen_at_80_columns():
     assert fleet_lines(answers, 80) == [
         "START      UTC          TYPE    LASTS  SOURCE    EVENT     VMS",
         "started    -            Freeze  9 s    Platform  8920A2F0  db-1 (vm-9)",
-        "in 14 min  11-21 10:15  Reboot  -      Platform  C7061BAC  web-1, +29 more",
+        "in 14 min  11-21 10:15  Reboot  -      Platform  C7061BAC  30 VMs:",
+        "  web-1, web-2, web-3, web-4, web-5, web-6, web-7, web-8, web-9, web-10, web-11,",
+        "  web-12, web-13, web-14, web-15, web-16, web-17, web-18, web-19, +11 more",
         "",
         "Also affected: web-3, web-4, web-5, web-6, web-7, web-8, web-9, web-10, +20 more",
         "",
@@ -108,14 +110,17 @@ def test_descriptions_are_shown_where_there_is_room_for_them():
     assert "DESCRIPTION" not in "".join(lines(event(), width=400))
 
 
-def test_a_list_of_vms_that_is_cut_gives_room_to_the_descriptions():
-    many = event(resources=[f"web-{number}" for number in range(1, 31)], description="Host server is serviced.")
-    assert lines(many, width=117)[1].endswith("  C7061BAC  web-1, web-2, web-3, +27 more  Host server is serviced.")
-    assert lines(many, width=110)[1].endswith("  C7061BAC  web-1, web-2, web-3, web-4, web-5, web-6, +24 more")
+def test_a_description_goes_before_vms_that_have_a_line_of_their_own_and_not_before_few_vms():
+    told = "Host server is serviced."
+    many = lines(event(resources=[f"web-{number}" for number in range(1, 31)], description=told), width=130)
+    assert many[1].endswith(f"  C7061BAC  30 VMs:  {told}")
+    assert many[2].startswith("  web-1, web-2, ")
+    names = ["prod-westeu-web-001", "prod-westeu-web-002"]
+    assert lines(event(resources=names, description=told), width=112)[1].endswith(f"  C7061BAC  {', '.join(names)}")
 
 
 def told_vms(cell):
-    """Return how many VMs a cell of the table names or counts."""
+    """Return how many VMs a list of the table names or counts."""
     found = re.search(r", \+(\d+) more$", cell)
     return cell.count(", ") + 1 + (int(found[1]) - 1 if found else 0)
 
@@ -137,7 +142,13 @@ def test_the_counts_agree_with_the_rows(width, length):
     shown = fleet_lines(answers, width)
     assert max(map(len, shown)) <= width
     column = shown[0].index("VMS")
-    rows = [line[column:].split("  ")[0] for line in shown[1:6]]
+    (end,) = [number for number, line in enumerate(shown) if line.startswith("Also affected: ")]
+    rows = []
+    for line in shown[1 : end - 1]:
+        if not line.startswith("  "):
+            rows.append(line[column:].split("  ")[0])
+        else:
+            rows[-1] = f"{'' if rows[-1].endswith(' VMs:') else rows[-1] + ' '}{line.strip()}"
     (also,) = [line.removeprefix("Also affected: ") for line in shown if line.startswith("Also affected: ")]
     assert [told_vms(cell) for cell in rows] == [4, 4, 4, 4, 5]
     assert told_vms(also) == len(outside) == sum(map(told_vms, rows)) - 17
@@ -154,19 +165,19 @@ def test_names_of_64_characters_leave_the_table_within_the_width(width):
     answers = [look(first, AFFECTED, "", first, many), look("c" * 64, UNREACHABLE, "No route to host. " * 9)]
     shown = fleet_lines(answers, width)
     assert max(map(len, shown)) <= width
-    assert "…, +1 more" in shown[2]
+    assert [line.strip(" ,") for line in shown[1:6] if line.startswith("  ")] == [second, first, second]
     assert f"  {'c' * 64}" in shown
     assert [line for line in shown if line.strip().startswith("unreachable: No route to host.")]
 
 
-def test_what_is_over_is_told_by_its_outcome():
+def test_i5_what_is_over_is_told_by_its_outcome_and_without_the_time_before_which_it_would_not_have_started():
     shown = _fleet_table.fleet_lines(
         [look("web-1", AFFECTED, "", "web-1", [event(), event(OTHER_ID, **STARTED)])],
         80,
         NOW,
         {ID.lower(): "completed"},
     )
-    assert [line.split("  ")[0] for line in shown[1:3]] == ["started", "completed"]
+    assert [line.split()[:3] for line in shown[1:3]] == [["started", "-", "Reboot"], ["completed", "-", "Reboot"]]
 
 
 @pytest.mark.parametrize(
@@ -247,21 +258,40 @@ def test_what_azure_did_not_say_is_not_made_up(changes, shown):
 
 
 def vms(names, width):
-    head, row = lines(event(resources=names), width=width)[:2]
-    return row[head.index("VMS") :]
+    """Return the VMs of an event as its row shows them, and the lines below it."""
+    head, row, *rest = lines(event(resources=names), width=width)
+    return [row[head.index("VMS") :], *rest[: rest.index("")]]
 
 
 @pytest.mark.parametrize(
     ("names", "width", "shown"),
     [
-        (["web-10", "x", "web-9", "w-2"], 81, "w-2, web-9, web-10, x"),
-        (["web-10", "xxx", "web-9", "w-2"], 81, "w-2, web-9, +2 more"),
-        (["a-very-long-name-of-a-vm-1", "b"], 81, "a-very-long-…, +1 more"),
-        ([f"web-{number}" for number in range(2000)], 20, "web…, +1999 more"),
+        (["web-10", "x", "web-9", "w-2"], 86, ["w-2, web-9, web-10, x"]),
+        (["web-10", "x", "web-9", "w-2"], 78, ["4 VMs:", "  w-2, web-9, web-10, x"]),
+        (["prod-westeu-web-1", "prod-westeu-web-2"], 80, ["2 VMs:", "  prod-westeu-web-1, prod-westeu-web-2"]),
+        (["a" * 64, "b" * 64], 80, ["2 VMs:", f"  {'a' * 64},", f"  {'b' * 64}"]),
+        (["a" * 64, "b" * 64, "c" * 64], 80, ["3 VMs:", f"  {'a' * 64},", f"  {'b' * 64}, +1 more"]),
+        (["a" * 64], 80, ["1 VM:", f"  {'a' * 64}"]),
+        (
+            [f"web-{number}" for number in range(2000)],
+            20,
+            [
+                "2000 VMs:",
+                "  web-0, web-1, web-2, web-3, web-4, web-5, web-6, web-7, web-8, web-9,",
+                "  web-10, web-11, web-12, web-13, web-14, web-15, web-16, +1983 more",
+            ],
+        ),
     ],
 )
-def test_a_long_list_of_vms_ends_with_the_number_of_the_others(names, width, shown):
+def test_i5_vms_without_room_in_the_row_stand_below_it_and_only_many_are_left_out(names, width, shown):
     assert vms(names, width) == shown
+
+
+def test_i5_the_lines_of_vms_stand_below_their_own_event():
+    first, second = ["prod-westeu-web-1", "prod-westeu-web-2"], ["prod-westeu-db-1", "prod-westeu-db-2"]
+    shown = lines(event(resources=first), event(OTHER_ID, resources=second, **STARTED))
+    assert [OTHER_ID[:8] in shown[1], ID[:8] in shown[3]] == [True, True]
+    assert [shown[2], shown[4]] == ["  " + ", ".join(second), "  " + ", ".join(first)]
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])

@@ -15,6 +15,7 @@ import socket
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _errors, _imds, _info
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import AGENT_HEADER
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _windows
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.connection import windows_stand_in
 
@@ -302,6 +303,9 @@ FAULTS = {
     "s6 500 with a document": {"fault": "status", "status": 500},
     "400": {"fault": "status", "status": 400},
     "403 of a filter": {"fault": "status", "status": 403, "body": "denied"},
+    "403 of the guest proxy agent": {"fault": "status", "status": 403, "body": ""},
+    "403 of Azure behind it": {"fault": "status", "status": 403, "body": "", "headers": {AGENT_HEADER: "value"}},
+    "421 of the guest proxy agent": {"fault": "status", "status": 421, "body": ""},
     "404 of another cloud": {"fault": "status", "status": 404, "body": "404 page not found"},
     "410": {"fault": "status", "status": 410},
     "s7 an empty body": {"fault": "empty"},
@@ -324,8 +328,8 @@ FAULTS = {
     "a name that is none": {"fault": "body", "body": "<html>", "path": "instance"},
     "no name": {"fault": "status", "status": 404, "body": '{"error": "Not found"}', "path": "instance"},
 }
-# What .NET does not tell: why a connection broke, and how much of the body had come
-TEXT_OF_ITS_OWN = {"a body cut short", "a connection that breaks"}
+# What .NET does not tell: why a connection broke, and how much of the body had come. And the program that asks
+TEXT_OF_ITS_OWN = {"a body cut short", "a connection that breaks", "403 of the guest proxy agent"}
 
 
 @pytest.fixture(scope="module")
@@ -360,6 +364,14 @@ def test_linux_and_windows_say_the_same(azure, monkeypatch, case):
     if case in TEXT_OF_ITS_OWN:
         assert linux[0].pop("msg") != windows[0].pop("msg")
     assert windows == linux
+
+
+def test_g1_a_refusal_of_the_guest_proxy_agent_does_not_name_the_controller(azure):
+    azure.control("DELETE", "/simulator/faults")
+    azure.control("POST", "/simulator/faults", FAULTS["403 of the guest proxy agent"])
+    said = ask(INFO, client(StandIn(), azure.endpoint("web-1")))[0]["msg"]
+    assert "the program by which Ansible runs PowerShell on this VM" in said
+    assert "exePath" not in said
 
 
 @pytest.mark.parametrize(("listens", "reason"), [(False, "unreachable"), (True, "timeout")])

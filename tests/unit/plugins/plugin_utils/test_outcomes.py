@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _info, _poller
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import (
-    _event_source,
-    _fleet_progress,
-    _fleet_settle,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval_results, progress
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records, tracker
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
@@ -133,11 +130,13 @@ class Fleet:
         plan = {"event": each["event"], "approver": "host-a", "why": None, "blocked": False, "wait": True}
         result = {"item": {"event": each["event"]}, "approvals": [{"result": "approved"}]}
         now = self._world.now.timestamp()
-        self._progress = _fleet_settle.settle_progress(self._progress, [plan], {"host-a": [result]}, True, now)
+        self._progress = approval_results.apply_approval_results(
+            self._progress, [plan], {"host-a": [result]}, True, now
+        )
 
     def ask(self) -> None:
         params = {
-            "scope": "this_vm" if self._progress is None else "all",
+            "scope": "this_vm",
             "discover_endpoint": False,
             "resource_name": None,
             "due_within": None,
@@ -152,9 +151,9 @@ class Fleet:
         except _errors.ImdsError as error:
             answer = {"failed": True, "msg": str(error)}
         if self._progress is None:
-            self._progress = _fleet_progress.begin_progress(answer, now)
+            self._progress = [progress.track_event(event, answer.get("boot_id"), now) for event in answer["events"]]
         else:
-            self._progress = _fleet_progress.follow_progress(self._progress, answer, now)
+            self._progress = progress.follow_progress(self._progress, answer, now)
 
     @property
     def outcome(self) -> str | None:

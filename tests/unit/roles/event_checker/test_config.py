@@ -88,15 +88,53 @@ def test_a_rule_needs_a_name_only():
     }
 
 
-def test_null_stands_for_the_default_on_each_level():
-    nothing = dict.fromkeys(Config._fields)
-    assert parse_config(nothing) == Config()
-    rule_of_nulls = {**dict.fromkeys(Rule._fields), "name": "Noted"}
-    assert parse_config({"rules": [rule_of_nulls]}).rules == (Rule("Noted"),)
-    match = dict.fromkeys(("event_types", "event_sources", "min_duration", "max_duration", "description", "query"))
-    assert parse_config(rule(match=match)).rules[0].match == {}
-    (kept,) = parse_config(rule(on_ended=[{**WEBHOOK, "ca_file": None, "playbook": None}])).rules[0].on_ended
-    assert kept == WEBHOOK
+def test_null_stands_for_the_default_of_a_setting():
+    assert parse_config(dict.fromkeys(Config._fields)) == Config()
+
+
+MATCH = ("event_types", "event_sources", "min_duration", "max_duration", "description", "query")
+RULE_KEYS = sorted({*Rule._fields} - {"name", "match", "lead_time"})
+
+
+def test_f1_null_is_a_lead_time_that_is_documented():
+    assert parse_config(rule(lead_time=None)).rules == (Rule("Drain"),)
+
+
+@pytest.mark.parametrize("key", MATCH)
+@pytest.mark.parametrize(
+    "others", [{}, {"event_types": ["Reboot"], "description": "x"}], ids=["alone", "beside others"]
+)
+def test_f1_p14_a_condition_that_is_null_is_refused(key, others):
+    message = refusal(rule(match={**others, key: None}, approve="at_once"))
+    assert message == f"rule 1 (Drain): match: {key} is null. Write a value, or leave the key out."
+
+
+@pytest.mark.parametrize("match", [None, {}], ids=str)
+def test_f1_p14_a_match_without_a_condition_is_refused(match):
+    assert refusal(rule(match=match, approve="at_once")) == (
+        "rule 1 (Drain): match has no condition. Write one, or leave match out: "
+        "a rule without match matches every event."
+    )
+
+
+@pytest.mark.parametrize("key", RULE_KEYS)
+def test_f1_p14_a_key_of_a_rule_that_is_null_is_refused(key):
+    """Of all, on_announced: with approve: when_ready, nothing would be prepared and the event approved."""
+    message = refusal(rule(**{"approve": "when_ready", key: None}))
+    assert message == f"rule 1 (Drain): {key} is null. Write a value, or leave the key out."
+
+
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [
+        ({"playbook": None}, "playbook"),
+        ({**WEBHOOK, "token_file": None}, "token_file"),
+        ({**JOB, "template": None}, "template"),
+    ],
+)
+def test_f1_p14_a_key_of_a_step_that_is_null_is_refused(content, key):
+    message = refusal(step(content))
+    assert message == f"rule 1 (Drain): on_started, step 2: {key} is null. Write a value, or leave the key out."
 
 
 # A part of the configuration, and how it comes back.
@@ -266,7 +304,6 @@ BAD = [
     pytest.param(step("drain.yml"), ["Drain", "on_started, step 2", "a mapping"], id="a step is a string"),
     pytest.param(step(None), ["on_started, step 2", "a mapping"], id="a step is null"),
     pytest.param(step({}), ["step 2", "exactly one of", "has 0"], id="an empty step"),
-    pytest.param(step({"playbook": None}), ["step 2", "has 0"], id="a step of null"),
     pytest.param(step({**COMMAND, **WEBHOOK}), ["step 2", "has 2"], id="two steps in one"),
     pytest.param(step({"shell": "x"}), ["step 2", "playbook, command"], id="an unknown kind of step"),
     pytest.param(step({**COMMAND, "ca_file": "/a"}), ["ca_file", "command takes no other"], id="an option too many"),
@@ -287,7 +324,7 @@ BAD = [
     pytest.param(step({**WEBHOOK, "hmac_file": 5}), ["hmac_file", "absolute path"], id="hmac_file is a number"),
     pytest.param(step({**WEBHOOK, "token_file": "/a\0"}), ["token_file", "absolute path"], id="token_file with NUL"),
     pytest.param(step({"awx_callback": CALLBACK["awx_callback"]}), ["awx_callback needs key_file"], id="no key_file"),
-    pytest.param(step({**JOB, "template": None}), ["awx_job needs template"], id="no template"),
+    pytest.param(step({k: v for k, v in JOB.items() if k != "template"}), ["awx_job needs template"], id="no template"),
     *(
         pytest.param(step({**JOB, "template": template}), ["template must be the number"], id=f"template {template}")
         for template in ("Drain", "Drain+Ops", "++Ops", "Drain++", True, " ")
@@ -305,7 +342,9 @@ BAD = [
             "/api/v2/job_templates/Drain%20it/callback/",
         )
     ),
-    pytest.param(step({**JOB, "token_file": None}), ["awx_job needs token_file"], id="no token_file"),
+    pytest.param(
+        step({k: v for k, v in JOB.items() if k != "token_file"}), ["awx_job needs token_file"], id="no token_file"
+    ),
     pytest.param(step({**JOB, "template": True}), ["template", "number"], id="template is true"),
     pytest.param(step({**JOB, "template": " "}), ["template", "number"], id="template is blank"),
     pytest.param(step({**JOB, "template": 1.5}), ["template", "number"], id="template is a fraction"),

@@ -28,7 +28,7 @@ APPROVE = {"approve": True}
 
 
 def matches(match: dict[str, Any], **event: Any) -> bool:
-    return find_rule([make_rule(match=match)], make_event(**event), NOW, "web-1") is not None
+    return find_rule([make_rule(**({"match": match} if match else {}))], make_event(**event), NOW, "web-1") is not None
 
 
 # The conditions of a rule, the event, and whether they match.

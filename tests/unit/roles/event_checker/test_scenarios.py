@@ -14,7 +14,9 @@ import json
 import shutil
 import socket
 import sqlite3
+import sys
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _poller
@@ -22,6 +24,8 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_check
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import STOP, Machine
 
 tmp_path = machine_module.tmp_path
+
+ANSIBLE_PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 
 # As it is before a test changes it
 USUAL_ANSWER = _poller.USUAL_ANSWER
@@ -136,6 +140,24 @@ def test_s1_a_failed_preparation_is_not_approved(azure, vm):
     assert [(one["phase"], one["state"]) for one in vm.event(event)["responses"]] == [("announced", "failed")]
     assert [one["state"] for one in vm.responses()[0]["steps"]] == ["failed", "pending"]
     assert "retry 1" in vm.run("status").stdout
+
+
+@pytest.mark.skipif(not ANSIBLE_PLAYBOOK.exists(), reason="a target's Python has no ansible-core")
+def test_b1_p13_a_playbook_that_ran_nothing_here_is_not_approved_until_it_does(azure, vm):
+    drain = vm.folder / "playbooks" / "drain.yml"
+    drain.write_text("- hosts: web\n  tasks: [{ansible.builtin.debug: {msg: drained}}]\n")
+    rule = vm.rule(on_announced=[{"playbook": str(drain)}])
+    vm.configure(rule, ansible_playbook=str(ANSIBLE_PLAYBOOK))
+    event = azure.announce()
+    vm.check()
+    assert azure.approved == []
+    (response,) = vm.responses()
+    assert "It ran no task on this VM: no play is for it (hosts: web)." in response["message"]
+    drain.write_text("- hosts: localhost\n  gather_facts: false\n  tasks: [{ansible.builtin.debug: {msg: drained}}]\n")
+    assert vm.run("retry", "1").returncode == 0
+    vm.wait(lambda: azure.approved, "the retry approved nothing")
+    vm.wait(lambda: not vm.active_units(), "the retry does not end")
+    assert azure.approved == [[event]]
 
 
 def test_s1_the_retry_that_succeeds_approves(azure, vm):

@@ -339,32 +339,33 @@ def test_the_program_is_ended_when_the_response_is_told_to_end(run, tmp_path, mo
 
 
 @pytest.fixture
-def idle_playbook(folders, tmp_path):
-    """Return a configuration whose ansible-playbook does nothing; there is a playbook drain.yml."""
+def no_playbook_may_run(folders, tmp_path):
+    """Return a configuration whose ansible-playbook leaves a trace; there is a playbook drain.yml."""
     program = tmp_path / "ansible-playbook"
-    program.write_text("#!/bin/sh\n")
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     program.chmod(0o755)
     Path(folders.playbooks, "drain.yml").write_text("[]\n")
-    return Config(ansible_playbook=str(program))
+    yield Config(ansible_playbook=str(program))
+    assert not (tmp_path / "ran").exists()
 
 
-def test_a_folder_in_which_no_file_can_be_made_for_the_variables_is_told(run, folders, idle_playbook):
+def test_a_folder_in_which_no_file_can_be_made_for_a_playbook_is_told(run, folders, no_playbook_may_run):
     shutil.rmtree(folders.run)
-    error = failure(run, {"playbook": "drain.yml"}, config=idle_playbook)
-    assert str(error) == f"Its variables could not be written to {folders.run}: No such file or directory."
+    error = failure(run, {"playbook": "drain.yml"}, config=no_playbook_may_run)
+    assert str(error) == f"Its files could not be written to {folders.run}: No such file or directory."
     assert error.permanent is False
 
 
-def test_variables_for_which_there_is_no_room_are_told(run, folders, idle_playbook, monkeypatch, tmp_path):
-    path = tmp_path / "variables.yml"
-    path.touch()
+def test_files_for_which_there_is_no_room_are_told(run, folders, no_playbook_may_run, monkeypatch):
+    folder = Path(folders.run, "of the run")
+    folder.mkdir()
     # Every write to this device fails as on a full disk.
-    full = os.open("/dev/full", os.O_WRONLY)
-    monkeypatch.setattr(steps.tempfile, "mkstemp", lambda *_suffix, **_folder: (full, str(path)))
-    error = failure(run, {"playbook": "drain.yml"}, config=idle_playbook)
-    assert str(error) == f"Its variables could not be written to {folders.run}: No space left on device."
+    (folder / "variables.yml").symlink_to("/dev/full")
+    monkeypatch.setattr(steps.tempfile, "mkdtemp", lambda **_options: str(folder))
+    error = failure(run, {"playbook": "drain.yml"}, config=no_playbook_may_run)
+    assert str(error) == f"Its files could not be written to {folders.run}: No space left on device."
     assert error.permanent is False
-    assert not path.exists()
+    assert os.listdir(folders.run) == []
 
 
 # Stands for ansible-playbook where what it is given is looked at, not what it does.
@@ -374,15 +375,21 @@ arguments = sys.argv[1:]
 path = arguments[arguments.index("--extra-vars") + 1][1:]
 found = {{
     "arguments": arguments,
-    "mode": stat.S_IMODE(os.stat(path).st_mode),
+    "folder mode": stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode),
     "variables": open(path).read(),
     "colour": os.environ.get("ANSIBLE_NOCOLOR"),
     "stdin": sys.stdin.read(),
 }}
 with open({out!r}, "w") as file:
     json.dump(found, file)
+with open(os.environ["AZURE_MAINTENANCE_TASKS"], "w") as file:
+    file.write({tasks!r})
 sys.exit({status})
 """
+
+
+# What the callback plugin writes
+ONE_TASK = {"ran": 1, "skipped": 0, "ignored": 0, "matched": 1, "unmatched": []}
 
 
 class TestPlaybook:
@@ -390,9 +397,10 @@ class TestPlaybook:
 
     @pytest.fixture
     def runner(self, tmp_path):
-        def make(status=0):
+        def make(status=0, tasks=json.dumps(ONE_TASK)):
             path = tmp_path / "ansible-playbook"
-            path.write_text(PLAYBOOK_RUNNER.format(python=sys.executable, out=str(tmp_path / "out"), status=status))
+            values = {"python": sys.executable, "out": str(tmp_path / "out"), "status": status, "tasks": tasks}
+            path.write_text(PLAYBOOK_RUNNER.format(**values))
             path.chmod(0o755)
             return Config(ansible_playbook=str(path))
 
@@ -411,13 +419,27 @@ class TestPlaybook:
             *("--inventory", "localhost,", "--connection", "local"),
             *("--extra-vars", f"@{path}", f"{folders.playbooks}/drain.yml"),
         ]
-        assert os.path.dirname(path) == folders.run
-        assert found["mode"] == stat.S_IRUSR | stat.S_IWUSR
+        assert os.path.dirname(os.path.dirname(path)) == folders.run
+        assert found["folder mode"] == stat.S_IRWXU
         assert found["colour"] == "1"
         assert found["stdin"] == ""
         assert '"event_id": "A1"' in found["variables"]
         assert '"description": !unsafe "Host server is under maintenance; {{ x }}"' in found["variables"]
-        assert not os.path.exists(path)
+        assert os.listdir(folders.run) == []
+
+    @pytest.mark.parametrize(
+        ("tasks", "reason"),
+        [
+            ({**ONE_TASK, "ran": 0}, "no task was left to run"),
+            ({**ONE_TASK, "ran": 0, "skipped": 3}, "(tasks skipped: 3)"),
+            ({**ONE_TASK, "ran": 0, "matched": 0, "unmatched": ["web", "a\nb"]}, r'(hosts: "web, a\nb")'),
+            (None, "which tasks ran is not known"),
+        ],
+    )
+    def test_p13_one_that_ran_no_task_has_failed(self, run, runner, tasks, reason):
+        error = failure(run, {"playbook": "drain.yml"}, config=runner(tasks=json.dumps(tasks) if tasks else ""))
+        assert reason in str(error)
+        assert error.permanent is False
 
     def test_an_absolute_path_is_taken_as_it_is(self, run, runner, tmp_path):
         (tmp_path / "other.yml").touch()

@@ -184,14 +184,23 @@ def test_the_line_it_prints_and_a_clean_end(simulator):
     assert running.process.stdout.read() == b""
 
 
-def test_a_taken_port_is_reported():
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        place = f"127.0.0.1:{other.getsockname()[1]}"
-        for more in ((), ("--detach",)):
-            ended = run("--listen", place, *VMS, *more)
-            assert (ended.returncode, ended.stdout) == (1, "")
-            assert place in ended.stderr
-            assert len(ended.stderr.splitlines()) == 1
+def test_i14_a_taken_port_is_reported_with_what_to_do():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "{}:{}".format(*taken.getsockname())
+        both = [run("--listen", address, *VMS, *more) for more in ((), ("--detach",))]
+    for ended in both:
+        assert (ended.returncode, ended.stdout) == (1, "")
+        assert ended.stderr == (
+            f"imds_simulator: cannot listen on {address}: Address already in use. Another program listens there. "
+            "If it is a simulator that was left running, "
+            f"curl --noproxy '*' -X POST http://{address}/simulator/stop ends it. Or take another port.\n"
+        )
+
+
+def test_an_address_that_this_machine_has_not_is_reported():
+    ended = run(*VMS, "--listen", "192.0.2.1:0")
+    assert ended.returncode == 1
+    assert ended.stderr == "imds_simulator: cannot listen on 192.0.2.1:0: Cannot assign requested address.\n"
 
 
 def test_the_address_for_clients_when_it_listens_everywhere(simulator):

@@ -1,0 +1,359 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The steps of a run of event_response that need Ansible: it reads and keeps what the engine decides by.
+
+What is known of a run is one text in the registered variable __event_response, which a step that is run once gives to
+all hosts; what a host did in a turn is one text in its __event_response_report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any, Mapping
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import strategy_loader
+
+from ..plugin_utils._failure_text import tell_failure
+from ..plugin_utils._questions import Questions
+from ..plugin_utils._run import engine, settings, verdict
+from ..plugin_utils._run.checker_status import read_checker
+from ..plugin_utils._run.hosts import NEW_HOST
+from ..plugin_utils._run.messages import format_outcome, merge_reasons
+from ..plugin_utils._task_loader import TaskLoader
+from ..plugin_utils._unsafe import mark_unsafe
+
+RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
+SUMMARY = "__event_response_summary"
+ANCHORS = "__event_response_anchor_hosts"
+_LONGEST_REASON = 500
+_HIDDEN = "the task has no_log, so its reason is hidden."
+_UNKNOWN = "a file or role that it includes could not be loaded, or Ansible told nothing; see the output above."
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        self._vars: dict[str, Any] = task_vars or {}
+        steps = {
+            "read": self._read_settings,
+            "check": self._check_files,
+            "begin": self._begin,
+            "decide": self._decide,
+            "ask": self._ask,
+            "note": self._note,
+            "report": self._report,
+            "fail": self._fail,
+        }
+        result["changed"] = False
+        result.update(mark_unsafe(steps[self._task.args["step"]]()))
+        return result
+
+    # What a host is given
+
+    def _read_settings(self) -> dict[str, Any]:
+        """Keep the values that the variables of the role have now: a template could give others later."""
+        given, faults = {}, []
+        if self._vars["inventory_hostname"] in self._anchors():
+            return {}
+        for name in settings.NAMES:
+            try:
+                given[name] = self._templar.template(self._vars[f"event_response_{name}"])
+            except AnsibleError as error:
+                told = str(getattr(error, "original_message", "") or getattr(error, "message", "") or error)
+                faults.append(f"event_response_{name} cannot be evaluated: {' '.join(told.split())}")
+        given["group"] = ""
+        if given.get("group_by"):
+            by = str(given["group_by"])
+            given["group"] = str(self._templar.template(self._vars.get(by, "")))
+            if not given["group"]:
+                faults.append(f"event_response_group_by: this host has no variable {by}, or it is empty.")
+        return {"report": json.dumps({"settings": given, "fault": " ".join(faults), "play": self._play()}, default=str)}
+
+    def _check_files(self) -> dict[str, Any]:
+        given = {name: str(self._task.args.get(name) or "") for name in ("prepare", "restore")}
+        faults = self._file_faults(given, str(self._task.args["prefix"]))
+        return {"failed": True, "msg": " ".join([*faults, "No host was asked."])} if faults else {}
+
+    def _file_faults(self, given: Mapping[str, str], prefix: str = "event_response") -> list[str]:
+        faults = []
+        loader = TaskLoader(self._task, self._loader)
+        for name, words in (("prepare", settings.WORDS), ("restore", (settings.NOTHING,))):
+            if given[name] and given[name] not in words:
+                faults += [f"{prefix}_{name}: {fault}" for fault in loader.find_faults(given[name])]
+        return faults
+
+    # What is known: the only place that reads the variables of hosts
+
+    def _play(self) -> str:
+        return str(self._task.get_play()._uuid)
+
+    def _hosts(self) -> list[str]:
+        anchors = set(self._anchors())
+        return [host for host in self._vars["ansible_play_hosts_all"] if host not in anchors]
+
+    def _anchors(self) -> list[str]:
+        """Return the hosts that the playbook respond has besides its target: a run in one play has none."""
+        return list(self._templar.template(self._vars.get(ANCHORS) or []))
+
+    def _of_hosts(self, name: str) -> dict[str, Any]:
+        hostvars = self._vars["hostvars"]
+        return {host: hostvars[host].get(name) or {} for host in self._hosts()}
+
+    def _reports(self) -> dict[str, dict[str, Any]]:
+        return {host: json.loads(said["report"]) for host, said in self._of_hosts(REPORT).items() if "report" in said}
+
+    def _failed_before(self) -> list[str]:
+        """Return the hosts for which an earlier batch of this play has failed."""
+        reports = [said for said in self._of_hosts(SUMMARY).values() if said.get("play") == self._play()]
+        return sorted({host for said in reports for host in said["summary"]["faults"]})
+
+    def _latest(self) -> engine.Run:
+        """Return what is known of the run: a host that was lost in it has an older state."""
+        kept = [*self._of_hosts(RUN).values(), self._vars.get(RUN) or {}]
+        states = [said for said in kept if "state" in said]
+        latest = max(states, key=lambda said: (said["serial"], said["turn"]), default=None)
+        return json.loads(latest["state"]) if latest else engine.new_run(0, "", ())
+
+    def _keep(self, run: engine.Run) -> dict[str, Any]:
+        kept = {name: run[name] for name in ("serial", "turn", "turns", "do", "orders", "lines", "done")}
+        return {**kept, "state": json.dumps(run), "leaves": run["do"] == engine.LEAVE}
+
+    # Steps that are run once
+
+    def _begin(self) -> dict[str, Any]:
+        earlier = self._latest()
+        # The batch before may have ended in the middle, when nobody was left in it.
+        earlier = engine.take_reports(earlier, self._reports_of_turn(earlier), time.time())
+        batch = [host for host in self._vars["ansible_play_batch"] if host in set(self._hosts())]
+        same_play = earlier["play"] == self._play() and not set(earlier["batch"]) & set(batch)
+        known = {**earlier["hosts"]} if same_play else {}
+        run = engine.new_run(
+            earlier["serial"] + 1, self._play(), self._hosts(), known, bool(self._vars.get("ansible_check_mode"))
+        )
+        if same_play:
+            run["failed_before"] = self._failed_before()
+        run["batch"] = batch
+        reports = self._reports()
+        there = set(self._vars["ansible_play_hosts"])
+        for host in batch:
+            said = reports.get(host, {})
+            if host in there and said.get("play") == self._play() and "settings" in said:
+                run["hosts"][host] = {**NEW_HOST, "settings": said["settings"], "fault": said["fault"] or None}
+        faults, doubts = self._check(
+            {host: known["settings"] for host, known in run["hosts"].items() if host in batch and _is_usable(known)}
+        )
+        run["refused"] = [*faults, "No host was asked."] if faults else []
+        run = _normalize(run)
+        kept = self._keep(run)
+        if doubts:
+            kept["warnings"] = doubts
+        return kept
+
+    def _check(self, given: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+        """Return what is wrong with what the hosts are given, and what may be."""
+        play = self._task.get_play()
+        faults = settings.tell_wrong_words(given) + settings.tell_differences(given)
+        faults += settings.tell_check_mode(self._task.check_mode, bool(self._vars.get("ansible_check_mode")))
+        faults += settings.tell_strategy(play.strategy, _is_linear(play.strategy))
+        faults += settings.tell_max_fail(play.max_fail_percentage)
+        faults += settings.tell_conditions([*self._task.when, *(play._included_conditional or ())])
+        doubts = []
+        for hosts, own in settings.group_input(given):
+            found = settings.tell_wrong_input(own) + self._file_faults(own)
+            faults += [hosts + fault for fault in found]
+            doubts += [hosts + doubt for doubt in settings.tell_doubtful_input(own)]
+        return faults, doubts
+
+    def _decide(self) -> dict[str, Any]:
+        now = time.time()
+        run = self._latest()
+        # Before hosts that are back in a later play are given something to do
+        run = engine.take_reports(run, self._reports_of_turn(run), now)
+        run = engine.enter_play(run, self._play(), self._vars["ansible_play_hosts"])
+        run = engine.decide(run, now, returns=bool(self._task.args.get("returns")))
+        kept = {**self._keep({**run, "lines": []}), "lines": run["lines"], "orders": _complete(run)}
+        return {**kept, "refused": " ".join(run["refused"])}
+
+    def _reports_of_turn(self, run: engine.Run) -> dict[str, dict[str, Any]]:
+        """Return what the hosts did in the latest turn; each keeps what it did last, whenever that was."""
+        if run["do"] == engine.APPROVE:
+            return self._approvals(run)
+        turn = (run["serial"], run["turn"])
+        return {host: said for host, said in self._reports().items() if (said.get("serial"), said.get("turn")) == turn}
+
+    def _approvals(self, run: engine.Run) -> dict[str, dict[str, Any]]:
+        found = {}
+        for host, said in self._of_hosts(APPROVALS).items():
+            results = json.loads(json.dumps(said.get("results") or [], default=str))
+            if [item for item in results if item.get("item", {}).get("turn") == run["turn"]]:
+                found[host] = {"results": results}
+        return found
+
+    # Steps of a host
+
+    def _own(self) -> tuple[engine.Run, str]:
+        return json.loads(self._vars[RUN]["state"]), self._vars["inventory_hostname"]
+
+    def _ask(self) -> dict[str, Any]:
+        run, host = self._own()
+        known, order = run["hosts"][host], run["orders"][host]
+        questions = Questions(self, self._vars)
+        report = self._outcome(order)
+        if run["do"] == engine.WAIT:
+            awaited = {name: run["hosts"][name] for name in run["orders"]}
+            known, answer = questions.wait(known, order, awaited, f"{run['serial']}_{run['turn']}")
+        else:
+            known, answer = questions.ask(known)
+        said = {name: answer.pop(name) for name in ("warnings", "deprecations") if name in answer}
+        return {**said, **self._reported(run, {**report, "host": known}), "answer": answer}
+
+    def _note(self) -> dict[str, Any]:
+        run, host = self._own()
+        return self._reported(run, self._outcome(run["orders"][host]))
+
+    def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:
+        return {"report": json.dumps({**report, "serial": run["serial"], "turn": run["turn"]}, default=str)}
+
+    def _outcome(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what became of the file that was run, or of what the checker of the host was asked."""
+        if "checker" in self._task.args:
+            return self._read_checker(order)
+        reached = self._task.args.get("reached")
+        if reached is None:
+            return {}
+        return {"reached": reached, "why": None if reached else self._reason()}
+
+    def _read_checker(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        said = self._task.args["checker"]
+        # The number of "No such file". A program that ends with 2 says why.
+        if said.get("rc") == 2 and not said.get("stdout") and not said.get("stderr"):
+            return {"reached": False, "why": "The host has no checker: run install_checker for it."}
+        # Its exit status tells how the events are, not whether it could answer.
+        if said.get("rc") not in (0, 1, 3):
+            return {"reached": False, "why": _sentence(tell_failure(said))}
+        told = read_checker(str(said.get("stdout")), order["event_id"])
+        if told.preparing and not order["last"]:
+            return {"reached": None, "why": None}
+        return {"reached": not told.why_not, "why": told.why_not}
+
+    def _reason(self) -> str:
+        """Return in a rescue which task failed, and why. A template with ansible_failed_task would run its own."""
+        task, failure = self._vars.get("ansible_failed_task") or {}, self._vars.get("ansible_failed_result") or {}
+        if not failure:
+            return _UNKNOWN
+        reason = _HIDDEN if _is_hidden(task, failure) else tell_failure(failure)
+        return _sentence(": ".join(part for part in (str(task.get("name") or ""), reason) if part))
+
+    # The end
+
+    def _faults(self, run: engine.Run) -> tuple[dict[str, list[str]], dict[str, Any]]:
+        progress: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
+        names: Any = ()
+        for host, known in run["hosts"].items():
+            if known["settings"] is None and ANCHORS not in self._vars:
+                # In a play of one's own it may be in a later batch, or left out by a condition.
+                continue
+            answers[host] = known["answer"] or ({"msg": known["no_answer"]} if known["no_answer"] else {})
+            if known["fault"]:
+                answers[host] = {"msg": known["fault"]}
+            progress[host] = None
+            if known["answer"] is not None and run["all_asked"]:
+                names = known["settings"]["event_ids"]
+                waited = float(known["settings"]["wait_timeout"]) if run["done"] and not known["away"] else None
+                may_stay = not settings.as_boolean(known["settings"]["wait"])
+                progress[host] = verdict.note_unrestored(known["events"], host, may_stay, waited)
+        if run["refused"]:
+            # Nobody was given anything to do.
+            return {host: list(run["refused"]) for host in progress}, {"progress": progress, "answers": answers}
+        return verdict.find_faults(progress, answers, names), {"progress": progress, "answers": answers}
+
+    def _report(self) -> dict[str, Any]:
+        run = self._latest()
+        run = engine.take_reports(run, self._reports_of_turn(run), time.time())
+        faults, known = self._faults(run)
+        summary = verdict.summarize(known["progress"])
+        told = {
+            verdict.tell_reason(why) for each in known["progress"].values() for one in each or () for why in one["why"]
+        }
+        lines = format_outcome(
+            summary, faults, told, run["check_mode"], verdict.find_empty(known["progress"], known["answers"])
+        )
+        summary = {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines}
+        away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
+        return {
+            "summary": summary,
+            "results": {host: progress or [] for host, progress in known["progress"].items()},
+            "away": [host for host in away if host not in run["failed_before"]],
+            "by": self._vars["inventory_hostname"],
+            "play": self._play(),
+        }
+
+    def _fail(self) -> dict[str, Any]:
+        """Fail for this host, and, as the one that speaks for all, for those that Ansible has taken out of the play."""
+        said, host = self._vars[SUMMARY], self._vars["inventory_hostname"]
+        faults = said["summary"]["faults"]
+        by = next((name for name in self._anchors() if name in self._vars["ansible_play_hosts"]), said["by"])
+        # Those for which a file has ended the role are in the batch, and do not come here.
+        in_one_play = ANCHORS not in self._vars
+        gone = [name for name in said["away"] if in_one_play or name not in self._vars["ansible_play_batch"]]
+        own = [name for name in faults if name == host or (host == by and name in gone)]
+        if not own:
+            return {}
+        told = merge_reasons((name, fault) for name in own for fault in faults[name])
+        return {"failed": True, "msg": " ".join(told)}
+
+
+def _complete(run: engine.Run) -> dict[str, Any]:
+    """Return the orders with what only the tasks need to know."""
+    orders: dict[str, Any] = {}
+    if run["do"] == engine.REFUSE:
+        return dict(run["orders"])
+    for host, order in run["orders"].items():
+        given = run["hosts"][host]["settings"]
+        ask = {"endpoint": given["endpoint"], "timeout": int(float(given["ask_timeout"]))}
+        if run["do"] == engine.APPROVE:
+            orders[host] = [{**each, **ask} for each in order]
+        elif run["do"] in (engine.PREPARE, engine.RESTORE):
+            file = os.path.realpath(os.path.expanduser(given[run["do"]]))
+            orders[host] = {**order, "path": file, "timeout": int(float(given[f"{run['do']}_timeout"]))}
+        else:
+            orders[host] = {**order, **ask}
+    return orders
+
+
+def _is_usable(known: Mapping[str, Any]) -> bool:
+    return known["settings"] is not None and not known["fault"]
+
+
+def _normalize(run: engine.Run) -> engine.Run:
+    for known in run["hosts"].values():
+        if known["settings"] is not None:
+            for name in ("prepare", "restore", "endpoint", "outside_vms"):
+                given = known["settings"].get(name)
+                known["settings"][name] = "" if given is None else str(given)
+    return run
+
+
+def _is_linear(name: str) -> bool:
+    """Tell whether hosts wait for each other under a strategy: by throttling, which Ansible allows no other."""
+    strategy = strategy_loader.get(name, None, class_only=True)
+    return bool(getattr(strategy, "ALLOW_BASE_THROTTLING", False))
+
+
+def _is_hidden(task: Any, result: Any) -> bool:
+    """Tell whether no_log hides the result, also where it is a template, which is not evaluated anew."""
+    no_log = str(task.get("no_log") or "").strip().lower()
+    return bool(result.get("_ansible_no_log")) or no_log not in ("", "false", "no", "off", "n", "f", "0")
+
+
+def _sentence(text: str) -> str:
+    told = text[:_LONGEST_REASON] + ("…" if len(text) > _LONGEST_REASON else "")
+    # Another sentence may follow.
+    return told if told.endswith((".", "!", "?", "…")) else f"{told}."

@@ -1,0 +1,64 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What a result of Ansible that is no success says of itself, on one line; pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from ._masking import mask_secrets
+
+_SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
+# What ansible.builtin.assert says without fail_msg
+_NO_FAIL_MSG = "Assertion failed"
+_MOST_LINES = 3
+
+
+def tell_failure(result: Mapping[str, Any]) -> str:
+    """Return on one line what a result that is no success says of itself, in the words of its module."""
+    items: Any = result.get("results")
+    if isinstance(result.get("failed_modules"), dict):
+        # Of several modules, as for facts, the message has the names alone.
+        items = list(result["failed_modules"].values())
+    if are_results(items):
+        told = [tell_failure(item) for item in items if item.get("failed") or item.get("unreachable")]
+        if told:
+            return "; ".join(dict.fromkeys(told))
+    words = [str(result.get("msg") or result.get("censored") or "")]
+    if result.get("assertion") is not None and words == [_NO_FAIL_MSG]:
+        words.append(f"{result['assertion']} is false")
+    if result.get("failed_when_result") is True:
+        words += ["failed_when is true", _last_lines(result)]
+    # The message of a command that failed says no more than that.
+    elif result.get("rc"):
+        words += [f"rc={result['rc']}", str(result.get("stderr") or result.get("stdout") or "")]
+    words.append(what_was_printed(result))
+    # Before the spaces go: a secret is known by its exact spelling only.
+    lines = [line for line in (" ".join(mask_secrets(text).split()) for text in words) if line]
+    told_first = [line.removesuffix(".") for line in lines[:-1]]
+    return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"
+
+
+def _last_lines(result: Mapping[str, Any]) -> str:
+    texts = [result.get(name) for name in ("stdout", "stderr")]
+    lines = [line.strip() for text in texts if isinstance(text, str) for line in mask_secrets(text).splitlines()]
+    return " ".join([line for line in lines if line][-_MOST_LINES:])
+
+
+def are_results(items: Any) -> bool:
+    """Tell whether they are the results of a loop: modules that install packages return texts by the same name."""
+    return isinstance(items, list) and all(isinstance(item, Mapping) for item in items)
+
+
+def what_was_printed(result: Mapping[str, Any]) -> str:
+    """Return the line that a module printed in place of a result: without a Python only that tells what happened."""
+    texts = [result.get(name) for name in ("module_stderr", "module_stdout")]
+    lines = [line.strip() for text in texts if isinstance(text, str) for line in mask_secrets(text).splitlines()]
+    # Over ssh with a terminal the words of the shell are in stdout, and in stderr is how ssh takes its leave.
+    lines = [line for line in lines if line and not _SSH_ENDS.fullmatch(line)]
+    return (lines[-1] if lines[0].startswith("Traceback") else lines[0]) if lines else ""

@@ -1,0 +1,574 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What a run does next; pure. A run is one loop of turns: it decides, its hosts do it, and it decides again.
+
+This is the only place that decides. It knows no Ansible and no clock: from what each host is known to have reached, and
+the time, it says what each host may do now, and what is to be said. Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Mapping
+
+from ...module_utils._document import fold_case
+from ...module_utils._lifecycle import ANNOUNCED, ENDED
+from .approval_results import apply_approval_results, hold_back_refused
+from .event_ids import resolve_event_ids
+from .hosts import (
+    NEW_HOST,
+    Host,
+    awaited_until,
+    is_present,
+    is_wanted,
+    note_deletion,
+    restores,
+    seconds,
+    track_events,
+)
+from .limit import BOTH, NEITHER, next_urgent, queue_events
+from .messages import format_held_back, format_limit, format_not_asked, format_plan, format_queued, format_unwanted
+from .plan import OTHER_BATCH, plan_approval
+from .progress import is_near, must_restore, note_interrupted_preparation, progress_key, start_preparation, update_event
+from .settings import CHECKER, NOTHING, as_boolean
+
+Run = dict[str, Any]
+
+# What the hosts of a turn do: all of them the same
+ASK, PREPARE, CHECK, APPROVE, RESTORE, WAIT = "ask", "prepare", "checker", "approve", "restore", "wait"
+# Nothing is left to do, or only what a later play can do, to which Ansible returns the hosts that were lost
+DONE, LEAVE = "done", "leave"
+# What the run was given cannot be used, so that nothing is done
+REFUSE = "refuse"
+
+# Seconds after which a host is asked that has no event, while others are waited for
+IDLE_PAUSE = 300.0
+CHECKER_PAUSE = 10.0
+# Turns that are loaded at a time: most runs need no more
+_TURNS = 6
+_MOST_TRIES = 2
+
+
+def new_run(
+    serial: int, play: str, hosts: Iterable[str], earlier: Mapping[str, Host] | None = None, check_mode: bool = False
+) -> Run:
+    """Return a run that has not begun.
+
+    :param serial: greater than that of each earlier run.
+    :param play: which play it begins in.
+    :param hosts: all hosts of the play, in their order.
+    :param earlier: what is known of the hosts of earlier batches of the play.
+    """
+    return {
+        "serial": serial,
+        "play": play,
+        "check_mode": check_mode,
+        "turn": 0,
+        "turns": _TURNS,
+        # When hosts were last given something to do after which what they had answered may be old
+        "acted_at": 0.0,
+        "hosts": {host: (earlier or {}).get(host, NEW_HOST) for host in hosts},
+        # Those that this batch is at
+        "batch": [],
+        "failed_before": [],
+        # The keys of the only events that are wanted; None for all. Known when all hosts were asked.
+        "wanted": None,
+        "all_asked": False,
+        "faults": [],
+        # The events that are to be prepared and approved, in their order: limit.queue_events()
+        "queue": {},
+        "do": ASK,
+        "orders": {},
+        "plans": [],
+        "lines": [],
+        "refused": [],
+        "said": [],
+        "done": False,
+    }
+
+
+def shared(run: Run, name: str) -> Any:
+    """Return a variable of the role that is the same for all hosts."""
+    return next((host["settings"][name] for host in _own(run).values() if host["settings"] is not None), None)
+
+
+def may_wait(run: Run) -> bool:
+    return as_boolean(shared(run, "wait")) and not run["check_mode"]
+
+
+def max_wait(run: Run) -> float:
+    """Return the seconds for which an event may be waited for that is not approved."""
+    return float(shared(run, "wait_timeout")) if as_boolean(shared(run, "wait")) else 0.0
+
+
+def _own(run: Run) -> dict[str, Host]:
+    return {host: run["hosts"][host] for host in run["batch"]}
+
+
+def _present(run: Run) -> dict[str, Host]:
+    return {host: known for host, known in _own(run).items() if is_present(known)}
+
+
+def enter_play(run: Run, play: str, present: Iterable[str]) -> Run:
+    """Return the run in the play that goes on with it: a later one has the hosts again that fell out of an earlier one.
+
+    :param present: the hosts that Ansible has there.
+    """
+    there = set(present)
+    back = play != run["play"]
+    hosts = dict(run["hosts"])
+    for host, known in run["hosts"].items():
+        returned = back and known["away"] and host in there
+        if returned:
+            # What it answered before says nothing of now.
+            known = {**known, "away": False, "asked_at": None}
+        hosts[host] = known if host in there else {**known, "away": True}
+    return {**run, "play": play, "hosts": hosts}
+
+
+def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float) -> Run:
+    """Return the run after a turn.
+
+    :param reports: what each host did that was ordered to: ``host``, what is known of it; of one that ran a file,
+        ``reached`` and ``why``; of one that approved, ``results``. A host without one fell out of the play.
+    """
+    hosts = dict(run["hosts"])
+    if run["do"] == REFUSE:
+        return {**run, "orders": {}}
+    for name, order in run["orders"].items():
+        report = reports.get(name)
+        known = hosts[name] if report is None or "host" not in report else report["host"]
+        if report is None:
+            known = {**known, "away": True}
+        if run["do"] in (PREPARE, CHECK):
+            known = _take_preparation(name, known, order["event_id"], report)
+        elif run["do"] == RESTORE and report is not None:
+            why = None if report["reached"] else f"{name} could not be restored: {report['why']}"
+            known = _update(known, order["event_id"], restored=report["reached"], why=why)
+            if why:
+                known = _update(known, order["event_id"], failed=True)
+        hosts[name] = known
+    taken = {**run, "hosts": hosts, "orders": {}}
+    return _take_approvals(taken, reports, now) if run["do"] == APPROVE else taken
+
+
+def _update(known: Host, event_id: str, **changes: Any) -> Host:
+    return {**known, "events": update_event(known["events"], event_id, **changes)}
+
+
+def _take_preparation(name: str, known: Host, event_id: str, report: Mapping[str, Any] | None) -> Host:
+    if report is None:
+        return {**known, "events": note_interrupted_preparation(known["events"], event_id, name)}
+    if report["reached"]:
+        return _update(known, event_id, prepared=True)
+    if report["reached"] is None:
+        # Its checker has not finished, and is asked again.
+        return known
+    return _update(known, event_id, failed=True, why=f"{name} could not be prepared: {report['why']}")
+
+
+def _take_approvals(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float) -> Run:
+    results = {name: report["results"] for name, report in reports.items()}
+    held = hold_back_refused(run["plans"], results, max_wait(run), now)
+    refused = [plan for before, plan in zip(run["plans"], held) if before["approver"] and not plan["approver"]]
+    lines = [line for plan in refused for line in _held_back(run, plan, now)]
+    return {**_settle(run, run["plans"], results, now), "plans": [], "lines": lines}
+
+
+def _held_back(run: Run, plan: Mapping[str, Any], now: float) -> list[str]:
+    progress = {host: known["events"] for host, known in run["hosts"].items()}
+    return format_held_back(plan, progress, max_wait(run), now, run["check_mode"])
+
+
+def _settle(run: Run, plans: list[dict[str, Any]], results: Mapping[str, Any], now: float) -> Run:
+    hosts = dict(run["hosts"])
+    for host, known in _own(run).items():
+        events = apply_approval_results(known["events"], plans, results, may_wait(run), now, max_wait(run))
+        hosts[host] = {**known, "events": events}
+    return {**run, "hosts": hosts}
+
+
+def decide(run: Run, now: float, returns: bool = False) -> Run:
+    """Return the run with what its hosts do in this turn, and what is to be said before.
+
+    :param returns: a later play brings back the hosts that fell out of this one.
+    """
+    run = {**run, "turn": run["turn"] + 1, "turns": _TURNS + run["turn"] // _TURNS}
+    if run["done"]:
+        return {**run, "do": DONE, "orders": {}, "lines": []}
+    if run["refused"]:
+        return _refuse(run, run["refused"])
+    run = _look_around(run, now)
+    rules: list[Callable[[Run, float], Run | None]] = [
+        _ask_first,
+        _refuse_unknown_ids,
+        _leave if returns else _go_on,
+        _prepare,
+        _check,
+        _approve,
+        _restore,
+        _ask_idle,
+        _wait,
+        _ask_again,
+        _leave_queue,
+    ]
+    for rule in rules:
+        decided = rule(run, now)
+        if decided is not None:
+            return decided if decided["do"] == ASK else {**decided, "acted_at": now}
+    return {**run, "do": DONE, "orders": {}, "done": True}
+
+
+def _order(run: Run, do: str, orders: Mapping[str, Any]) -> Run | None:
+    return {**run, "do": do, "orders": dict(orders)} if orders else None
+
+
+def _look_around(run: Run, now: float) -> Run:
+    """Take up the events that are new, note VMs that were deleted, and say what nobody asked about."""
+    hosts, lines, said = dict(run["hosts"]), list(run["lines"]), list(run["said"])
+    faults: list[str] = []
+    wanted = run["wanted"]
+    first = not run["all_asked"] and all(known["asked_at"] is not None for known in _present(run).values())
+    if first:
+        names = _resolve(run, now)
+        faults = names["faults"]
+        wanted = None if names["event_ids"] is None else [fold_case(name) for name in names["event_ids"]]
+    for host, known in _present(run).items():
+        if known["answered_at"] is not None and (first or run["all_asked"]):
+            known, left_out = track_events(known, wanted, now)
+            if not first:
+                lines += [line for event in left_out for line in format_unwanted(host, event)]
+        hosts[host] = note_deletion(known, now)
+    silent = {
+        host: known["no_answer"]
+        for host, known in _present(run).items()
+        if known["answered_at"] is None and known["no_answer"] and host not in said
+    }
+    lines += format_not_asked(silent)
+    queue = queue_events(hosts, now)
+    queued = {key: entry for key, entry in queue.items() if _sayings(key, entry) - set(said)}
+    lines += [line for entry in queued.values() for line in format_queued(entry, now)]
+    said += [saying for key, entry in queued.items() for saying in sorted(_sayings(key, entry))]
+    run = {**run, "hosts": hosts, "queue": queue, "lines": lines, "said": [*said, *silent]}
+    return {**run, "wanted": wanted, "faults": faults, "all_asked": run["all_asked"] or first}
+
+
+def _sayings(key: str, entry: Mapping[str, Any]) -> set[str]:
+    """Return what is to be said once of an event that is over the limit."""
+    over = entry["behind"] or entry["is_too_large"]
+    return {f"{key} {entry['may']}"} if over else set()
+
+
+def _resolve(run: Run, now: float) -> dict[str, Any]:
+    """Return the whole ids of the events that the run is limited to, and what is wrong with them."""
+    answers: dict[str, Mapping[str, Any] | None] = {}
+    for host, known in run["hosts"].items():
+        if known["settings"] is None:
+            answers[host] = None
+        elif known["answer"] is None:
+            # As one that could not be asked
+            answers[host] = {"failed": True} if known["times_asked"] or known["away"] else None
+        else:
+            listed = [event for event in known["listed"] if is_wanted(known, event, None, now)]
+            answers[host] = {**known["answer"], "events": listed}
+    return resolve_event_ids(shared(run, "event_ids"), answers)
+
+
+def _ask_first(run: Run, now: float) -> Run | None:
+    """All hosts are asked before one prepares, and again when they are back, or where another host has told of an event
+    of theirs since."""
+    return _order(
+        run,
+        ASK,
+        {
+            host: {}
+            for host, known in _present(run).items()
+            if known["asked_at"] is None or (not known["unreachable"] and _misses_event(run, known))
+        },
+    )
+
+
+def _misses_event(run: Run, known: Host) -> bool:
+    own = {progress_key(each) for each in known["events"]} | set(known["left_out"])
+    name = fold_case(known["name"] or "")
+    return any(
+        each["seen_at"] > known["asked_at"]
+        and progress_key(each) not in own
+        and name in map(fold_case, each["event"]["resources"])
+        for other in _present(run).values()
+        for each in other["events"]
+        if each["phase"] == ANNOUNCED and not each["settled"]
+    )
+
+
+def _refuse_unknown_ids(run: Run, now: float) -> Run | None:
+    return _refuse(run, [*run["faults"], "No host was prepared."]) if run["faults"] else None
+
+
+def _refuse(run: Run, faults: list[str]) -> Run:
+    return {
+        **run,
+        "do": REFUSE,
+        "orders": {host: {} for host in run["batch"]},
+        "refused": faults,
+        "lines": [],
+        "done": True,
+    }
+
+
+def _go_on(run: Run, now: float) -> Run | None:
+    return None
+
+
+def _leave(run: Run, now: float) -> Run | None:
+    """A host that fell out while it was out of service is brought back at once."""
+    lost = [known for known in _own(run).values() if known["away"] and restores({**known, "unreachable": False}, True)]
+    return {**run, "do": LEAVE, "orders": {}} if lost else None
+
+
+def _next_to_prepare(run: Run, known: Host) -> dict[str, Any] | None:
+    for each in known["events"]:
+        if run["queue"].get(progress_key(each), {}).get("may") == NEITHER:
+            continue
+        unfinished = known["settings"]["prepare"] == CHECKER and each["prepared"] is False and not each["failed"]
+        if each["phase"] == ANNOUNCED and not each["settled"] and (each["prepared"] is None or unfinished):
+            return dict(each)
+    return None
+
+
+def _prepare(run: Run, now: float) -> Run | None:
+    hosts, orders = dict(run["hosts"]), {}
+    for host, known in _present(run).items():
+        each = None if known["unreachable"] else _next_to_prepare(run, known)
+        if each is None or known["settings"]["prepare"] == CHECKER:
+            continue
+        event_id = each["event"]["event_id"]
+        begun = {**known, "events": start_preparation(known["events"], event_id, known["boot_id"], now)}
+        if known["settings"]["prepare"] == NOTHING:
+            hosts[host] = _update(begun, event_id, prepared=True)
+            continue
+        hosts[host] = begun
+        orders[host] = {"event_id": event_id, "event": each["event"]}
+    run.update(hosts=hosts)
+    # With nothing to do, the next event of a host is next.
+    if not orders and any(
+        _next_to_prepare(run, known) and known["settings"]["prepare"] == NOTHING and not known["unreachable"]
+        for known in _present(run).values()
+    ):
+        return _prepare(run, now)
+    return _order(run, PREPARE, orders)
+
+
+def _check(run: Run, now: float) -> Run | None:
+    """The checkers of the hosts prepare: each is asked how far it is."""
+    hosts, orders = dict(run["hosts"]), {}
+    for host, known in _present(run).items():
+        each = None if known["unreachable"] else _next_to_prepare(run, known)
+        if each is None or known["settings"]["prepare"] != CHECKER or _rests(run, known, now):
+            continue
+        event_id = each["event"]["event_id"]
+        if each["prepared"] is None:
+            known = {**known, "events": start_preparation(known["events"], event_id, known["boot_id"], now)}
+        hosts[host] = {**known, "checker": now}
+        since = each["prepared_since"] or now
+        last = run["check_mode"] or now - since >= seconds(known, "prepare_timeout")
+        orders[host] = {"event_id": event_id, "event": each["event"], "last": last}
+    run.update(hosts=hosts)
+    return _order(run, CHECK, orders)
+
+
+def _rests(run: Run, known: Host, now: float) -> bool:
+    """Tell whether the checker was asked a moment ago, and had not finished."""
+    each = _next_to_prepare(run, known)
+    return bool(each and each["prepared"] is False and now - (known["checker"] or 0.0) < CHECKER_PAUSE)
+
+
+def _approve(run: Run, now: float) -> Run | None:
+    """An event is approved, or held back, when all its hosts have tried to prepare, and were asked since."""
+    for_plan = {host: _known_for_plan(run, host) for host in run["hosts"]}
+    plans: list[dict[str, Any]] = []
+    stale: dict[str, Any] = {}
+    unsure: dict[str, Any] = {}
+    waiting = [_next_to_prepare(run, known) for known in _present(run).values()]
+    unprepared = {progress_key(each) for each in waiting if each}
+    keys = [
+        progress_key(each)
+        for known in _own(run).values()
+        for each in known["events"]
+        if each["phase"] != ENDED and not each["settled"]
+    ]
+    for key in dict.fromkeys(keys):
+        waits_its_turn = run["queue"].get(key, {}).get("may", BOTH) != BOTH
+        if (key in unprepared or waits_its_turn) and not _has_started(run, key):
+            continue
+        plan = plan_approval(
+            key,
+            for_plan,
+            as_boolean(shared(run, "approve")),
+            shared(run, "outside_vms"),
+            max_wait(run),
+            now,
+        )
+        involved = {
+            host: known
+            for host, known in _present(run).items()
+            if key in {progress_key(each) for each in known["events"]}
+        }
+        if plan["approver"]:
+            stale.update({host: {} for host, known in involved.items() if known["asked_at"] < run["acted_at"]})
+        elif plan["blocked"] and not set(map(fold_case, plan["event"]["resources"])) <= _names(run):
+            unsure.update(_silent(run))
+        plans.append({**plan, "label": format_plan(plan)})
+    if stale or unsure:
+        return _order(run, ASK, {**unsure, **stale})
+    if not plans:
+        return None
+    lines = [line for plan in plans for line in _held_back(run, plan, now)]
+    run = {**run, "lines": [*run["lines"], *lines]}
+    decided = [plan for plan in plans if not plan["approver"]]
+    run = _settle(run, decided, {}, now)
+    plans = [plan for plan in plans if plan["approver"]]
+    orders: dict[str, Any] = {}
+    for plan in plans:
+        orders.setdefault(plan["approver"], []).append({**plan, "turn": run["turn"]})
+    # What was only decided may let hosts be restored in this very turn.
+    return _order({**run, "plans": plans}, APPROVE, orders) or _decide_rest(run, now)
+
+
+def _decide_rest(run: Run, now: float) -> Run | None:
+    """Go on after events were held back: with what a run does when all is decided."""
+    for rule in (_restore, _ask_idle, _wait, _ask_again):
+        decided = rule(run, now)
+        if decided is not None:
+            return decided
+    return {**run, "do": DONE, "orders": {}, "done": True}
+
+
+def _names(run: Run) -> set[str]:
+    return {fold_case(known["name"]) for known in run["hosts"].values() if known["name"]}
+
+
+def _has_started(run: Run, key: str) -> bool:
+    return any(
+        progress_key(each) == key and each["phase"] not in (ANNOUNCED, ENDED)
+        for known in run["hosts"].values()
+        for each in known["events"]
+    )
+
+
+def _known_for_plan(run: Run, host: str) -> dict[str, Any]:
+    known = run["hosts"][host]
+    lost = None
+    if known["away"]:
+        lost = "failed or became unreachable"
+    elif host not in run["batch"]:
+        lost = OTHER_BATCH
+    elif known["settings"] is None:
+        lost = "was not asked"
+    elif known["fault"] or not known["name"]:
+        lost = "could not be asked"
+    return {"resource_name": known["name"], "progress": known["events"], "lost": lost}
+
+
+def _silent(run: Run) -> dict[str, Any]:
+    """Return the hosts that have never answered, and are asked once more before something is decided without them."""
+    return {
+        host: {}
+        for host, known in _present(run).items()
+        if known["answered_at"] is None and known["unreachable"] and known["times_asked"] < _MOST_TRIES
+    }
+
+
+def _restore(run: Run, now: float) -> Run | None:
+    hosts, orders = dict(run["hosts"]), {}
+    for host, known in _present(run).items():
+        for each in restores(known, run["check_mode"]):
+            event_id = each["event"]["event_id"]
+            if known["settings"]["restore"] in ("", NOTHING):
+                known = _update(known, event_id, restored=True)
+            else:
+                phases = {"phase": each["phase"], "outcome": each["outcome"]}
+                orders[host] = {"event_id": event_id, "event": each["event"], **phases}
+                break
+        hosts[host] = known
+    run.update(hosts=hosts)
+    return _order(run, RESTORE, orders)
+
+
+def _deadlines(run: Run, now: float) -> dict[str, float]:
+    """Return until when each host is waited for."""
+    found = {}
+    for host, known in _present(run).items():
+        if _rests(run, known, now):
+            found[host] = float(known["checker"]) + CHECKER_PAUSE
+            continue
+        until = awaited_until(known, float(shared(run, "wait_timeout"))) if may_wait(run) else None
+        if until is not None and until > now:
+            found[host] = until
+    for entry in run["queue"].values() if found else ():
+        # Who is before them is waited for, and their events may change meanwhile.
+        found = {**{host: max(found.values()) for host in entry["hosts"] if is_present(run["hosts"][host])}, **found}
+    return found
+
+
+def _ask_idle(run: Run, now: float) -> Run | None:
+    """While others are waited for, a host without an event may get one."""
+    awaited = _deadlines(run, now)
+    idle: dict[str, Any] = {
+        host: {} for host in _idle(run, awaited) if now - run["hosts"][host]["asked_at"] >= IDLE_PAUSE
+    }
+    return _order(run, ASK, idle)
+
+
+def _idle(run: Run, awaited: Mapping[str, float]) -> list[str]:
+    return [host for host in _present(run) if host not in awaited] if may_wait(run) else []
+
+
+def _wait(run: Run, now: float) -> Run | None:
+    awaited = _deadlines(run, now)
+    if not awaited:
+        return None
+    latest = max(awaited.values())
+    looks = [run["hosts"][host]["asked_at"] + IDLE_PAUSE for host in _idle(run, awaited)]
+    # A VM that Azure deletes is done when it has not been reached for long enough.
+    for host in awaited:
+        known = run["hosts"][host]
+        if known["lost_since"] is not None:
+            gone_at = known["lost_since"] + seconds(known, "reconnect_timeout")
+            looks += [gone_at] if gone_at > now else []
+    urgent_at = next_urgent(run["queue"], run["hosts"], now)
+    looks += [urgent_at] if urgent_at is not None and urgent_at > now else []
+    ends = min([latest, *looks])
+    orders = {host: {"until": min(until, ends), "latest": latest, "since": now} for host, until in awaited.items()}
+    return _order(run, WAIT, orders)
+
+
+def _ask_again(run: Run, now: float) -> Run | None:
+    """Before the end each host that has not answered is asked once more."""
+    return _order(run, ASK, _silent(run))
+
+
+def _leave_queue(run: Run, now: float) -> Run | None:
+    """Hold back the events whose turn does not come: nobody who is before them is waited for."""
+    queue = {key: entry for key, entry in run["queue"].items() if entry["may"] != BOTH and entry["behind"]}
+    plans = []
+    for key, entry in queue.items():
+        prepared = any(
+            must_restore(each)
+            for host in entry["hosts"]
+            for each in run["hosts"][host]["events"]
+            if progress_key(each) == key
+        )
+        why = format_limit(entry)
+        plan = {"event": entry["event"], "approver": None, "resources_ready": [], "blocked": True}
+        plans.append(
+            {**plan, "why": f"Not approved: {why}.", "wait": prepared and is_near(entry["event"], max_wait(run), now)}
+        )
+    if not plans:
+        return None
+    lines = [line for plan in plans for line in _held_back(run, plan, now)]
+    run = {**_settle(run, plans, {}, now), "queue": {}, "lines": [*run["lines"], *lines]}
+    return _decide_rest(run, now)

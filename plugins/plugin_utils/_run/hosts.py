@@ -1,0 +1,215 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What a run knows of a host; pure. A host has a dict with exactly the keys of NEW_HOST. Times: seconds since 1970."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any, Mapping
+
+from ...module_utils._document import fold_case
+from ...module_utils._lifecycle import ENDED
+from ...module_utils._selection import Selection, keys, words
+from .progress import (
+    deletes_vm,
+    follow_progress,
+    is_coming,
+    is_deletion,
+    must_restore,
+    note_deleted,
+    progress_key,
+    read_event,
+    track_event,
+)
+
+Host = dict[str, Any]
+
+NEW_HOST: Host = {
+    # The variables of the role by their names without event_response_; None: the host takes no part.
+    "settings": None,
+    # Why the variables of this host cannot be used
+    "fault": None,
+    "name": None,
+    # The latest answer in which there may have been a document, without its events
+    "answer": None,
+    # The events that affect this VM, as the latest document lists them
+    "listed": [],
+    # The keys of those that were not wanted when they were first seen
+    "left_out": [],
+    # The progress of the events that this host is to respond to
+    "events": [],
+    "asked_at": None,
+    "answered_at": None,
+    "times_asked": 0,
+    "no_answer": None,
+    "unreachable": False,
+    "lost_since": None,
+    "boot_id": None,
+    # It fell out of the play: its connection was lost in a file of the user, or a task there ended it.
+    "away": False,
+    # What its checker said last
+    "checker": None,
+}
+
+
+def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
+    """Return what is known of a host after it was asked.
+
+    :param answer: the result of scheduled_events_info for this VM. Where the host could not be reached, or did not
+        answer in time, it has ``unreachable``.
+    """
+    unreachable = bool(answer.get("unreachable"))
+    taken = {
+        **host,
+        "events": follow_progress(host["events"], answer, now),
+        "asked_at": now,
+        "times_asked": host["times_asked"] + 1,
+        "unreachable": unreachable,
+        "lost_since": (host["lost_since"] or now) if unreachable else None,
+        "no_answer": None if "document_received" in answer else answer.get("msg") or "no answer",
+    }
+    if not unreachable:
+        # A VM that was thought to be deleted has come back.
+        taken["events"] = [{**each, "gone": False} for each in taken["events"]]
+    if "document_received" in answer:
+        told = {name: answer.get(name) for name in ("document_received", "document_is_clear", "resource_name", "msg")}
+        taken.update(
+            answered_at=now,
+            answer=told,
+            name=answer.get("resource_name") or host["name"],
+            boot_id=answer.get("boot_id"),
+            listed=_list_events(host["listed"], answer),
+        )
+    return taken
+
+
+def _list_events(before: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the events that affect the VM: only a document in which all can be read shows that one is gone (P4)."""
+    listed = [event for event in answer["events"] if event["affects_this_vm"]]
+    if not answer.get("document_is_clear"):
+        there = {fold_case(event["event_id"]) for event in listed}
+        missing = [event for event in before if fold_case(event["event_id"]) not in there]
+        listed += [{**event, "is_missing": True} for event in missing]
+    return listed
+
+
+def is_wanted(host: Host, event: Mapping[str, Any], wanted: list[str] | None, now: float) -> bool:
+    """Tell whether the variables of a host select an event.
+
+    :param wanted: the keys of the only events that are wanted; None for all.
+    """
+    if wanted is not None and fold_case(event["event_id"]) not in wanted:
+        return False
+    settings = host["settings"]
+    within = settings["due_within"]
+    selection = Selection(
+        event_types=keys(words(settings["event_types"])),
+        event_sources=keys(words(settings["event_sources"])),
+        due_within=None if within in (None, "") else int(within),
+    )
+    return selection.matches(read_event(event), datetime.fromtimestamp(now, timezone.utc))
+
+
+def track_events(host: Host, wanted: list[str] | None, now: float) -> tuple[Host, list[dict[str, Any]]]:
+    """Begin to follow the events that are wanted; return also those that are new and left out.
+
+    :param wanted: as for is_wanted().
+    """
+    tracked = {progress_key(each) for each in host["events"] if is_tracked(each)}
+    listed = [event for event in host["listed"] if not event.get("is_missing")]
+    new = [event for event in listed if fold_case(event["event_id"]) not in tracked]
+    chosen = [event for event in new if is_wanted(host, event, wanted, now)]
+    left_out = [event for event in new if event not in chosen and fold_case(event["event_id"]) not in host["left_out"]]
+    events = [*host["events"], *(track_event(event, host["boot_id"], host["answered_at"]) for event in chosen)]
+    names = [*host["left_out"], *(fold_case(event["event_id"]) for event in left_out)]
+    return {**host, "events": events, "left_out": names}, left_out
+
+
+def is_tracked(each: Mapping[str, Any]) -> bool:
+    """Tell whether a listed event is this one: Azure may use an id anew when an event is over."""
+    return each["phase"] != ENDED or must_restore(each)
+
+
+def note_deletion(host: Host, now: float) -> Host:
+    """Note that Azure has deleted the VM, where its event says so and it has not been reached for long enough."""
+    lost_since = host["lost_since"]
+    if lost_since is None or now - lost_since < seconds(host, "reconnect_timeout"):
+        return host
+    if not any(deletes_vm(each, now) for each in host["events"]):
+        return host
+    return {**host, "events": note_deleted(host["events"], now)}
+
+
+def seconds(host: Host, name: str) -> float:
+    return float(host["settings"][name])
+
+
+def is_present(host: Host) -> bool:
+    """Tell whether a host can be given something to do."""
+    return host["settings"] is not None and not host["fault"] and not host["away"]
+
+
+def has_coming(host: Host) -> bool:
+    """Tell whether a host stays prepared for an event that is to come."""
+    return any(map(is_coming, host["events"]))
+
+
+def restores(host: Host, check_mode: bool = False) -> list[dict[str, Any]]:
+    """Return the progress of the events after which a host is to be restored now, in the order of their ends.
+
+    None, while one of its events is to come (P3), any event of the VM is Started, or it cannot be reached.
+    """
+    left = [each for each in host["events"] if must_restore(each)]
+    if check_mode:
+        return left
+    if host["unreachable"] or has_coming(host) or started(host):
+        return []
+    return sorted(left, key=lambda each: (each["ended_after_seconds"] or 0) + each["seen_at"])
+
+
+def started(host: Host) -> list[dict[str, Any]]:
+    """Return the events of a VM that are Started now, also those that the run leaves alone."""
+    ended = {progress_key(each) for each in host["events"] if each["phase"] == ENDED}
+    return [
+        event
+        for event in host["listed"]
+        if read_event(event).has_started
+        # The life cycle may end what no document lists any more.
+        and not (event.get("is_missing") and fold_case(event["event_id"]) in ended)
+    ]
+
+
+def awaited_until(host: Host, wait_timeout: float) -> float | None:
+    """Return until when a host is waited for, None where it is not.
+
+    It is, while one of its events is to come, or while it must be restored and cannot be.
+    """
+    coming = [each for each in host["events"] if is_coming(each) and each["waits_since"] is not None]
+    if coming:
+        return float(max(each["waits_since"] for each in coming)) + wait_timeout
+    waiting = [each for each in host["events"] if must_restore(each)]
+    if not waiting:
+        return None
+    if host["unreachable"]:
+        return float(host["lost_since"]) + min(wait_timeout, seconds(host, "reconnect_timeout"))
+    if started(host):
+        since = max(each["waits_since"] or each["seen_at"] for each in waiting)
+        return float(since) + wait_timeout
+    return None
+
+
+def news(before: Host, after: Host) -> bool:
+    """Tell whether something has become known by which a run may go on."""
+
+    def known(host: Host) -> Any:
+        phases = [(progress_key(each), each["phase"]) for each in host["events"]]
+        listed = [(fold_case(event["event_id"]), read_event(event).has_started) for event in host["listed"]]
+        # A host that goes down for its event is expected to come back, unless Azure deletes it.
+        is_lost = host["unreachable"] and (not has_coming(host) or any(map(is_deletion, host["events"])))
+        return phases, sorted(listed), is_lost
+
+    return bool(known(before) != known(after))

@@ -1,0 +1,117 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""How many hosts of a run may be out of service at once, and whose turn it is; pure. Times: seconds since 1970."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ...module_utils._lifecycle import ANNOUNCED, ENDED
+from .hosts import Host, seconds
+from .progress import must_restore, progress_key, seconds_left
+
+# What an event may do now
+BOTH, PREPARE_ONLY, NEITHER = "both", "prepare", "neither"
+
+
+def read_limit(text: str, hosts: int) -> int | None:
+    """Return how many of so many hosts may be out of service at once, None for all.
+
+    :param text: a number, or a percentage, of which at least one host is left.
+    """
+    if not text:
+        return None
+    return max(1, hosts * int(text[:-1]) // 100) if text.endswith("%") else int(text)
+
+
+def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, Any]]:
+    """Return for each event that is still to be prepared or approved, in the order of their starts, what it may do.
+
+    :param hosts: all hosts of the run.
+    :returns: by the key of the event: ``may`` (one of BOTH, PREPARE_ONLY, NEITHER), ``behind`` (the hosts that must be
+        back before), ``limit`` (the number that is kept, or cannot be), ``is_too_large`` (it takes more hosts out of
+        service by itself than may be), ``event``, ``hosts``.
+    """
+    own = {host: known for host, known in hosts.items() if known["settings"] is not None}
+    waiting = _find_waiting(own)
+    # Those that are out of service for another event
+    taken = {
+        host
+        for host, known in own.items()
+        if any(_is_out(each) and progress_key(each) not in waiting for each in known["events"])
+    }
+    queue = {}
+    for key, entry in sorted(waiting.items(), key=lambda item: _start(item[1]["event"], now)):
+        names = set(entry["hosts"])
+        found = [
+            _look_at_group(group, own, names, taken) for group in dict.fromkeys(_group(own[host]) for host in names)
+        ]
+        behind = {host for full in found if full for host in full["behind"]}
+        urgent = any(_is_urgent(entry["event"], own[host], now) for host in names)
+        queue[key] = {
+            **entry,
+            "may": BOTH if not behind else PREPARE_ONLY if urgent else NEITHER,
+            "behind": [host for host in own if host in behind],
+            "limit": min((full["limit"] for full in found if full), default=None),
+            "is_too_large": any(full["is_too_large"] for full in found if full),
+        }
+        # Where it waits, those behind it wait too.
+        taken |= names
+    return queue
+
+
+def _is_out(each: Mapping[str, Any]) -> bool:
+    """Tell whether an event has its host out of service, for all that is known."""
+    return must_restore(each) or (each["restored"] is False and not each["gone"])
+
+
+def _find_waiting(hosts: Mapping[str, Host]) -> dict[str, dict[str, Any]]:
+    """Return the events that are to be prepared or approved, with all their hosts: one may know more than another."""
+    waiting: dict[str, dict[str, Any]] = {}
+    followed = [(host, each) for host, known in hosts.items() for each in known["events"]]
+    for _host, each in followed:
+        if each["phase"] == ANNOUNCED and not each["settled"]:
+            waiting.setdefault(progress_key(each), {"event": each["event"], "hosts": []})
+    for host, each in followed:
+        if progress_key(each) in waiting and (each["phase"] != ENDED or _is_out(each)):
+            waiting[progress_key(each)]["hosts"].append(host)
+    return waiting
+
+
+def _look_at_group(group: str, hosts: Mapping[str, Host], names: set[str], taken: set[str]) -> dict[str, Any] | None:
+    """Return what stands in the way of taking these hosts out of service too, None where nothing does."""
+    members = {host for host, known in hosts.items() if _group(known) == group}
+    limit = read_limit(str(next(iter(hosts.values()))["settings"]["max_unavailable"] or ""), len(members))
+    if limit is None or len((taken | names) & members) <= limit:
+        return None
+    return {"limit": limit, "behind": (taken - names) & members, "is_too_large": len(names & members) > limit}
+
+
+def _group(known: Host) -> str:
+    return str(known["settings"]["group"])
+
+
+def _start(event: Mapping[str, Any], now: float) -> float:
+    left = seconds_left(event, now)
+    return float("inf") if left is None else float(left)
+
+
+def _is_urgent(event: Mapping[str, Any], known: Host, now: float) -> bool:
+    """Tell whether Azure may start an event before a preparation that begins later has ended."""
+    left = seconds_left(event, now)
+    return left is None or left <= seconds(known, "prepare_timeout")
+
+
+def next_urgent(queue: Mapping[str, Mapping[str, Any]], hosts: Mapping[str, Host], now: float) -> float | None:
+    """Return when the next event in the queue is to be prepared although it is not its turn."""
+    moments = [
+        now + _start(entry["event"], now) - seconds(hosts[host], "prepare_timeout")
+        for entry in queue.values()
+        if entry["may"] == NEITHER
+        for host in entry["hosts"]
+    ]
+    return min(moments, default=None)

@@ -1,0 +1,227 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What an operator is told while a run goes on, and at its end; pure. No line is wider than a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from datetime import datetime, timezone
+from typing import Any, Container, Iterable, Mapping, Sequence
+
+from ...module_utils._errors import escape, one_line
+from ...module_utils._lifecycle import STARTED
+from ...module_utils._summary import format_duration
+from .progress import is_coming, progress_key, seconds_left
+
+# Ansible puts a margin and quotes around the lines of a message.
+_WIDTH = 68
+_MOST_HOSTS = 4
+
+
+def format_held_back(
+    plan: Mapping[str, Any],
+    progress: Mapping[str, Iterable[Mapping[str, Any]]],
+    wait_timeout: float,
+    now: float,
+    check_mode: bool = False,
+) -> list[str]:
+    """Return what is held back, by whom and why, and what a person can do before the event comes without an approval.
+
+    :param plan: one of plan_approval(); no lines where nothing stands in its way.
+    :param progress: of each host of the play.
+    :param wait_timeout: how many seconds an event that is not approved may be waited for.
+    :param check_mode: whether the run only tells what a real one would do.
+    """
+    if not plan["blocked"]:
+        return []
+    event = plan["event"]
+    key = progress_key(plan)
+    own = {host: [each for each in followed if progress_key(each) == key] for host, followed in progress.items()}
+    reasons = [(host, why) for host, found in own.items() for each in found if each["failed"] for why in each["why"]]
+    # Only these need be asked: a question switches Scheduled Events on where they are off.
+    target = ",".join(host for host, found in own.items() if found)
+    todo = "To do before then: repair the cause and run this again. Or approve the event although a VM is not prepared:"
+    return [
+        *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),
+        *_wrap(f"VMs: {', '.join(event['resources'])}"),
+        *(line for reason in dict.fromkeys([*merge_reasons(reasons), plan["why"]]) for line in _wrap(reason)),
+        *_wrap(f"{_format_start(event, now)} {_format_wait(plan['wait'], wait_timeout, check_mode)}"),
+        *_wrap(todo),
+        escape(f"    ansible-playbook fleetops.azure_maintenance.approve -e target={target}"),
+        escape(f"    -e approve_event_ids={event['event_id']}"),
+        escape(f"    -e approve_resources_ready={','.join(event['resources'])}"),
+    ]
+
+
+def format_plan(plan: Mapping[str, Any]) -> str:
+    """Return which event is approved for whom."""
+    event = plan["event"]
+    return escape(f"{event['event_type']} {event['event_id']} for {', '.join(plan['resources_ready'])}")
+
+
+def _format_wait(waits: bool, wait_timeout: float, check_mode: bool) -> str:
+    run = "A real run" if check_mode else "This run"
+    if waits:
+        return f"{run} keeps the hosts prepared and waits for it."
+    why = f"waits {format_duration(int(wait_timeout))} at most (event_response_wait_timeout)"
+    if not wait_timeout:
+        why = "does not wait"
+    return f"{run} {why}. It restores each host that is prepared for no other event."
+
+
+def _format_start(event: Mapping[str, Any], now: float) -> str:
+    left = seconds_left(event, now)
+    if left is None:
+        return "Azure gave no start time. It may start at any time, without an approval."
+    if left == 0:
+        return "Azure may start it now, also without an approval."
+    moment = datetime.fromtimestamp(now + left, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"Azure starts it without an approval from {moment} on, in {format_duration(left)}."
+
+
+def _wrap(text: str, indent: str = "  ") -> list[str]:
+    return textwrap.wrap(
+        escape(" ".join(text.split())),
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        # An id or a path can be copied only whole.
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def format_queued(entry: Mapping[str, Any], now: float) -> list[str]:
+    """Return that an event must wait its turn, or takes more hosts out of service than may be.
+
+    :param entry: of limit.queue_events().
+    """
+    event = entry["event"]
+    name = f"{event['event_type']} {event['event_id']} of {shorten(entry['hosts'])}"
+    if not entry["behind"]:
+        of = f"takes {len(entry['hosts'])} hosts out of service at once, and no more than {entry['limit']}"
+        return _wrap(
+            f"{name} {of} may be (event_response_max_unavailable). Azure starts it for all of them together.", ""
+        )
+    if entry["may"] == "neither":
+        return _wrap(f"{name} waits its turn: {format_limit(entry)}.", "")
+    early = "is prepared for now, because Azure may start it soon, and not approved"
+    return _wrap(f"{name} {early}: {format_limit(entry)}.", "")
+
+
+def format_limit(entry: Mapping[str, Any]) -> str:
+    """Return behind whom an event waits its turn."""
+    number = entry["limit"]
+    return (
+        f"event_response_max_unavailable lets {number} host{'' if number == 1 else 's'} be out of service at once, and "
+        f"{shorten(entry['behind'])} must be back first"
+    )
+
+
+def format_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline: float, now: float) -> str:
+    """Return what is waited for, by whom and for how long, on one line.
+
+    :param progress: of the hosts that are awaited.
+    """
+    events = {progress_key(each): each for followed in progress.values() for each in followed if is_coming(each)}
+    left = format_duration(max(0, int(deadline - now)))
+    parts = [_format_event(each, now) for each in events.values()]
+    lost = [host for host, followed in progress.items() if any(each["unreachable"] for each in followed)]
+    if lost:
+        parts.append(f"cannot be reached now: {shorten(lost)}")
+    return f"Waiting for {shorten(list(progress))}, {left} at most: {'; '.join(parts)}"
+
+
+def format_not_asked(reasons: Mapping[str, str]) -> list[str]:
+    """Return which hosts did not answer, and why; one sentence for each reason."""
+    told = merge_reasons([(host, f"{host} could not be asked: {why}") for host, why in reasons.items()])
+    return [line for sentence in told for line in _wrap(sentence, "")]
+
+
+def format_unwanted(host: str, event: Mapping[str, Any]) -> list[str]:
+    """Return that an event was announced meanwhile for which this run does nothing."""
+    return _wrap(
+        f"{event['event_type']} {event['event_id']} of {host} was announced while this run goes on. The conditions of "
+        "this run leave it out, so nobody is prepared for it.",
+        "",
+    )
+
+
+def merge_reasons(reasons: Iterable[tuple[str, str]]) -> list[str]:
+    """Return sentences about hosts, one for all the hosts about which the same is said.
+
+    :param reasons: hosts, and sentences that begin with the host or do not name it.
+    """
+    merged: dict[str, list[str]] = {}
+    for host, why in reasons:
+        rest = why[len(host) :] if why.startswith(f"{host} ") else ""
+        # Without a host, the whole sentence is the same for all.
+        hosts = merged.setdefault(rest or f"\0{why}", [])
+        if host not in hosts:
+            hosts.append(host)
+    return [key[1:] if key.startswith("\0") else _join(hosts, key) for key, hosts in merged.items()]
+
+
+def _join(hosts: Sequence[str], rest: str) -> str:
+    if len(hosts) > 1:
+        for one, several in ((" was ", " were "), (" is ", " are ")):
+            rest = several + rest[len(one) :] if rest.startswith(one) else rest
+    return shorten(hosts) + rest
+
+
+def name_event(event: Mapping[str, Any]) -> str:
+    """Return how an event is called in a sentence: its type, and as much of its id as tables show."""
+    return f"{one_line(str(event['event_type']))} {one_line(event['event_id'])[:8]}"
+
+
+def _format_event(each: Mapping[str, Any], now: float) -> str:
+    event = each["event"]
+    name = name_event(event)
+    if each["phase"] == STARTED:
+        return f"{name} has started"
+    left = seconds_left(event, now)
+    if each["approved_by"]:
+        return f"{name} is approved"
+    return f"{name} may start" + ("" if left is None else f" in {format_duration(left)}" if left else " now")
+
+
+def shorten(names: Sequence[str]) -> str:
+    """Return the first of these names, and how many more there are."""
+    more = [f"{len(names) - _MOST_HOSTS} more"] if len(names) > _MOST_HOSTS else []
+    return ", ".join([*names[:_MOST_HOSTS], *more])
+
+
+def format_outcome(
+    summary: Mapping[str, Any],
+    faults: Mapping[str, Iterable[str]],
+    told: Container[str],
+    check_mode: bool,
+    empty: Sequence[str] = (),
+) -> list[str]:
+    """Return what became of each event, and what did not go as it should.
+
+    :param summary: of summarize().
+    :param faults: of find_faults().
+    :param told: the faults that are reasons of an event, which the summary tells.
+    :param check_mode: whether what was approved would only have been.
+    :param empty: of find_empty().
+    """
+    lines = []
+    for event in summary["events"]:
+        approved = "would be approved by" if check_mode else "approved by"
+        lines += _wrap(
+            f"{event['event_type']} {event['event_id']} {event['outcome'] or event['phase']}"
+            + (f", {approved} {event['approved_by']}" if event["approved_by"] else "")
+            + f": {', '.join(event['hosts'])}",
+            "",
+        )
+        lines += [line for why in event["why"] for line in _wrap(why)]
+    left = merge_reasons((host, fault) for host, found in faults.items() for fault in found if fault not in told)
+    lines += [line for fault in left for line in _wrap(fault, "")]
+    if empty:
+        lines += _wrap(f"Azure gave an empty answer to {shorten(empty)}: whether there are events is unknown.", "")
+    return lines or ["No event."]

@@ -1,0 +1,134 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Who approves which event of a run, and why nobody may; pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+from ...module_utils._document import fold_case
+from ...module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
+from .progress import is_near, must_restore, progress_key
+
+REFUSE = "refuse"
+IGNORE = "ignore"
+OTHER_BATCH = "is in another batch of the play"
+
+
+def plan_approval(
+    key: str,
+    hosts: Mapping[str, Mapping[str, Any]],
+    approve: bool,
+    outside_vms: str,
+    max_wait: float,
+    now: float,
+) -> dict[str, Any]:
+    """Decide what becomes of an event, once all hosts have tried to prepare.
+
+    :param key: of the event.
+    :param hosts: what is known of each host of the play, in the order of the play: ``resource_name``, ``progress``,
+        and ``lost``, a sentence that says why the host takes no part any more, or None.
+    :param approve: whether anything may be approved.
+    :param outside_vms: IGNORE approves an event also where it lists a VM that is not a host of the play.
+    :param max_wait: how many seconds an event may be waited for that is not approved.
+    :returns: ``event``, ``approver`` (a host, or None), ``resources_ready``, ``why`` (why it is not approved, or
+        None), ``blocked`` (whether something stands in the way), ``wait`` (whether to wait for its end).
+    """
+    progress = {host: each for host, known in hosts.items() for each in known["progress"] if progress_key(each) == key}
+    # What a host saw last may be older than what another saw.
+    latest = next((each for each in progress.values() if each["phase"] == STARTED), None)
+    event = (latest or next(each for each in progress.values() if each["phase"] == ANNOUNCED))["event"]
+    plan: dict[str, Any] = {"event": event, "approver": None, "resources_ready": [], "why": None, "blocked": False}
+    if latest is not None:
+        # Nobody is restored after an event for which nobody was prepared.
+        begun = any(must_restore(each) for each in progress.values())
+        return {**plan, "why": "It started before it was approved.", "wait": begun}
+    ready, outside, obstacles = _check_readiness(event, progress, hosts)
+    # A host that did not say which VM it is may be one of them.
+    unasked = _unasked(hosts) if outside else []
+    if outside and (outside_vms != IGNORE or unasked):
+        obstacles += [f"no host of this play is the VM {', '.join(outside)}", *unasked]
+    if not ready and not obstacles:
+        obstacles.append("it names no VM of this play")
+    if obstacles or not approve:
+        why = "; ".join(obstacles) if approve else "event_response_approve is false"
+        # A run in which nobody is ready for the event has nothing to wait for.
+        prepared = any(each["prepared"] and must_restore(each) for each in progress.values())
+        wait = prepared and is_near(event, max_wait, now)
+        return {**plan, "blocked": approve, "why": f"Not approved: {why}.", "wait": wait}
+    # The first of the resources is the leader.
+    named = [*(hosts[host]["resource_name"] for host in ready), *outside]
+    return {**plan, "approver": ready[0], "resources_ready": named, "wait": True}
+
+
+def _unasked(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which hosts did not say which VM they are, and why not."""
+    nameless = {host: known["lost"] for host, known in hosts.items() if not known["resource_name"]}
+    lost = [f"{host} {why}" for host, why in nameless.items() if why not in (None, OTHER_BATCH)]
+    # Of a large fleet these are many, and none of them has to do with the event.
+    return lost + (["hosts in later batches of the play were not asked"] if _later_batches(hosts) else [])
+
+
+def _later_batches(hosts: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether hosts of the play were not asked because they are in later batches."""
+    return any(known["lost"] == OTHER_BATCH and not known["resource_name"] for known in hosts.values())
+
+
+def _check_readiness(
+    event: Mapping[str, Any],
+    progress: Mapping[str, Mapping[str, Any]],
+    hosts: Mapping[str, Mapping[str, Any]],
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the hosts that are ready for an event, the VMs that are none of the hosts, and what stands in the way."""
+    ready: list[str] = []
+    outside: list[str] = []
+    obstacles: list[str] = []
+    for name in event["resources"]:
+        found = [host for host, known in hosts.items() if fold_case(known["resource_name"] or "") == fold_case(name)]
+        namesakes = [host for host in hosts if _is_called(host, name)]
+        if len(found) > 1:
+            obstacles.append(f"{' and '.join(found)} both say that they are {name}")
+        elif found:
+            obstacle = _obstacle(found[0], hosts[found[0]], progress.get(found[0]))
+            if obstacle:
+                obstacles.append(obstacle)
+            else:
+                ready.append(found[0])
+        elif namesakes:
+            # Its own word is wrong, or another VM has its name: nobody can vouch for either.
+            said = hosts[namesakes[0]]["resource_name"]
+            told = f"says that it is {said}" if said else hosts[namesakes[0]]["lost"] or "did not say which VM it is"
+            obstacles.append(f"the VM {name} has the name of the host {namesakes[0]}, which {told}")
+        else:
+            outside.append(name)
+    return ready, outside, obstacles
+
+
+def _is_called(host: str, name: str) -> bool:
+    """Tell whether a host of the inventory has the name of a VM, with or without a domain."""
+    return fold_case(name) in (fold_case(host), fold_case(host.partition(".")[0]))
+
+
+def _obstacle(host: str, known: Mapping[str, Any], each: Mapping[str, Any] | None) -> str | None:
+    """Return why a host does not let an event begin, None where it does."""
+    if known["lost"]:
+        return f"{host} {known['lost']}"
+    if each is None:
+        return f"{host} has not seen it"
+    if each["phase"] == ENDED:
+        return f"{host} does not see it any more"
+    if each["connection_lost"]:
+        return f"{host} became unreachable"
+    if each["no_answer"]:
+        return f"{host} could not be asked again: {each['no_answer']}"
+    if each["rebooted"]:
+        return f"{host} is not prepared: it booted after its preparation"
+    if not each["prepared"]:
+        return f"{host} is not prepared"
+    if each["restored"] is not None:
+        return f"{host} is not prepared: it was restored after its preparation"
+    return None

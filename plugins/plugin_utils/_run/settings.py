@@ -1,0 +1,250 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the role event_response is given, and what it needs; pure."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ...module_utils._document import fold_case
+from ...module_utils._errors import one_line
+from ...module_utils._selection import check_words, words
+from .._text_input import tell_not_text
+
+NOTHING = "nothing"
+CHECKER = "checker"
+# What event_response_prepare may say instead of the name of a file
+WORDS = (NOTHING, CHECKER)
+
+_UNNAMED = (
+    "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word "
+    f"{NOTHING} if nothing need be prepared, or {CHECKER} if the checkers of the hosts prepare; it is not set. "
+    "Is its name misspelled?"
+)
+_NO_RESTORE = (
+    "event_response_restore is not set, so the hosts stay as event_response_prepare leaves them. Is its name "
+    f"misspelled? Set it to {NOTHING} if nothing need be restored."
+)
+_DIFFERS = (
+    "event_response_{name} must be the same for all hosts of a run, because one of them decides for all: it is "
+    "{values}. Give all of them the same value, or respond in a run for each value, with another target or --limit."
+)
+_CHECK_MODE = (
+    "check_mode must be the same for the response and for the run: {own} here, and the run has {run}. Leave check_mode "
+    "out, and start the run with --check to see what it would do."
+)
+_CONDITION = (
+    "when must not stand at the role, at a block around it or at import_playbook: Ansible evaluates it anew before "
+    "each task, so a host for which it becomes false meanwhile is not restored. It is: {condition}. Choose the hosts "
+    "by hosts or target, or give the condition to a task include_role that includes the role."
+)
+_MAX_FAIL = (
+    "max_fail_percentage must not be set for the play: where more hosts fail, Ansible ends the play for all at once, "
+    "so nobody else is restored and nobody is named. It is {percentage:g}. Leave it out."
+)
+_STRATEGY = (
+    "The strategy must be linear, not {name}: nothing may be approved before all hosts have tried to prepare. "
+    "Leave strategy out."
+)
+_LIMIT = (
+    "event_response_max_unavailable must be a whole number of hosts from 1 on, or a percentage from 1% to 100%, not "
+    "'{value}'. Leave it empty to set no limit."
+)
+# What one host decides for all; each host looks at the others itself.
+_SHARED = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms", "max_unavailable", "group_by")
+# The least that each time-out may be. With none for the events nobody waits for them, and the hosts stay prepared.
+_LEAST_SECONDS = {
+    "prepare_timeout": 0,
+    "restore_timeout": 0,
+    "reconnect_timeout": 0,
+    "wait_timeout": 1,
+    "ask_timeout": 1,
+}
+# Ansible fails a task with a longer or a negative time, and that of a restore comes after the approval.
+_MOST_SECONDS = 100000000
+_PER_HOST = ("prepare", "restore", "due_within", *_LEAST_SECONDS)
+_MOST_NAMED = 3
+# The filter bool takes any other word for false, also some that Ansible takes for true elsewhere.
+_BOOLEAN = ("approve", "wait")
+_MEANS = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
+_OUTSIDE_VMS = ("refuse", "ignore")
+# A condition that is no text might be dropped, as 0 and false are, and the run would take all events.
+_CONDITIONS = ("event_ids", "event_types", "event_sources")
+# The variables of the role, without event_response_
+NAMES = (*dict.fromkeys((*_SHARED, *_PER_HOST, *_CONDITIONS)), "endpoint")
+
+
+def tell_differences(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which variables of the role differ between the hosts although one host decides by them, a sentence each.
+
+    :param settings: the values of each host, by the names without ``event_response_``.
+    """
+    faults = []
+    for name in _SHARED:
+        hosts: dict[str, list[str]] = {}
+        shown: dict[str, str] = {}
+        for host, given in settings.items():
+            text = _read(name, given.get(name))
+            key = _MEANS.get(text, text) if name in _BOOLEAN else fold_case(text)
+            shown.setdefault(key, text)
+            hosts.setdefault(key, []).append(host)
+        if len(hosts) > 1:
+            named = [f"{shown[key] or 'empty'} for {_name(hosts[key])}" for key in list(hosts)[:_MOST_NAMED]]
+            left = sum(len(hosts[key]) for key in list(hosts)[_MOST_NAMED:])
+            named += [f"others for {left} more"] if left else []
+            faults.append(_DIFFERS.format(name=name, values=", ".join(named[:-1]) + f", and {named[-1]}"))
+    return faults
+
+
+def _read(name: str, value: Any) -> str:
+    """Return a value as text, which is the same for values that are written in different ways."""
+    if name == "event_ids" and not tell_not_text(name, value):
+        return " ".join(sorted((one_line(word) for word in words(value)), key=fold_case))
+    text = str(value).strip().lower()
+    try:
+        return f"{float(text):.0f}" if name == "wait_timeout" else text
+    except ValueError:
+        return text
+
+
+def group_input(settings: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, dict[str, str]]]:
+    """Return the values, as text, that each host looks at itself, once for all hosts that have the same.
+
+    :param settings: as for tell_differences.
+    :returns: with the hosts that a sentence about these values begins with; nothing where all hosts have them.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for host, given in settings.items():
+        values = tuple("" if given.get(name) is None else str(given[name]) for name in _PER_HOST)
+        groups.setdefault(values, []).append(host)
+    return [
+        ("" if len(groups) == 1 else f"{_name(hosts)}: ", dict(zip(_PER_HOST, values)))
+        for values, hosts in groups.items()
+    ]
+
+
+def _name(hosts: Sequence[str]) -> str:
+    left = len(hosts) - _MOST_NAMED
+    return ", ".join(hosts[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+
+
+def tell_wrong_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which variables of the role have a value that would be read as another one, a sentence each.
+
+    Ansible checks them too, unless the play ignores errors.
+
+    :param settings: as for tell_differences; what a host was not given is not looked at.
+    """
+    faults = []
+    for given in settings.values():
+        texts = {name: "" if value is None else str(value) for name, value in given.items()}
+        for name in _BOOLEAN:
+            if name in texts and texts[name].lower() not in _MEANS:
+                faults.append(f"event_response_{name} must be true or false, not '{one_line(texts[name])}'.")
+        if "outside_vms" in texts and texts["outside_vms"] not in _OUTSIDE_VMS:
+            told = one_line(texts["outside_vms"])
+            faults.append(f"event_response_outside_vms must be {' or '.join(_OUTSIDE_VMS)}, not '{told}'.")
+        if not _is_limit(texts.get("max_unavailable", "")):
+            faults.append(_LIMIT.format(value=one_line(texts["max_unavailable"])))
+        faults += [_tell_seconds(name, "") for name in _LEAST_SECONDS if texts.get(name) == ""]
+        for name in _CONDITIONS:
+            faults += tell_not_text(f"event_response_{name}", given.get(name)) or _tell_unknown_words(name, given)
+    return list(dict.fromkeys(faults))
+
+
+def _is_limit(text: str) -> bool:
+    digits = text[:-1] if text.endswith("%") else text
+    whole = digits.isascii() and digits.isdigit() and int(digits) >= 1
+    return not text or (whole and not (text.endswith("%") and int(digits) > 100))
+
+
+def _tell_unknown_words(name: str, given: Mapping[str, Any]) -> list[str]:
+    """Return which type or source Azure does not use: a typing error would select nothing, ever."""
+    try:
+        check_words({name: given.get(name)})
+    except ValueError as error:
+        return [f"event_response_{error}"]
+    return []
+
+
+def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with the variables of the role, a sentence each.
+
+    :param given: the values, as text, by the names without ``event_response_``.
+    """
+    faults = []
+    if not given.get("prepare"):
+        faults.append(_UNNAMED)
+    if given.get("prepare") == CHECKER and given.get("restore", "") not in ("", NOTHING):
+        faults.append(
+            f"event_response_restore must be empty where event_response_prepare is {CHECKER}: the checkers restore."
+        )
+    seconds = given.get("due_within", "")
+    if seconds and not (seconds.isascii() and seconds.isdigit()):
+        faults.append(f"event_response_due_within must be a whole number of seconds, not '{seconds}'.")
+    for name, least in _LEAST_SECONDS.items():
+        text = given.get(name, "")
+        if text and not _is_whole(text, least):
+            faults.append(_tell_seconds(name, text))
+    return faults
+
+
+def _tell_seconds(name: str, text: str) -> str:
+    limits = f"from {_LEAST_SECONDS[name]} to {_MOST_SECONDS}"
+    return f"event_response_{name} must be a whole number of seconds {limits}, not '{text}'."
+
+
+def _is_whole(text: str, least: int) -> bool:
+    try:
+        number = float(text)
+    except ValueError:
+        return False
+    return number.is_integer() and least <= number <= _MOST_SECONDS
+
+
+def tell_check_mode(own: bool, run: bool) -> list[str]:
+    """Return what is wrong where the play or the role sets check_mode, a sentence; an approval or a preparation that
+    the others take for done would not be, or the other way round.
+
+    :param own: check_mode of the tasks.
+    :param run: whether the run was started with ``--check``.
+    """
+    if own == run:
+        return []
+    words = {"own": "it is true" if own else "it is false", "run": "--check" if run else "no --check"}
+    return [_CHECK_MODE.format(**words)]
+
+
+def tell_strategy(name: str, is_linear: bool) -> list[str]:
+    """Return what is wrong with the strategy of the play, a sentence: in others no host waits for another."""
+    return [] if is_linear else [_STRATEGY.format(name=name)]
+
+
+def tell_max_fail(percentage: float | None) -> list[str]:
+    """Return what is wrong where the play sets max_fail_percentage, a sentence. More than all hosts cannot fail."""
+    return [] if percentage is None or percentage >= 100 else [_MAX_FAIL.format(percentage=percentage)]
+
+
+def tell_conditions(conditions: Sequence[Any]) -> list[str]:
+    """Return what is wrong where the play gives the response a condition, a sentence.
+
+    :param conditions: those that hold for each task of the response.
+    """
+    told = " and ".join(dict.fromkeys(one_line(str(condition)) for condition in conditions))
+    return [_CONDITION.format(condition=told)] if told else []
+
+
+def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:
+    """Return what may be wrong with the variables of the role, a sentence each; the run goes on.
+
+    :param given: as for tell_wrong_input.
+    """
+    prepares = given.get("prepare", "") not in ("", *WORDS)
+    return [_NO_RESTORE] if prepares and not given.get("restore") else []
+
+
+def as_boolean(value: Any) -> bool:
+    """Return what a variable means that was checked by tell_wrong_words()."""
+    return _MEANS.get(str(value).strip().lower()) == "true"

@@ -1,0 +1,187 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What became of the events of a run, and what did not go as it should; pure.
+
+The verdict comes from what each host is known to have reached, in whatever state Ansible holds it by now.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, Sequence
+
+from ...module_utils._document import fold_case
+from ...module_utils._errors import escape
+from ...module_utils._lifecycle import COMPLETED, ENDED, WITHDRAWN
+from ...module_utils._selection import words
+from .._failure_text import tell_failure
+from .messages import merge_reasons, name_event
+from .progress import is_coming, must_restore, progress_key
+
+_UNCLEAR = "{host} was given an answer of which a part could not be read, so an event may be missing. Run this again."
+
+
+def note_unrestored(
+    progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None
+) -> list[dict[str, Any]]:
+    """Return the progress of a host at the end of a run, in which who is not known to be restored has failed.
+
+    :param may_stay: whether the host may stay prepared for an event that is still to come.
+    :param waited: how many seconds the host waited for the end of its events, None where the run ended for it before.
+    """
+    closed = []
+    followed = list(progress)
+    for each in followed:
+        others = [other for other in followed if other is not each and is_coming(other)]
+        why = _why_left(each, others, host, may_stay, waited)
+        known = why is None or why in each["why"]
+        closed.append({**each} if known else {**each, "failed": True, "why": [*each["why"], why]})
+    return closed
+
+
+def _why_left(
+    each: Mapping[str, Any], others: list[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None
+) -> str | None:
+    """Return why a host is still prepared for an event, None where it is not, or is meant to be.
+
+    :param others: the other events for which the host stays prepared.
+    """
+    if not must_restore(each):
+        return None
+    cut_short = each["prepared"] is False and not each["failed"]
+    coming = each["stays_prepared"] and each["phase"] != ENDED and not cut_short
+    if coming and may_stay:
+        return None
+    if each["unreachable"]:
+        return f"{host} was not restored: it could not be reached."
+    other = name_event(others[0]["event"]) if others else ""
+    if other and may_stay:
+        return f"{host} was not restored: it stays prepared for its other event {other}."
+    if coming and waited is not None:
+        return f"{host} was not restored: the event did not end within {waited:g} s."
+    if other and waited is not None:
+        return f"{host} was not restored: its other event {other} did not end within {waited:g} s."
+    return (
+        f"{host} is not known to be restored: the run ended for it, or its connection was lost, before that was done; "
+        "see the output above."
+    )
+
+
+def find_faults(
+    progress: Mapping[str, Iterable[Mapping[str, Any]] | None],
+    answers: Mapping[str, Mapping[str, Any] | None],
+    named: Iterable[Any] | str | None = (),
+) -> dict[str, list[str]]:
+    """Return for each host with which something did not go as it should what it was, a sentence each.
+
+    :param progress: of each host what note_unrestored() returned, None for one that was never told its events.
+    :param answers: what each host was answered when it was asked first, None for one that was not asked.
+    :param named: the ids of the events that the run is limited to; empty for all.
+    """
+    events = {progress_key(each): each["event"] for followed in progress.values() for each in followed or ()}
+    wanted = [events.get(fold_case(name)) for name in words(named)]
+    faults = {}
+    for host, followed in progress.items():
+        if followed is None:
+            found = [_tell_not_asked(host, answers.get(host))]
+        elif _is_unclear(followed, answers.get(host), wanted):
+            found = [_UNCLEAR.format(host=host)]
+        else:
+            found = [why for each in followed if each["failed"] for why in each["why"]]
+        if found:
+            # Ansible shows the message of a failed task as it is.
+            faults[host] = list(dict.fromkeys(map(tell_reason, found)))
+    return faults
+
+
+def _is_unclear(
+    followed: Iterable[Mapping[str, Any]],
+    answer: Mapping[str, Any] | None,
+    wanted: Sequence[Mapping[str, Any] | None],
+) -> bool:
+    """Tell whether the first answer may have had an event of the host that could not be read; a later one replaces it
+    where there is an event to follow.
+
+    :param wanted: the events that the run is limited to, None for one that no host told of; empty for all.
+    """
+    if not answer or not answer.get("document_received") or answer.get("document_is_clear") or list(followed):
+        return False
+    name = fold_case(answer.get("resource_name") or "")
+    return not wanted or any(event is None or name in map(fold_case, event["resources"]) for event in wanted)
+
+
+def find_empty(
+    progress: Mapping[str, Iterable[Mapping[str, Any]] | None], answers: Mapping[str, Mapping[str, Any] | None]
+) -> list[str]:
+    """Return the hosts to which Azure gave an empty answer, which does not tell whether there are events.
+
+    On some VMs it always does while there is none, so that this is no fault.
+    """
+    return [
+        host
+        for host, followed in progress.items()
+        if followed is not None and not list(followed) and (answers.get(host) or {}).get("document_received") is False
+    ]
+
+
+def tell_reason(why: str) -> str:
+    """Return a reason, in which there may be names from outside, so that it can be shown on a terminal."""
+    return escape(" ".join(why.split()))
+
+
+def _tell_not_asked(host: str, answer: Mapping[str, Any] | None) -> str:
+    if not answer:
+        return f"{host} was not asked: see the output above."
+    return f"{host} could not be asked: {tell_failure(answer)}"
+
+
+def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dict[str, Any]:
+    """Return what became of each event over all hosts, for people and for the next node of a workflow.
+
+    :param progress: of each host what note_unrestored() returned, None for one that was never told its events.
+    """
+    events: dict[str, dict[str, Any]] = {}
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for host, followed in progress.items():
+        for each in followed or ():
+            event = each["event"]
+            known = events.setdefault(
+                progress_key(each),
+                {
+                    "event_id": event["event_id"],
+                    "event_type": event["event_type"],
+                    "phase": each["phase"],
+                    "outcome": each["outcome"],
+                    "approved_by": each["approved_by"],
+                    "hosts": [],
+                    "failed_hosts": [],
+                    "why": [],
+                },
+            )
+            reasons.setdefault(progress_key(each), []).extend((host, tell_reason(why)) for why in each["why"])
+            known["hosts"].append(host)
+            if each["failed"]:
+                known["failed_hosts"].append(host)
+            # One VM that has seen it happen knows more than one that has not.
+            if each["outcome"] == COMPLETED:
+                known["outcome"] = COMPLETED
+    for key, event in events.items():
+        event["why"] = merge_reasons(reasons[key])
+    found = list(events.values())
+    return {
+        "events": found,
+        "approved": sum(1 for event in found if event["approved_by"]),
+        "completed": sum(1 for event in found if event["outcome"] == COMPLETED),
+        "withdrawn": sum(1 for event in found if event["outcome"] == WITHDRAWN),
+        "failed": sum(1 for event in found if event["failed_hosts"]),
+        "not_asked": [host for host, followed in progress.items() if followed is None],
+        "not_restored": [host for host, followed in progress.items() if any(map(_is_left, followed or ()))],
+    }
+
+
+def _is_left(each: Mapping[str, Any]) -> bool:
+    """Tell whether a preparation was begun and is not known to be taken back, as it should be."""
+    return bool(each["failed"] and each["prepared"] is not None and each["restored"] is not True)

@@ -1,0 +1,231 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""Carry out what the engine of a run decides, in the order of the tasks of event_response, on a virtual clock."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Mapping
+
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, verdict, wait_schedule
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
+
+from .fleet_judge import Judge
+from .fleet_world import World, random_world
+
+SETTINGS: dict[str, Any] = {
+    "event_types": [],
+    "event_sources": [],
+    "event_ids": [],
+    "due_within": None,
+    "endpoint": "",
+    "prepare": "drain.yml",
+    "restore": "refill.yml",
+    "approve": True,
+    "wait": True,
+    "outside_vms": "refuse",
+    "prepare_timeout": 100,
+    "wait_timeout": 1200,
+    "reconnect_timeout": 120,
+    "ask_timeout": 30,
+    "restore_timeout": 600,
+    "max_unavailable": "",
+    "group": "",
+}
+# Seconds after which a question ends to a host whose connection hangs
+ASK_LIMIT = float(SETTINGS["ask_timeout"])
+# Far more than what a run with four events may take: each may be waited for in turn.
+LONGEST = 6 * SETTINGS["wait_timeout"]
+# Decisions after which a run is taken to go round in circles
+MOST_TURNS = 2000
+PLAYS = (("1", False), ("2", True), ("3", True), ("4", False))
+
+
+class FleetRun:
+    """One run of the playbook respond.
+
+    :param chance: decides which files fail, how long they take, and which connections are lost.
+    """
+
+    def __init__(self, world: World, judge: Judge, chance: random.Random, **settings: Any) -> None:
+        self.world, self.judge, self._chance = world, judge, chance
+        self.settings = {**SETTINGS, **settings}
+        self.hosts = list(world.vms)
+        self.run = engine.new_run(1, PLAYS[0][0], self.hosts)
+        self.run["batch"] = list(self.hosts)
+        for host in self.hosts:
+            self.run["hosts"][host] = {**NEW_HOST, "settings": self.settings}
+        self._lost: set[str] = set()
+
+    def play(self) -> None:
+        begun_at = self.world.now
+        reports: dict[str, Any] = {}
+        turns = 0
+        for play, returns in PLAYS[1:]:
+            self._lost = set()
+            while not self.run["done"] and not self.judge.broken:
+                turns += 1
+                run = engine.take_reports(self.run, reports, self.world.now)
+                run = engine.enter_play(run, play, [host for host in self.hosts if host not in self._lost])
+                self.run = engine.decide(run, self.world.now, returns)
+                self.judge.said += self.run["lines"]
+                self.run = {**self.run, "lines": []}
+                reports = {}
+                self.judge.require("P15", turns < MOST_TURNS, "the run goes round in circles")
+                if self.run["do"] == engine.LEAVE:
+                    break
+                reports = self._carry_out()
+            self.judge.require("P13", play != PLAYS[-1][0] or self.run["done"], "the run ends before it is done")
+        self.judge.ends(begun_at, self._faults(), bool(self.settings["wait"]))
+
+    def _faults(self) -> dict[str, list[str]]:
+        progress: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
+        for host, known in self.run["hosts"].items():
+            answers[host] = known["answer"] or ({"msg": known["no_answer"]} if known["no_answer"] else {})
+            progress[host] = None
+            if known["answer"] is not None and self.run["all_asked"]:
+                waited = float(self.settings["wait_timeout"]) if not known["away"] else None
+                progress[host] = verdict.note_unrestored(known["events"], host, not self.settings["wait"], waited)
+        self.judge.said += [event["event_id"] for event in verdict.summarize(progress)["events"]]
+        return verdict.find_faults(progress, answers, ())
+
+    # The tasks
+
+    def _carry_out(self) -> dict[str, Any]:
+        do, begun_at = self.run["do"], self.world.now
+        if do == engine.WAIT:
+            return self._wait()
+        steps = {
+            engine.ASK: self._ask_step,
+            engine.PREPARE: self._prepare,
+            engine.APPROVE: self._approve,
+            engine.RESTORE: self._restore,
+        }
+        reports = {}
+        ends = begun_at
+        # All hosts begin together, and the one that ends last ends the task.
+        for host, order in sorted(self.run["orders"].items(), key=lambda _: self._chance.random()):
+            said = steps[do](host, order)
+            if said is not None:
+                reports[host] = said
+            ends = max(ends, self.world.now)
+        return reports
+
+    def _question(self, host: str) -> dict[str, Any]:
+        vm = self.world.vms[host]
+        if not self.world.is_up(host):
+            self.world.advance(self.world.now + (ASK_LIMIT if vm.hangs else 3.0))
+            return {"unreachable": True, "msg": "Connection refused"}
+        self.world.advance(self.world.now + 1.0)
+        if not self.world.is_up(host):
+            return {"unreachable": True, "msg": "Connection reset"}
+        answer = self.world.answer(host)
+        if "events" in answer:
+            self.judge.told(host, answer, self.run["all_asked"])
+        return answer
+
+    def _asked(self, host: str, known: Mapping[str, Any]) -> dict[str, Any]:
+        return take_answer(dict(known), self._question(host), self.world.now)
+
+    def _ask_step(self, host: str, order: Mapping[str, Any]) -> dict[str, Any]:
+        return {"host": self._asked(host, self.run["hosts"][host])}
+
+    def _file_goes_through(self, host: str) -> bool:
+        """Let a file of the user run, and tell whether the host was there all the time."""
+        boot = self.world.vms[host].boot
+        if not self.world.is_up(host):
+            return False
+        self.world.advance(self.world.now + self._chance.choice((1.0, 10.0, 60.0)))
+        return self.world.is_up(host) and boot == self.world.vms[host].boot and self._chance.random() > 0.03
+
+    def _prepare(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
+        event_id = order["event_id"]
+        self.judge.is_to_prepare(host, event_id)
+        if self.world.is_up(host):
+            self.judge.prepare_begins(host, event_id)
+        if not self._file_goes_through(host):
+            self._lost.add(host)
+            return None
+        fails = self._chance.random() < 0.07
+        self.judge.prepare_ends(host, event_id, fails)
+        known = self._asked(host, self.run["hosts"][host])
+        return {"host": known, "reached": not fails, "why": "Drain: it failed." if fails else None}
+
+    def _restore(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
+        event_id = order["event_id"]
+        if self.world.is_up(host):
+            self.judge.restore_begins(host, event_id)
+        if not self._file_goes_through(host):
+            self._lost.add(host)
+            return None
+        fails = self._chance.random() < 0.05
+        self.judge.restore_ends(host, event_id, fails)
+        return {"reached": not fails, "why": "Refill: it failed." if fails else None}
+
+    def _approve(self, host: str, orders: list[Mapping[str, Any]]) -> dict[str, Any]:
+        return {"results": [{"item": order, **self._approval(host, order)} for order in orders]}
+
+    def _approval(self, host: str, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what scheduled_event_approve returns."""
+        if not self.world.is_up(host):
+            return {"unreachable": True, "msg": "Connection refused"}
+        self.world.advance(self.world.now + 1.0)
+        name = self.world.vms[host].name
+        open_events = self.world.open_events(self.world.vms[host])
+        event = next((each for each in open_events if each.event_id == order["event"]["event_id"]), None)
+        known = {"document_is_clear": True, "in_doubt": False}
+        if event is None:
+            return {**known, "approvals": [{"result": "not_found"}]}
+        if event.status == "Started":
+            return {**known, "approvals": [{"result": "already_started"}]}
+        if not set(event.vms) <= {name, *order["resources_ready"]}:
+            return {**known, "failed": True, "msg": "It waits for other VMs.", "approvals": [{"result": "refused"}]}
+        self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limit())
+        self.world.approve(event)
+        if self._chance.random() < 0.05:
+            return {"unreachable": True, "msg": "Connection reset"}
+        return {**known, "changed": True, "approvals": [{"result": "approved"}]}
+
+    def _limit(self) -> int:
+        given = self.settings["max_unavailable"]
+        return {"": len(self.hosts), "50%": max(1, len(self.hosts) // 2)}.get(given) or int(given)
+
+    def _wait(self) -> dict[str, Any]:
+        orders = self.run["orders"]
+        before = {host: self.run["hosts"][host] for host in orders}
+        known = dict(before)
+        waiting = set(orders)
+        since = self.world.now
+        while waiting:
+            for host in sorted(waiting):
+                known[host] = self._asked(host, known[host])
+            if any(news(before[host], known[host]) for host in waiting):
+                break
+            pause = wait_schedule.pause_between(self.world.now - since)
+            until = {host: orders[host]["until"] for host in waiting}
+            self.world.advance(min(self.world.now + pause, max(until.values())))
+            waiting = {host for host in waiting if self.world.now < until[host]}
+        return {host: {"host": known[host]} for host in orders}
+
+
+def run_history(seed: int) -> Judge:
+    """Return the judge of one random history."""
+    chance = random.Random(seed)
+    world = random_world(chance)
+    judge = Judge(world, LONGEST)
+    settings = {
+        "approve": chance.random() < 0.95,
+        "wait": chance.random() < 0.9,
+        "outside_vms": chance.choice(("refuse", "refuse", "refuse", "ignore")),
+        "max_unavailable": chance.choice(("", "1", "1", "2", "50%")),
+    }
+    judge.note(f"settings {settings}")
+    for event in world.events:
+        judge.note(f"{event}")
+    for vm in world.vms.values():
+        judge.note(f"{vm}")
+    world.advance(world.now)
+    FleetRun(world, judge, chance, **settings).play()
+    return judge

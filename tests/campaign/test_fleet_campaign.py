@@ -1,0 +1,55 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""What must never happen does not happen in random runs over a fleet; a mend that is taken back is found."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, hosts, plan, verdict
+from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history
+
+# As many as a few seconds of CPU hold
+_PART = 500
+
+
+def first_broken(seeds: range) -> Judge | None:
+    return next((judge for judge in map(run_history, seeds) if judge.broken), None)
+
+
+@pytest.mark.parametrize("first", range(0, 6 * _PART, _PART))
+def test_no_history_of_a_fleet_breaks_a_property(first: int) -> None:
+    judge = first_broken(range(first, first + _PART))
+    assert judge is None, "\n".join(judge.story)
+
+
+def test_the_histories_have_what_they_are_about() -> None:
+    judges = [run_history(seed) for seed in range(_PART)]
+    assert sum(judge.approvals for judge in judges) > _PART / 4
+    assert sum(judge.restores for judge in judges) > _PART / 2
+
+
+def _follow_only_the_first(known, wanted, now, _track=engine.track_events):  # type: ignore[no-untyped-def]
+    return (known, []) if known["events"] or known["times_asked"] > 1 else _track(known, wanted, now)
+
+
+# The mend that is taken back: where, by what, and which property says so
+MUTANTS = {
+    "A1": (fleet_run, "ASK_LIMIT", 4 * 3600.0, "P15"),
+    "B5": (plan, "_is_called", lambda host, name: False, "P2"),
+    "D4": (hosts, "started", lambda host: [], "P3"),
+    "D5": (engine, "track_events", _follow_only_the_first, "P16"),
+    "a boot after the preparation": (plan, "_obstacle", lambda host, known, each: None, "P2"),
+    "nobody says who was left": (verdict, "_why_left", lambda *each: None, "P13"),
+}
+
+
+@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS.values(), ids=MUTANTS)
+def test_a_mend_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(module, name, instead)
+    judge = first_broken(range(2000))
+    assert judge is not None
+    assert judge.broken is not None
+    assert judge.broken[0] == broken, "\n".join(judge.story)

@@ -1,0 +1,299 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Secrets that are planted in a run are in nothing that the collection makes, neither as written nor encoded."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import html
+import json
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import quote
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import NOWHERE
+
+pytestmark = pytest.mark.releases
+
+CALLBACK = {"ANSIBLE_STDOUT_CALLBACK": "fleetops.azure_maintenance.fleet"}
+# Each has characters that JSON, base64 and addresses spell in another way.
+SECRETS = {
+    "no_log": 'no-log-S3cret/+ "word"',
+    "vault": "vault-S3cret/+&word",
+    "endpoint": "endpoint-S3cret+word",
+    "token": "t0ken-of-AWX/+word",
+    "key": 'key-of-AWX/+ "word"',
+    "address": "address-S3cret+word",
+}
+# What is root's alone, and holds the rules with their addresses: a file, and a folder
+OF_ROOT = ("config.json", "state/")
+
+
+def spellings(secret):
+    """Return a secret as it is, in JSON, CSV, HTML and an address, and in base64 at each of its three offsets."""
+    found = {secret, json.dumps(secret)[1:-1], secret.replace('"', '""'), html.escape(secret)}
+    found |= {quote(secret), quote(secret, safe="")}
+    for offset in range(3):
+        text = base64.b64encode(b"\0" * offset + secret.encode()).decode()
+        # Without the characters at its ends that belong to its neighbours, too
+        found.add(text[4 if offset else 0 : len(text) // 4 * 4 - 4])
+    return found
+
+
+def leaks(made, secrets):
+    """Return which secret is where.
+
+    :param made: texts by the name of what they are.
+    """
+    return {
+        (name, where)
+        for name, secret in secrets.items()
+        for where, text in made.items()
+        if any(spelling in text for spelling in spellings(secret))
+    }
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes().decode("utf-8", "replace")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    "spell", [str, json.dumps, quote, html.escape, lambda text: base64.b64encode(b"it=" + text.encode()).decode()]
+)
+@pytest.mark.parametrize("name", SECRETS)
+def test_the_search_finds_a_secret_in_each_spelling(name, spell):
+    assert leaks({"a file": f"before {spell(SECRETS[name])} after"}, SECRETS) == {(name, "a file")}
+
+
+class Vault:
+    """Files that ansible-vault encrypts."""
+
+    def __init__(self, ansible, folder):
+        self._ansible = ansible
+        self._folder = folder
+        (folder / "vault-password").write_text("opens the vault\n")
+        self.options = ["--vault-password-file", str(folder / "vault-password")]
+
+    def write(self, name, content):
+        path = self._folder / name
+        path.write_text(json.dumps(content))
+        run = self._ansible("ansible-vault", "encrypt", *self.options, str(path))
+        assert run.code == 0, run.err
+        return str(path)
+
+
+@pytest.fixture
+def vault(ansible, tmp_path):
+    (tmp_path / "vault").mkdir()
+    return Vault(ansible, tmp_path / "vault")
+
+
+# A module that repeats the value of an option with no_log, as the message of a failed login does
+MODULE = """#!/usr/bin/python
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({"word": {"type": "str", "no_log": True}})
+module.fail_json(msg="The word " + module.params["word"] + " is refused.", reason="unreachable")
+"""
+
+
+def test_a_no_log_value_in_a_result_is_in_no_file_of_a_report_and_no_line_of_the_callback(ansible, tmp_path):
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "login.py").write_text(MODULE)
+    (tmp_path / "made").mkdir()
+    report = "fleetops.azure_maintenance.fleet_report"
+    results = "{{ dict([['web-1', said]]) | fleetops.azure_maintenance.fleet_part('part') }}"
+    write = {"content": f"{{{{ [part] | {report}(item) | string }}}}", "dest": f"{tmp_path}/made/report.{{{{ item }}}}"}
+    history = "{{ dict([['web-1', said]]) | fleetops.azure_maintenance.fleet_history_part('part') | to_json }}"
+    tasks = [
+        {"name": "Log in", "login": {"word": SECRETS["no_log"]}, "register": "said", "ignore_errors": True},
+        {"ansible.builtin.copy": write, "loop": ["json", "csv", "md", "html"], "vars": {"part": results}},
+        {"ansible.builtin.copy": {"content": history, "dest": f"{tmp_path}/made/history.json"}},
+    ]
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    run = ansible(
+        "ansible-playbook",
+        "-i",
+        "localhost,",
+        "-c",
+        "local",
+        "-vvv",
+        tmp_path / "play.yml",
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+        env={**CALLBACK, "ANSIBLE_LIBRARY": str(tmp_path / "library")},
+    )
+    assert run.code == 0, run.out + run.err
+    made = files_of(tmp_path / "made")
+    assert len(made) == 5
+    assert all("is refused" in text for text in made.values())
+    assert leaks({**made, "stdout": run.out, "stderr": run.err}, SECRETS) == set()
+
+
+def test_a_vaulted_endpoint_that_nobody_answers_is_in_no_report_of_2_22(ansible, vault, tmp_path):
+    """Before 2.22 nothing tells a plugin which text came from a vault, and the endpoint is part of the message."""
+    if not knows_secrets():
+        pytest.skip("This ansible-core does not tell which values are secrets.")
+    variables = vault.write("endpoint.json", {"fleet_report_endpoint": f"{NOWHERE}/{SECRETS['vault']}"})
+    run = report(ansible, tmp_path / "made", "-e", f"@{variables}", *vault.options)
+    made = files_of(tmp_path / "made")
+    assert {name for name in made if name.startswith("report.")} == {
+        f"report.{kind}" for kind in ("json", "csv", "md", "html")
+    }
+    assert leaks({**made, "stdout": run.out, "stderr": run.err}, SECRETS) == set()
+
+
+def test_the_password_of_an_endpoint_is_in_no_report_and_no_output(ansible, tmp_path):
+    endpoint = f"http://me:{SECRETS['endpoint']}@127.0.0.1:9"
+    run = report(ansible, tmp_path / "made", "-e", f"fleet_report_endpoint={endpoint}")
+    made = files_of(tmp_path / "made")
+    assert "must have the form" in made["report.json"]
+    assert leaks({**made, "stdout": run.out, "stderr": run.err}, SECRETS) == set()
+
+
+def report(ansible, folder, *options):
+    run = ansible(
+        "ansible-playbook",
+        "fleetops.azure_maintenance.fleet_report",
+        "-i",
+        "localhost,",
+        "-c",
+        "local",
+        "-e",
+        "target=all",
+        "-e",
+        f"fleet_report_dir={folder}",
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+        *options,
+        env=CALLBACK,
+    )
+    assert run.code == 0, run.out + run.err
+    return run
+
+
+def knows_secrets():
+    try:
+        import ansible.module_utils.secrets  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+# Runs the command as its user does, in folders of the test's own.
+CHECKER = """
+import sys
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli, system
+place = sys.argv[1]
+names = {"config": "config.json", "playbooks": "playbooks", "state": "state", "run": "run", "facts": "facts.d"}
+folders = system.Folders(**{name: f"{place}/{file}" for name, file in names.items()})
+sys.exit(cli.main(sys.argv[2:], folders))
+"""
+
+
+class Repeater(BaseHTTPRequestHandler):
+    """A service that refuses each request, and repeats what it was sent in each spelling."""
+
+    processes = ""
+    told = 0
+
+    def do_POST(self):
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                Repeater.processes += path.read_bytes().decode("utf-8", "replace")
+        Repeater.told += 1
+        self.rfile.read(int(self.headers["Content-Length"]))
+        # A message has no more than the first 200 characters of an answer, so what is masked makes room for the rest.
+        body = json.dumps({"detail": " ".join(sorted(self.repeated()))}).encode()
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def repeated(self):
+        name = {"launch": "token", "callback": "key"}.get(self.path.rstrip("/").rpartition("/")[2], "address")
+        return spellings(SECRETS[name])
+
+    def log_message(self, *args):
+        """Say nothing."""
+
+
+@pytest.fixture
+def repeater():
+    Repeater.processes, Repeater.told = "", 0
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Repeater)
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def checker(ansible, tmp_path):
+    """Run a command of the checker in a folder of this test: checker("check", "--once")."""
+    pytest.importorskip("requests")
+    for name in ("playbooks", "run", "facts.d", "metrics"):
+        (tmp_path / "vm" / name).mkdir(parents=True, mode=0o700)
+
+    def run(*arguments):
+        program = [sys.executable, "-B", "-c", CHECKER, str(tmp_path / "vm"), *arguments]
+        return ansible(*program, env={"PYTHONPATH": os.environ["ANSIBLE_COLLECTIONS_PATH"]})
+
+    return run
+
+
+def test_tokens_and_addresses_of_the_checker_are_in_nothing_that_it_writes_or_says(
+    checker, repeater, simulator, tmp_path
+):
+    imds = simulator("--vms", "web-1", "--clock", "manual")
+    for name in ("token", "key"):
+        (tmp_path / name).touch(0o600)
+        (tmp_path / name).write_text(SECRETS[name])
+    steps = {
+        "Freeze": {"awx_job": repeater, "template": 7, "token_file": str(tmp_path / "token")},
+        "Reboot": {
+            "awx_callback": f"{repeater}/api/v2/job_templates/7/callback/",
+            "key_file": str(tmp_path / "key"),
+        },
+        "Redeploy": {"webhook": f"{repeater}/{SECRETS['address']}", "token_file": str(tmp_path / "token")},
+    }
+    rules = [
+        {"name": kind, "match": {"event_types": [kind]}, "retries": 0, "on_announced": [step]}
+        for kind, step in steps.items()
+    ]
+    vm = tmp_path / "vm"
+    config = {"endpoint": imds.endpoint("web-1"), "metrics_dir": str(vm / "metrics"), "rules": rules}
+    (vm / "config.json").touch(0o600)
+    (vm / "config.json").write_text(json.dumps(config))
+    for kind in steps:
+        imds.announce(kind, "web-1")
+    runs = [checker("check", "--once"), *(checker("respond", str(number)) for number in (1, 2, 3))]
+    runs += [checker("check", "--once")]
+    runs += [checker(word, *form) for word in ("status", "history") for form in ((), ("--json",))]
+    assert Repeater.told == 3, runs
+    said = {str(number): run.out + run.err for number, run in enumerate(runs)}
+    assert "HTTP 403" in "".join(said.values())
+    made = files_of(vm)
+    assert {"facts.d/azure_maintenance.fact", "metrics/azure_maintenance.prom"} <= set(made)
+    of_all = {name: text for name, text in made.items() if not name.startswith(OF_ROOT)}
+    assert leaks({**of_all, **said, "processes": Repeater.processes}, SECRETS) == set()
+    assert not (vm / "state").stat().st_mode & 0o077
+
+
+def test_a_webhook_with_a_password_is_refused_without_repeating_it(checker, tmp_path):
+    steps = [{"webhook": f"https://me:{quote(SECRETS['address'])}@example.com/"}]
+    (tmp_path / "vm/config.json").write_text(json.dumps({"rules": [{"name": "Tell", "on_announced": steps}]}))
+    run = checker("validate")
+    assert run.code != 0
+    assert "without a password" in run.err
+    assert leaks({"it said": run.out + run.err}, SECRETS) == set()

@@ -1,0 +1,220 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A fleet on a clock of its own, which does what the engine says.
+
+It stands for Ansible, the hosts and Azure. Nothing here decides what a run does.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any, Callable
+
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.wait_schedule import pause_between
+
+START = 1795255200.0  # 2026-11-21T10:00:00Z
+SETTINGS = {
+    "event_ids": [],
+    "event_types": [],
+    "event_sources": [],
+    "due_within": None,
+    "approve": True,
+    "wait": True,
+    "wait_timeout": 3600,
+    "outside_vms": "refuse",
+    "prepare": "drain.yml",
+    "restore": "refill.yml",
+    "endpoint": "",
+    "prepare_timeout": 600,
+    "restore_timeout": 600,
+    "reconnect_timeout": 300,
+    "ask_timeout": 30,
+    "max_unavailable": "",
+    "group": "",
+}
+_MOST_TURNS = 500
+
+
+class FleetEvent:
+    """An event of Azure: it starts at its time, or when it is approved, and lasts."""
+
+    def __init__(self, event_id: str, vms: list[str], **more: Any) -> None:
+        self.event_id = event_id
+        self.vms = vms
+        self.event_type = more.get("event_type", "Reboot")
+        self.announced_at = START + more.get("announced_after", 0.0)
+        self.not_before = self.announced_at + more.get("notice", 900.0)
+        self.lasts = more.get("lasts", 60.0)
+        self.started_at: float | None = None
+        self.withdrawn_at: float | None = None
+
+    def status(self, now: float) -> str | None:
+        """Return how it is listed, None where it is not."""
+        if now < self.announced_at or (self.withdrawn_at is not None and now >= self.withdrawn_at):
+            return None
+        if self.started_at is None and now >= self.not_before:
+            self.started_at = self.not_before
+        if self.started_at is None or now < self.started_at:
+            return "Scheduled"
+        return "Started" if now < self.started_at + self.lasts else None
+
+    def told(self, name: str, now: float) -> dict[str, Any]:
+        status = self.status(now)
+        moment = datetime.fromtimestamp(self.not_before, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return {
+            "event_id": self.event_id,
+            "event_type": self.event_type,
+            "event_status": status,
+            "resource_type": "VirtualMachine",
+            "resources": list(self.vms),
+            "not_before": moment if status == "Scheduled" else None,
+            "not_before_raw": "",
+            "description": None,
+            "event_source": "Platform",
+            "duration_seconds": None,
+            "affects_this_vm": name in self.vms,
+        }
+
+
+class Fleet:
+    """Hosts web-1, web-2 and so on, each the VM of that name unless ``names`` says otherwise.
+
+    :ivar story: what each host did, in order.
+    :ivar posted: which host approved what, and with whom.
+    :ivar lines: what was said.
+    """
+
+    def __init__(
+        self, hosts: list[str], *events: FleetEvent, plays: int = 3, check_mode: bool = False, **settings: Any
+    ):
+        self.now = START
+        self.events = list(events)
+        self.names = {host: host for host in hosts}
+        self.boots = dict.fromkeys(hosts, "boot-1")
+        self.story: dict[str, list[str]] = {host: [] for host in hosts}
+        self.posted: list[tuple[str, str, list[str]]] = []
+        self.lines: list[str] = []
+        # When a host cannot be reached: from, until
+        self.down: dict[str, tuple[float, float]] = {}
+        # Files that fail, and those in which the host is lost: "prepare web-1"
+        self.failing: set[str] = set()
+        self.losing: set[str] = set()
+        self.approval: Callable[[FleetEvent], dict[str, Any]] | None = None
+        self.done: list[str] = []
+        self._plays = plays
+        self._play = 1
+        run = engine.new_run(1, "play-1", hosts, None, check_mode)
+        own = settings.pop("own", {})
+        for host in hosts:
+            given = {**SETTINGS, **settings, **own.get(host, {})}
+            run["hosts"][host] = {**NEW_HOST, "settings": given}
+        self.run = {**run, "batch": list(hosts)}
+        self._gone: set[str] = set()
+
+    def is_down(self, host: str) -> bool:
+        first, last = self.down.get(host, (0.0, 0.0))
+        return first <= self.now < last
+
+    def go(self) -> Fleet:
+        """Take turns until the run is done."""
+        for _turn in range(_MOST_TURNS):
+            returns = self._play < self._plays
+            present = [host for host in self.names if host not in self._gone]
+            self.run = engine.enter_play(self.run, f"play-{self._play}", present)
+            self.run = engine.decide(self.run, self.now, returns)
+            self.lines += self.run["lines"]
+            self.done.append(self.run["do"])
+            self.run["lines"] = []
+            if self.run["do"] in (engine.DONE, engine.REFUSE):
+                return self
+            if self.run["do"] == engine.LEAVE:
+                self._play += 1
+                self._gone = set()
+                continue
+            reports = self._take_turn()
+            self.run = engine.take_reports(self.run, reports, self.now)
+        raise AssertionError(f"The run does not end: {self.done[-20:]}")
+
+    def _take_turn(self) -> dict[str, dict[str, Any]]:
+        do, orders = self.run["do"], self.run["orders"]
+        if do == engine.WAIT:
+            return self._wait(orders)
+        begun = self.now
+        self.now += 1.0
+        reports = {}
+        for host, order in orders.items():
+            self.now += 0.1
+            report = getattr(self, f"_{do}")(host, order)
+            if report is not None:
+                reports[host] = report
+        self.now = max(self.now, begun + 1.0)
+        return reports
+
+    def answer(self, host: str) -> dict[str, Any]:
+        if self.is_down(host):
+            return {"unreachable": True, "msg": "The host is down."}
+        name = self.names[host]
+        listed = [event.told(name, self.now) for event in self.events if event.status(self.now)]
+        return {
+            "events": [event for event in listed if event["affects_this_vm"]],
+            "document_received": True,
+            "document_is_clear": True,
+            "document_incarnation": 1,
+            "resource_name": name,
+            "boot_id": self.boots[host],
+            "msg": "",
+        }
+
+    def _known(self, host: str) -> dict[str, Any]:
+        return take_answer(self.run["hosts"][host], self.answer(host), self.now)
+
+    def _ask(self, host: str, order: Any) -> dict[str, Any]:
+        return {"host": self._known(host)}
+
+    def _wait(self, orders: dict[str, Any]) -> dict[str, Any]:
+        since = self.now
+        while True:
+            known = {host: self._known(host) for host in orders}
+            ends = min(order["until"] for order in orders.values())
+            told = any(news(self.run["hosts"][host], known[host]) for host in orders)
+            if told or self.now >= ends:
+                return {host: {"host": each} for host, each in known.items()}
+            self.now = min(ends, self.now + pause_between(self.now - since))
+
+    def _file(self, phase: str, host: str, order: Any) -> dict[str, Any] | None:
+        if self.is_down(host) or f"{phase} {host}" in self.losing:
+            self.losing.discard(f"{phase} {host}")
+            self.story[host].append(f"{phase} {order['event_id']} lost")
+            self._gone.add(host)
+            return None
+        if f"{phase} {host}" in self.failing:
+            self.story[host].append(f"{phase} {order['event_id']} failed")
+            return {"host": self._known(host), "reached": False, "why": "Drain: No."}
+        self.story[host].append(f"{phase} {order['event_id']}")
+        return {"host": self._known(host), "reached": True, "why": None}
+
+    def _prepare(self, host: str, order: Any) -> dict[str, Any] | None:
+        return self._file("prepare", host, order)
+
+    def _restore(self, host: str, order: Any) -> dict[str, Any] | None:
+        report = self._file("restore", host, order)
+        return report and {name: report[name] for name in ("reached", "why")}
+
+    def _approve(self, host: str, order: Any) -> dict[str, Any]:
+        results = []
+        for item in order:
+            (event,) = [each for each in self.events if each.event_id == item["event"]["event_id"]]
+            result = {"approvals": [{"result": "approved"}], "in_doubt": False}
+            if self.is_down(host):
+                result = {"unreachable": True}
+            elif self.approval is not None:
+                result = self.approval(event)
+            elif not self.run["check_mode"]:
+                event.started_at = self.now
+                self.posted.append((host, event.event_id, item["resources_ready"]))
+            results.append({**result, "item": item})
+        return {"results": results}

@@ -1,0 +1,213 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a run does next, over whole histories of a fleet."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
+
+_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
+_module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+README = Path(__file__).resolve().parents[5] / "roles" / "event_response" / "README.md"
+Fleet, FleetEvent, START = _module.Fleet, _module.FleetEvent, _module.START
+
+
+def test_an_event_goes_through_the_run_in_six_turns():
+    fleet = Fleet(["web-1", "web-2", "web-3"], FleetEvent("A1", ["web-2", "web-1"], lasts=0.0)).go()
+    assert fleet.done == ["ask", "prepare", "approve", "wait", "restore", "done"]
+    assert fleet.posted == [("web-2", "A1", ["web-2", "web-1"])]
+    assert fleet.story == {"web-1": ["prepare A1", "restore A1"], "web-2": ["prepare A1", "restore A1"], "web-3": []}
+
+
+def test_a_host_is_restored_when_its_own_events_are_over_and_does_not_wait_for_others():
+    first = FleetEvent("A1", ["web-1", "web-2"], lasts=0.0)
+    second = FleetEvent("B2", ["web-2", "web-3"], lasts=600.0)
+    fleet = Fleet(["web-1", "web-2", "web-3"], first, second).go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    assert fleet.story["web-2"] == ["prepare A1", "prepare B2", "restore A1", "restore B2"]
+    assert fleet.done.index("restore") < len(fleet.done) - 3
+
+
+def test_p2_who_was_asked_before_another_was_prepared_is_asked_again_before_the_approval():
+    first, second = FleetEvent("A1", ["web-1", "web-2"]), FleetEvent("B2", ["web-2"])
+    fleet = Fleet(["web-1", "web-2"], first, second).go()
+    assert fleet.done[:5] == ["ask", "prepare", "prepare", "ask", "approve"]
+
+
+@pytest.mark.parametrize("event_type", ["Terminate", "Preempt"])
+def test_a4_a_vm_that_azure_deletes_is_done_when_it_is_gone(event_type):
+    event = FleetEvent("A1", ["web-1"], event_type=event_type)
+    fleet = Fleet(["web-1", "web-2"], event)
+    fleet.down["web-1"] = (START + 5, START + 1e9)
+    fleet.go()
+    (each,) = fleet.run["hosts"]["web-1"]["events"]
+    assert (each["outcome"], each["gone"], each["failed"]) == ("completed", True, False)
+    assert 300 <= fleet.now - START < 400
+
+
+def test_a4_a_vm_that_comes_back_is_restored():
+    event = FleetEvent("A1", ["web-1"], event_type="Preempt", lasts=10.0)
+    other = FleetEvent("B2", ["web-2"], lasts=1000.0)
+    fleet = Fleet(["web-1", "web-2"], event, other)
+    fleet.down["web-1"] = (START + 5, START + 500)
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+
+
+def test_a4_a_vm_that_azure_only_announced_to_delete_is_not_taken_for_gone():
+    event = FleetEvent("A1", ["web-1", "web-2"], event_type="Terminate", notice=2000.0, lasts=10.0)
+    fleet = Fleet(["web-1", "web-2"], event)
+    fleet.down["web-2"] = (START + 1.5, START + 1000)
+    fleet.losing.add("prepare web-2")
+    fleet.go()
+    assert fleet.story["web-2"][-1].startswith("restore")
+
+
+def test_b5_a_vm_outside_that_is_called_like_a_host_of_the_play_is_not_outside():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]), outside_vms="ignore")
+    fleet.names["web-2"] = "Unavailable"
+    fleet.go()
+    assert fleet.posted == []
+    assert "which says that it is Unavailable" in " ".join(" ".join(fleet.lines).split())
+
+
+def test_d4_nobody_is_restored_while_an_event_of_the_vm_is_started_that_the_run_leaves_alone():
+    event = FleetEvent("A1", ["web-1"], lasts=30.0)
+    other = FleetEvent("B2", ["web-1"], event_type="Freeze", notice=10.0, lasts=500.0)
+    fleet = Fleet(["web-1"], event, other, event_types=["Reboot"]).go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    assert fleet.now - START > 510
+
+
+def test_d5_an_event_that_arrives_while_the_run_goes_on_enters_it():
+    first = FleetEvent("A1", ["web-1"], lasts=300.0)
+    second = FleetEvent("B2", ["web-1"], event_type="Redeploy", announced_after=100.0, lasts=50.0)
+    third = FleetEvent("C3", ["web-2"], announced_after=150.0, lasts=50.0)
+    fleet = Fleet(["web-1", "web-2"], first, second, third).go()
+    assert fleet.story["web-1"] == ["prepare A1", "prepare B2", "restore B2", "restore A1"]
+    assert fleet.story["web-2"] == ["prepare C3", "restore C3"]
+    assert [event for _host, event, _names in fleet.posted] == ["A1", "B2", "C3"]
+
+
+def test_d5_an_event_that_arrives_and_is_not_wanted_is_named():
+    first = FleetEvent("A1", ["web-1"], lasts=300.0)
+    second = FleetEvent("B2", ["web-1"], event_type="Freeze", announced_after=100.0, notice=60.0, lasts=5.0)
+    there = FleetEvent("C3", ["web-1"], event_type="Freeze", lasts=5.0)
+    fleet = Fleet(["web-1"], first, second, there, event_types=["Reboot"]).go()
+    said = " ".join(fleet.lines)
+    assert said.count("Freeze B2 of web-1 was announced while this run goes on.") == 1
+    assert "C3" not in said
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+
+
+def test_h3_a_run_that_holds_everything_back_and_in_which_nobody_is_prepared_ends_at_once():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]))
+    fleet.failing = {"prepare web-1", "prepare web-2"}
+    fleet.go()
+    assert fleet.now - START < 10
+    assert fleet.story["web-1"] == ["prepare A1 failed", "restore A1"]
+    assert "wait" not in fleet.done
+
+
+def test_h3_where_somebody_is_prepared_the_run_waits_for_an_event_that_is_near():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]))
+    fleet.failing = {"prepare web-1"}
+    fleet.go()
+    assert fleet.now - START > 900
+    assert fleet.story == {"web-1": ["prepare A1 failed", "restore A1"], "web-2": ["prepare A1", "restore A1"]}
+
+
+def test_a1_a_host_that_never_answers_is_asked_again_once_and_the_others_go_on():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], lasts=0.0))
+    fleet.down["web-2"] = (0.0, START + 1e9)
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    assert fleet.run["hosts"]["web-2"]["times_asked"] == 2
+    assert sum("web-2 could not be asked: The host is down." in line for line in fleet.lines) == 1
+
+
+def test_a1_a_host_that_answers_later_enters_the_run():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], lasts=0.0), FleetEvent("B2", ["web-2"], lasts=0.0))
+    fleet.down["web-2"] = (0.0, START + 2)
+    fleet.go()
+    assert fleet.story == {"web-1": ["prepare A1", "restore A1"], "web-2": ["prepare B2", "restore B2"]}
+
+
+def test_a_host_that_is_lost_in_its_preparation_is_returned_by_a_later_play_and_restored():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=90000.0))
+    fleet.losing.add("prepare web-2")
+    fleet.go()
+    assert fleet.posted == []
+    assert fleet.story["web-2"] == ["prepare A1 lost", "restore A1"]
+    assert "leave" in fleet.done
+
+
+def test_in_one_play_a_host_that_is_lost_stays_away():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=90000.0), plays=1)
+    fleet.losing.add("prepare web-2")
+    fleet.go()
+    assert fleet.story == {"web-1": ["prepare A1", "restore A1"], "web-2": ["prepare A1 lost"]}
+
+
+def test_without_waiting_what_was_approved_stays_prepared_and_what_was_held_back_is_restored():
+    events = FleetEvent("A1", ["web-1"]), FleetEvent("B2", ["web-2", "web-9"])
+    fleet = Fleet(["web-1", "web-2"], *events, wait=False).go()
+    assert fleet.story == {"web-1": ["prepare A1"], "web-2": ["prepare B2", "restore B2"]}
+
+
+def test_in_check_mode_nothing_is_waited_for():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]), check_mode=True).go()
+    assert fleet.story == {"web-1": ["prepare A1", "restore A1"]}
+    assert fleet.done == ["ask", "prepare", "approve", "restore", "done"]
+
+
+def test_an_event_that_does_not_end_in_time_leaves_its_hosts_prepared():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], lasts=90000.0), wait_timeout=600).go()
+    assert fleet.story == {"web-1": ["prepare A1"]}
+    assert 600 <= fleet.now - START < 620
+
+
+def test_an_event_that_starts_while_its_hosts_prepare_is_not_approved_and_waited_for():
+    event = FleetEvent("A1", ["web-1", "web-2"], notice=1.5, lasts=60.0)
+    fleet = Fleet(["web-1", "web-2"], event).go()
+    assert fleet.posted == []
+    assert [len(story) for story in fleet.story.values()] in ([2, 2], [2, 0], [0, 2])
+
+
+def test_nobody_waits_for_an_event_that_was_started_when_the_run_began():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=0.0, lasts=5000.0)).go()
+    assert fleet.story == {"web-1": []}
+    assert fleet.now - START < 10
+
+
+def test_while_others_are_waited_for_hosts_without_an_event_are_asked_every_five_minutes():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], lasts=1500.0)).go()
+    assert 4 <= fleet.run["hosts"]["web-2"]["times_asked"] <= 7
+
+
+def test_an_event_that_is_named_by_an_id_that_nobody_knows_stops_the_run_before_anybody_prepares():
+    fleet = Fleet(["web-1"], FleetEvent("A1234567", ["web-1"]), event_ids=["nowhere"]).go()
+    assert fleet.done == ["ask", "refuse"]
+    assert fleet.run["refused"][-1] == "No host was prepared."
+
+
+def test_the_readme_of_the_role_tells_what_hosts_do_in_each_turn():
+    (table,) = re.findall(r"^\| turn \|.*?\n\n", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    told = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    own = (engine.ASK, engine.PREPARE, engine.CHECK, engine.APPROVE, engine.RESTORE, engine.WAIT)
+    assert told == {*own, engine.LEAVE, engine.REFUSE, engine.DONE}
+
+
+@pytest.mark.parametrize(
+    "word", [engine.ASK, engine.PREPARE, engine.CHECK, engine.APPROVE, engine.RESTORE, engine.WAIT]
+)
+def test_there_is_a_file_of_tasks_for_each_turn(word):
+    assert (README.parent / "tasks" / f"run_{word}.yml").is_file()

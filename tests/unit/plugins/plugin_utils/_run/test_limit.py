@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How many hosts may be out of service at once, over whole histories of a fleet."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.limit import read_limit
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import tell_wrong_words
+
+_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
+_module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+Fleet, FleetEvent, START = _module.Fleet, _module.FleetEvent, _module.START
+
+WEB = ["web-1", "web-2", "web-3"]
+
+
+def one_each(**more):
+    return [FleetEvent(f"{host[-1]}A", [host], **more) for host in WEB]
+
+
+def in_order(fleet):
+    """Return what was approved, each with who was restored before it."""
+    return [event_id for _host, event_id, _ready in fleet.posted]
+
+
+def spoken(fleet):
+    return " ".join(" ".join(fleet.lines).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts", "limit"),
+    [("", 9, None), ("1", 9, 1), ("12", 9, 12), ("25%", 9, 2), ("1%", 9, 1), ("100%", 9, 9)],
+)
+def test_the_limit_is_a_number_or_a_percentage_of_at_least_one(text, hosts, limit):
+    assert read_limit(text, hosts) == limit
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "0%", "101%", "1.5", "half", "1 %", "\u0663"])
+def test_another_limit_is_refused(value):
+    (fault,) = tell_wrong_words({"web-1": {"max_unavailable": value}})
+    assert fault.startswith("event_response_max_unavailable must be a whole number of hosts from 1 on, or a percentage")
+
+
+@pytest.mark.parametrize("value", [None, "", 1, "25%"])
+def test_a_limit_may_be_left_empty(value):
+    assert tell_wrong_words({"web-1": {"max_unavailable": value}}) == []
+
+
+def test_three_events_of_the_same_minute_go_one_after_the_other_with_a_limit_of_one():
+    fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="1").go()
+    assert in_order(fleet) == ["1A", "2A", "3A"]
+    assert fleet.story == {host: [f"prepare {host[-1]}A", f"restore {host[-1]}A"] for host in WEB}
+    turns = [turn for turn in fleet.done if turn in ("prepare", "approve", "restore")]
+    assert turns == ["prepare", "approve", "restore"] * 3
+    assert "Reboot 2A of web-2 waits its turn: event_response_max_unavailable lets 1 host be out of" in spoken(fleet)
+
+
+def test_without_a_limit_all_go_together():
+    fleet = Fleet(WEB, *one_each(notice=3600.0)).go()
+    assert [turn for turn in fleet.done if turn in ("prepare", "approve")] == ["prepare", "approve"]
+
+
+def test_a_percentage_is_one_of_the_hosts_of_the_run():
+    events = one_each(notice=3600.0)
+    fleet = Fleet([*WEB, "web-4"], *events, max_unavailable="50%").go()
+    assert fleet.done.count("approve") == 2
+    assert sorted(in_order(fleet)) == ["1A", "2A", "3A"]
+
+
+def test_the_limit_holds_within_each_group():
+    own = {"web-1": {"group": "front"}, "web-2": {"group": "front"}, "web-3": {"group": "back"}}
+    fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="1", own=own).go()
+    assert in_order(fleet) == ["1A", "3A", "2A"]
+
+
+def test_an_event_whose_time_comes_is_prepared_for_at_once_and_not_approved_before_its_turn():
+    first, second = FleetEvent("1A", ["web-1"], notice=500.0, lasts=300.0), FleetEvent("2A", ["web-2"], notice=550.0)
+    fleet = Fleet(WEB, first, second, max_unavailable="1").go()
+    assert fleet.done[1:3] == ["prepare", "approve"]
+    assert fleet.story["web-2"] == ["prepare 2A", "restore 2A"]
+    assert in_order(fleet) == ["1A", "2A"]
+    assert "is prepared for now, because Azure may start it soon, and not approved" in spoken(fleet)
+
+
+def test_an_event_that_azure_starts_before_its_turn_was_prepared_for():
+    first, second = FleetEvent("1A", ["web-1"], notice=500.0, lasts=900.0), FleetEvent("2A", ["web-2"], notice=550.0)
+    fleet = Fleet(WEB, first, second, max_unavailable="1").go()
+    assert in_order(fleet) == ["1A"]
+    assert fleet.story["web-2"] == ["prepare 2A", "restore 2A"]
+
+
+def test_one_event_that_takes_more_hosts_than_that_is_said_before_and_waits_for_the_others_only():
+    both, single = FleetEvent("B", ["web-1", "web-2"], notice=3600.0), FleetEvent("S", ["web-3"], notice=4000.0)
+    fleet = Fleet(WEB, both, single, max_unavailable="1").go()
+    assert in_order(fleet) == ["B", "S"]
+    assert "Reboot B of web-1, web-2 takes 2 hosts out of service at once, and no more than 1 may be" in spoken(fleet)
+
+
+def test_what_is_behind_a_host_that_cannot_be_restored_is_held_back_and_named():
+    fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="1")
+    fleet.failing.add("restore web-1")
+    fleet.go()
+    assert in_order(fleet) == ["1A"]
+    assert fleet.story["web-2"] == fleet.story["web-3"] == []
+    for host in ("web-2", "web-3"):
+        (each,) = fleet.run["hosts"][host]["events"]
+        assert each["failed"]
+        assert "web-1" in each["why"][-1]
+    assert "HELD BACK: Reboot 2A" in spoken(fleet)
+
+
+def test_a_run_that_does_not_wait_approves_what_the_limit_allows_and_names_the_others():
+    fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="2", wait=False).go()
+    assert in_order(fleet) == ["1A", "2A"]
+    assert fleet.run["hosts"]["web-3"]["events"][0]["failed"]

@@ -1,0 +1,227 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an operator reads while a fleet goes through an event: who, why, until when, and what to do, in 80 columns."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.messages import (
+    format_held_back,
+    format_outcome,
+    format_plan,
+    format_waiting,
+    merge_reasons,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.progress import NEW_PROGRESS
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.verdict import (
+    find_faults,
+    summarize,
+    tell_reason,
+)
+
+NOW = 1795255200.0  # 2026-11-21T10:00:00Z
+EVENT = {
+    "event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+    "event_type": "Reboot",
+    "event_status": "Scheduled",
+    "resource_type": "VirtualMachine",
+    "resources": ["web-1", "web-2"],
+    "not_before": "2026-11-21T10:15:00Z",
+    "not_before_raw": "",
+    "description": None,
+    "event_source": "Platform",
+    "duration_seconds": None,
+    "affects_this_vm": True,
+}
+
+
+def make_progress(event=None, **changes):
+    return {**NEW_PROGRESS, "event": {**EVENT, **(event or {})}, "prepared": True, **changes}
+
+
+def make_plan(event=None, **changes):
+    plan = {
+        "event": {**EVENT, **(event or {})},
+        "blocked": True,
+        "wait": True,
+        "why": "Not approved: host-b is not prepared.",
+    }
+    return {**plan, **changes}
+
+
+FAILED = make_progress(prepared=False, failed=True, why=["host-b could not be prepared: Drain: rc=1: no such pool"])
+
+
+def test_what_is_held_back_says_who_why_until_when_and_what_to_do():
+    assert format_held_back(make_plan(), {"host-a": [make_progress()], "host-b": [FAILED]}, 3600, NOW) == [
+        "HELD BACK: Reboot C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+        "  VMs: web-1, web-2",
+        "  host-b could not be prepared: Drain: rc=1: no such pool",
+        "  Not approved: host-b is not prepared.",
+        "  Azure starts it without an approval from 2026-11-21 10:15:00 UTC",
+        "    on, in 15 min. This run keeps the hosts prepared and waits for",
+        "    it.",
+        "  To do before then: repair the cause and run this again. Or approve",
+        "    the event although a VM is not prepared:",
+        "    ansible-playbook fleetops.azure_maintenance.approve -e target=host-a,host-b",
+        "    -e approve_event_ids=C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+        "    -e approve_resources_ready=web-1,web-2",
+    ]
+
+
+def test_nothing_is_told_of_what_is_not_held_back():
+    assert format_held_back(make_plan(blocked=False), {"host-a": [make_progress()]}, 3600, NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("not_before", "words"),
+    [
+        (None, "gave no start time"),
+        ("2026-11-21T10:00:00Z", "may start it now"),
+        ("2026-11-23T10:00:00Z", "2026-11-23"),
+    ],
+)
+def test_it_says_when_azure_starts_it_as_far_as_it_is_known(not_before, words):
+    lines = format_held_back(make_plan({"not_before": not_before}, wait=False), {}, 3600, NOW)
+    assert words in " ".join(lines)
+    assert all(len(line) <= 68 for line in lines if "ansible-playbook" not in line)
+
+
+@pytest.mark.parametrize(
+    ("wait", "wait_timeout", "check_mode", "words"),
+    [
+        (True, 3600, False, "This run keeps the hosts prepared and waits for it."),
+        (True, 3600, True, "A real run keeps the hosts prepared and waits for it."),
+        (
+            False,
+            600,
+            False,
+            "This run waits 10 min at most (event_response_wait_timeout). "
+            "It restores each host that is prepared for no other event.",
+        ),
+        (False, 0, True, "A real run does not wait. It restores each host that is prepared for no other event."),
+    ],
+)
+def test_it_says_what_becomes_of_the_hosts(wait, wait_timeout, check_mode, words):
+    lines = format_held_back(make_plan(wait=wait), {}, wait_timeout, NOW, check_mode)
+    assert words in " ".join(" ".join(lines).split())
+
+
+STARTED = {"event_id": "b2", "event_type": "Freeze", "event_status": "Started", "not_before": None}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "line"),
+    [
+        pytest.param(
+            {"host-a": [make_progress()], "host-b": [make_progress()]},
+            "Waiting for host-a, host-b, 8 min 20 s at most: Reboot C7061BAC may start in 15 min",
+            id="announced",
+        ),
+        pytest.param(
+            {"host-a": [make_progress(approved_by="host-a"), make_progress(STARTED, phase="started")]},
+            "Waiting for host-a, 8 min 20 s at most: Reboot C7061BAC is approved; Freeze b2 has started",
+            id="approved, and started",
+        ),
+        pytest.param(
+            {"host-a": [make_progress(stays_prepared=False, unreachable=True)]},
+            "Waiting for host-a, 8 min 20 s at most: cannot be reached now: host-a",
+            id="lost",
+        ),
+        pytest.param(
+            {f"host-{number}": [make_progress(phase="started")] for number in range(6)},
+            "Waiting for host-0, host-1, host-2, host-3, 2 more, 8 min 20 s at most: Reboot C7061BAC has started",
+            id="many",
+        ),
+    ],
+)
+def test_one_line_says_who_is_awaited_and_for_how_long(hosts, line):
+    assert format_waiting(hosts, NOW + 500.9, NOW) == line
+
+
+def test_at_the_end_each_fault_is_told_once():
+    event = {"event_id": "A1", "event_type": "Reboot", "outcome": None, "phase": "announced", "approved_by": "host-a"}
+    summary = {"events": [{**event, "hosts": ["host-a", "host-b"], "why": ["No."]}]}
+    faults = {"host-b": ["No."], "host-c": ["host-c could not be asked: down"]}
+    assert format_outcome(summary, faults, {"No."}, True) == [
+        "Reboot A1 announced, would be approved by host-a: host-a, host-b",
+        "  No.",
+        "host-c could not be asked: down",
+    ]
+    assert format_outcome({"events": []}, {}, (), False) == ["No event."]
+
+
+def test_p4_an_empty_answer_is_not_told_as_no_event():
+    hosts = [f"host-{number}" for number in range(6)]
+    assert format_outcome({"events": []}, {}, (), False, hosts[:1]) == [
+        "Azure gave an empty answer to host-0: whether there are events is",
+        "  unknown.",
+    ]
+    event = {"event_type": "Reboot", "event_id": "A1", "phase": "ended", "outcome": "completed", "approved_by": None}
+    told = format_outcome({"events": [{**event, "hosts": ["web"], "why": []}]}, {}, (), False, hosts)
+    assert told == [
+        "Reboot A1 completed: web",
+        "Azure gave an empty answer to host-0, host-1, host-2, host-3, 2",
+        "  more: whether there are events is unknown.",
+    ]
+
+
+def test_what_is_told_at_the_end_fits_a_terminal():
+    event = {"event_id": EVENT["event_id"], "event_type": "Reboot", "outcome": "completed", "approved_by": "host-1"}
+    hosts = [f"host-{number}.example.com" for number in range(20)]
+    summary = {"events": [{**event, "hosts": hosts, "why": ["a reason " * 20]}]}
+    lines = format_outcome(summary, {"host-0": ["another reason " * 20]}, (), False)
+    assert max(map(len, lines)) <= 68
+    assert lines[:2] == [
+        "Reboot C7061BAC-AFDC-4513-B24B-AA5F13A16123 completed, approved by",
+        "  host-1: host-0.example.com, host-1.example.com,",
+    ]
+
+
+STEERS = "web-9\x1b]0;pwned\x07\x9b31m\u202e"
+
+
+def test_no_text_from_outside_steers_the_terminal():
+    event = {"event_type": f"Reb{STEERS}oot", "resources": ["web-1", STEERS]}
+    each = make_progress(event, failed=True, why=[f"No: {STEERS}"])
+    plan = make_plan(event, why=f"Not approved: no host of this play is the VM {STEERS}.", resources_ready=[STEERS])
+    faults = find_faults({"host-a": [each], "host-b": None}, {"host-b": {"failed": True, "msg": STEERS}})
+    known = {tell_reason(f"No: {STEERS}")}
+    told = [
+        *format_held_back(plan, {"host-a": [each]}, 3600, NOW),
+        *format_outcome(summarize({"host-a": [each]}), faults, known, False),
+        format_waiting({"host-a": [each]}, NOW, NOW),
+        format_plan(plan),
+        *(fault for found in faults.values() for fault in found),
+    ]
+    assert [ascii(line) for line in told if not line.isprintable()] == []
+    assert sum("pwned" in line for line in told) >= 8
+    # Each fault is told once.
+    assert sum("No: web-9" in line for line in format_outcome(summarize({"host-a": [each]}), faults, known, False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("reasons", "told"),
+    [
+        (
+            [("web-1", "web-1 could not be prepared: No."), ("web-2", "web-2 could not be prepared: No.")],
+            ["web-1, web-2 could not be prepared: No."],
+        ),
+        ([("a", "a was not restored: No."), ("b", "b was not restored: No.")], ["a, b were not restored: No."]),
+        ([("a", "a is not known"), ("b", "b was lost")], ["a is not known", "b was lost"]),
+        (
+            [("a", "Not approved: c is not prepared."), ("b", "Not approved: c is not prepared.")],
+            ["Not approved: c is not prepared."],
+        ),
+    ],
+)
+def test_i8_one_fault_is_one_sentence_however_many_hosts_have_it(reasons, told):
+    assert merge_reasons(reasons) == told
+
+
+def test_i4_the_command_that_approves_all_the_same_names_the_hosts_of_the_event():
+    others = [make_progress({"event_id": "D3"})]
+    lines = format_held_back(make_plan(), {"host-a": [make_progress()], "host-b": others}, 3600, NOW)
+    assert any(line.endswith("approve -e target=host-a") for line in lines)
