@@ -390,6 +390,7 @@ sys.exit({status})
 
 # What the callback plugin writes
 ONE_TASK = {"ran": 1, "skipped": 0, "ignored": 0, "matched": 1, "unmatched": []}
+ONE_TASK_WRITTEN = json.dumps(ONE_TASK)
 
 
 class TestPlaybook:
@@ -397,7 +398,7 @@ class TestPlaybook:
 
     @pytest.fixture
     def runner(self, tmp_path):
-        def make(status=0, tasks=json.dumps(ONE_TASK)):
+        def make(status=0, tasks=ONE_TASK_WRITTEN):
             path = tmp_path / "ansible-playbook"
             values = {"python": sys.executable, "out": str(tmp_path / "out"), "status": status, "tasks": tasks}
             path.write_text(PLAYBOOK_RUNNER.format(**values))
