@@ -29,7 +29,8 @@ if [ "$uses" -ge {first} ] && [ "$uses" -le {last} ]; then
 fi
 exec /bin/sh -c "$last"
 """
-LIMIT = 4
+# Seconds. A busy machine needs some for what answers.
+LIMIT = 15
 FOR_GOOD = 10**6
 
 pytestmark = pytest.mark.releases

@@ -11,6 +11,7 @@ import contextlib
 import html
 import json
 import os
+import secrets
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,14 +24,16 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest im
 pytestmark = pytest.mark.releases
 
 CALLBACK = {"ANSIBLE_STDOUT_CALLBACK": "fleetops.azure_maintenance.fleet"}
+# The list of processes shows what tests beside this one are called with, so each process of pytest has secrets of its own.
+OWN = secrets.token_hex(4)
 # Each has characters that JSON, base64 and addresses spell in another way.
 SECRETS = {
-    "no_log": 'no-log-S3cret/+ "word"',
-    "vault": "vault-S3cret/+&word",
-    "endpoint": "endpoint-S3cret+word",
-    "token": "t0ken-of-AWX/+word",
-    "key": 'key-of-AWX/+ "word"',
-    "address": "address-S3cret+word",
+    "no_log": f'no-log-{OWN}/+ "word"',
+    "vault": f"vault-{OWN}/+&word",
+    "endpoint": f"endpoint-{OWN}+word",
+    "token": f"t0ken-of-{OWN}/+word",
+    "key": f'key-of-{OWN}/+ "word"',
+    "address": f"address-{OWN}+word",
 }
 # What is root's alone, and holds the rules with their addresses: a file, and a folder
 OF_ROOT = ("config.json", "state/")
@@ -47,14 +50,14 @@ def spellings(secret):
     return found
 
 
-def leaks(made, secrets):
+def leaks(made):
     """Return which secret is where.
 
     :param made: texts by the name of what they are.
     """
     return {
         (name, where)
-        for name, secret in secrets.items()
+        for name, secret in SECRETS.items()
         for where, text in made.items()
         if any(spelling in text for spelling in spellings(secret))
     }
@@ -73,7 +76,7 @@ def files_of(folder):
 )
 @pytest.mark.parametrize("name", SECRETS)
 def test_the_search_finds_a_secret_in_each_spelling(name, spell):
-    assert leaks({"a file": f"before {spell(SECRETS[name])} after"}, SECRETS) == {(name, "a file")}
+    assert leaks({"a file": f"before {spell(SECRETS[name])} after"}) == {(name, "a file")}
 
 
 class Vault:
@@ -137,7 +140,7 @@ def test_a_no_log_value_in_a_result_is_in_no_file_of_a_report_and_no_line_of_the
     made = files_of(tmp_path / "made")
     assert len(made) == 5
     assert all("is refused" in text for text in made.values())
-    assert leaks({**made, "stdout": run.out, "stderr": run.err}, SECRETS) == set()
+    assert leaks({**made, "stdout": run.out, "stderr": run.err}) == set()
 
 
 def test_a_vaulted_endpoint_that_nobody_answers_is_in_no_report_of_2_22(ansible, vault, tmp_path):
@@ -150,7 +153,7 @@ def test_a_vaulted_endpoint_that_nobody_answers_is_in_no_report_of_2_22(ansible,
     assert {name for name in made if name.startswith("report.")} == {
         f"report.{kind}" for kind in ("json", "csv", "md", "html")
     }
-    assert leaks({**made, "stdout": run.out, "stderr": run.err}, SECRETS) == set()
+    assert leaks({**made, "stdout": run.out, "stderr": run.err}) == set()
 
 
 def test_the_password_of_an_endpoint_is_in_no_report_and_no_output(ansible, tmp_path):
@@ -158,7 +161,7 @@ def test_the_password_of_an_endpoint_is_in_no_report_and_no_output(ansible, tmp_
     run = report(ansible, tmp_path / "made", "-e", f"fleet_report_endpoint={endpoint}")
     made = files_of(tmp_path / "made")
     assert "must have the form" in made["report.json"]
-    assert leaks({**made, "stdout": run.out, "stderr": run.err}, SECRETS) == set()
+    assert leaks({**made, "stdout": run.out, "stderr": run.err}) == set()
 
 
 def report(ansible, folder, *options):
@@ -286,7 +289,7 @@ def test_tokens_and_addresses_of_the_checker_are_in_nothing_that_it_writes_or_sa
     made = files_of(vm)
     assert {"facts.d/azure_maintenance.fact", "metrics/azure_maintenance.prom"} <= set(made)
     of_all = {name: text for name, text in made.items() if not name.startswith(OF_ROOT)}
-    assert leaks({**of_all, **said, "processes": Repeater.processes}, SECRETS) == set()
+    assert leaks({**of_all, **said, "processes": Repeater.processes}) == set()
     assert not (vm / "state").stat().st_mode & 0o077
 
 
@@ -296,4 +299,4 @@ def test_a_webhook_with_a_password_is_refused_without_repeating_it(checker, tmp_
     run = checker("validate")
     assert run.code != 0
     assert "without a password" in run.err
-    assert leaks({"it said": run.out + run.err}, SECRETS) == set()
+    assert leaks({"it said": run.out + run.err}) == set()

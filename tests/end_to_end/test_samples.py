@@ -78,10 +78,10 @@ def ask(tmp_path_factory, ansible_once):
     }
     inventory.write_text(json.dumps({"all": {"hosts": hosts}}))
     arguments = {"scope": "all", "endpoint": "{{ endpoint }}", "api_version": "{{ api_version }}"}
-    run = ansible_once("ansible", "all", "-i", str(inventory), "-m", INFO, "-a", json.dumps(arguments), "-o")
+    run = ansible_once("ansible", "all", "-i", str(inventory), "-m", INFO, "-a", json.dumps(arguments))
     server.shutdown()
     server.server_close()
-    found = re.findall(r"^(\S+) \| (SUCCESS|FAILED!) => (\{.*\})$", run.out, re.MULTILINE)
+    found = re.findall(r"^(\S+) \| (SUCCESS|FAILED!) => (\{.*?^\})$", run.out, re.MULTILINE | re.DOTALL)
     assert sorted(name for name, _state, _answer in found) == SERVED, run.out + run.err
     return {name: {"state": state, **json.loads(answer)} for name, state, answer in found}
 
