@@ -19,7 +19,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
-from ..plugin_utils._failure_text import tell_failure
+from ..plugin_utils._failure_text import tell_failure, without_frames
 from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.checker_status import read_checker
@@ -29,6 +29,7 @@ from ..plugin_utils._task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
+CHECKER_SAYS = "__event_response_checker_says"
 SUMMARY = "__event_response_summary"
 ANCHORS = "__event_response_anchor_hosts"
 _LONGEST_REASON = 500
@@ -102,8 +103,9 @@ class ActionModule(ActionBase):
         return list(self._templar.template(self._vars.get(ANCHORS) or []))
 
     def _of_hosts(self, name: str) -> dict[str, Any]:
+        # What a task registered holds no templates, and to look for some in it costs time.
         hostvars = self._vars["hostvars"]
-        return {host: hostvars[host].get(name) or {} for host in self._hosts()}
+        return {host: hostvars.raw_get(host).get(name) or {} for host in self._hosts()}
 
     def _reports(self) -> dict[str, dict[str, Any]]:
         return {host: json.loads(said["report"]) for host, said in self._of_hosts(REPORT).items() if "report" in said}
@@ -190,7 +192,7 @@ class ActionModule(ActionBase):
     def _approvals(self, run: engine.Run) -> dict[str, dict[str, Any]]:
         found = {}
         for host, said in self._of_hosts(APPROVALS).items():
-            results = json.loads(json.dumps(said.get("results") or [], default=str))
+            results = json.loads(json.dumps(without_frames(said).get("results") or [], default=str))
             if [item for item in results if item.get("item", {}).get("turn") == run["turn"]]:
                 found[host] = {"results": results}
         return found
@@ -222,7 +224,7 @@ class ActionModule(ActionBase):
 
     def _outcome(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """Return what became of the file that was run, or of what the checker of the host was asked."""
-        if "checker" in self._task.args:
+        if self._task.args.get("checker"):
             return self._read_checker(order)
         reached = self._task.args.get("reached")
         if reached is None:
@@ -230,7 +232,7 @@ class ActionModule(ActionBase):
         return {"reached": reached, "why": None if reached else self._reason()}
 
     def _read_checker(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        said = self._task.args["checker"]
+        said = self._vars[CHECKER_SAYS]
         # The number of "No such file". A program that ends with 2 says why.
         if said.get("rc") == 2 and not said.get("stdout") and not said.get("stderr"):
             return {"reached": False, "why": "The host has no checker: run install_checker for it."}

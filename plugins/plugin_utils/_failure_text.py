@@ -44,6 +44,19 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"
 
 
+def without_frames(result: Any) -> Any:
+    """Return a result, also that of a loop, without the frame of a time limit, of which ansible-core 2.21 warns."""
+    if not isinstance(result, Mapping):
+        return result
+    plain = {name: result[name] for name in result if name not in ("timedout", "results")}
+    if "timedout" in result:
+        plain["timedout"] = {"period": result["timedout"].get("period")} if result["timedout"] else result["timedout"]
+    if "results" in result:
+        items = result["results"]
+        plain["results"] = list(map(without_frames, items)) if are_results(items) else items
+    return plain
+
+
 def _last_lines(result: Mapping[str, Any]) -> str:
     texts = [result.get(name) for name in ("stdout", "stderr")]
     lines = [line.strip() for text in texts if isinstance(text, str) for line in mask_secrets(text).splitlines()]

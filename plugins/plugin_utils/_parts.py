@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 
 from ..module_utils._document import format_utc
 from ..module_utils._errors import excerpt, one_line
+from ._failure_text import without_frames
 from ._masking import mask_secrets
 
 Part = dict[str, Any]
@@ -101,7 +102,7 @@ def plain_results(results: Any) -> dict[str, Any]:
     """
     if not isinstance(results, Mapping):
         raise TypeError("a dictionary of hosts and their results is needed.")
-    return {str(host): plain_data(result) for host, result in results.items()}
+    return {str(host): plain_data(without_frames(result)) for host, result in results.items()}
 
 
 def without_halves(text: str) -> str:

@@ -114,7 +114,7 @@ def axe():
 def refuse_deprecations(text):
     """Fail where Ansible says that something is deprecated: all that the tests run is ours."""
     at = text.find("[DEPRECATION WARNING]")
-    assert at < 0, f"Ansible warns of something deprecated: {text[at : at + 1000]}"
+    assert at < 0, f"Ansible warns of something deprecated: {text[max(0, at - 1000) : at + 1000]}"
 
 
 def runner(home):

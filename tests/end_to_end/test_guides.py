@@ -51,6 +51,8 @@ NOT_RUN = {
     "ansible-playbook -i inventory fleetops.azure_maintenance.respond -e target=web --limit web-1 --check"
     " -e event_response_prepare=nothing -e event_response_outside_vms=ignore": "to save time; test_event_response.py"
     " runs it with a real approval",
+    "ansible-playbook -i inventory fleetops.azure_maintenance.respond -e target=web -e event_response_prepare=drain.yml"
+    " -e event_response_restore=refill.yml -e event_response_max_unavailable=1": "test_response_limit.py runs it",
     "ansible-playbook -i inventory fleetops.azure_maintenance.rehearse_checker -e target=web-1": ON_A_VM,
     "ansible-playbook -i inventory fleetops.azure_maintenance.respond -e target=web -e event_response_prepare=checker"
     " --become": ON_A_VM,
@@ -67,7 +69,7 @@ RUN_IN_ANOTHER_GUIDE = {("guide_first_maintenance", RESPOND): "guide_prepare_and
 # The commands that are shown because they fail.
 FAILING = (
     "-e event_response_prepare=drain_fails.yml",
-    "-o -m fleetops.azure_maintenance.scheduled_event_approve -a event_types=Reboot",
+    "ansible web-1 -i inventory -m fleetops.azure_maintenance.scheduled_event_approve -a event_types=Reboot",
     "--limit web-1 --check -e event_response_prepare=nothing",
 )
 

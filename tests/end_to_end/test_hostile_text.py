@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.hostile_text, pytest.mark.matrix]
 
 NAMESPACE = "fleetops.azure_maintenance."
 HOSTS = ("host-a", "host-b")
-# Ansible templates the variables and the results of tasks in another way if it is set. Since 2.19 there is one way only.
+# Ansible templates the variables and the results of tasks in another way if it is set; since 2.19 there is one way.
 NATIVE = [{"ANSIBLE_JINJA2_NATIVE": "true"}] if __version__ < "2.19" else []
 
 # What a user would write, and tasks that keep what came

@@ -24,7 +24,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest im
 pytestmark = pytest.mark.releases
 
 CALLBACK = {"ANSIBLE_STDOUT_CALLBACK": "fleetops.azure_maintenance.fleet"}
-# The list of processes shows what tests beside this one are called with, so each process of pytest has secrets of its own.
+# The list of processes shows the options of tests beside this one, so each process of pytest has secrets of its own.
 OWN = secrets.token_hex(4)
 # Each has characters that JSON, base64 and addresses spell in another way.
 SECRETS = {

@@ -218,7 +218,7 @@ def decide(run: Run, now: float, returns: bool = False) -> Run:
     for rule in rules:
         decided = rule(run, now)
         if decided is not None:
-            return decided if decided["do"] == ASK else {**decided, "acted_at": now}
+            return decided if decided["do"] in (ASK, LEAVE) else {**decided, "acted_at": now}
     return {**run, "do": DONE, "orders": {}, "done": True}
 
 

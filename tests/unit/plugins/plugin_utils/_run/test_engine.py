@@ -42,6 +42,14 @@ def test_p2_who_was_asked_before_another_was_prepared_is_asked_again_before_the_
     assert fleet.done[:5] == ["ask", "prepare", "prepare", "ask", "approve"]
 
 
+def test_a_host_that_comes_back_in_a_later_play_makes_no_other_answer_old():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"]), FleetEvent("B2", ["web-2"]))
+    fleet.losing.add("prepare web-1")
+    fleet.go()
+    assert fleet.done[:5] == ["ask", "prepare", "leave", "ask", "approve"]
+    assert [event for _host, event, _names in fleet.posted] == ["B2"]
+
+
 @pytest.mark.parametrize("event_type", ["Terminate", "Preempt"])
 def test_a4_a_vm_that_azure_deletes_is_done_when_it_is_gone(event_type):
     event = FleetEvent("A1", ["web-1"], event_type=event_type)
