@@ -162,27 +162,6 @@ class ImdsClient:
                 http_status=200,
             )
 
-    def get_resource_name(self, deadline: Deadline | None = None) -> str | None:
-        """Return the name by which Resources calls this VM, None where IMDS has none (classic VMs).
-
-        :raises ImdsError: there was no usable answer.
-        """
-        path = f"/metadata/instance/compute/name?api-version={_INSTANCE_API_VERSION}&format=text"
-        try:
-            body = self._request("GET", path, None, deadline)
-        except ImdsError as error:
-            if error.http_status == 404:
-                return None
-            raise
-        name = body.decode("utf-8", errors="replace").strip()
-        if name and not is_vm_name(name):
-            raise NotImdsError(
-                f"{self.endpoint} was asked for the name of this VM and answered with {excerpt(name)}, which is not a "
-                "VM name. Check for a proxy or portal between this VM and the endpoint, or set resource_name.",
-                http_status=200,
-            )
-        return name or None
-
     def get_identity(self, deadline: Deadline | None = None) -> Identity:
         """Return which VM this is.
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
+
 
 def serve(document: bytes) -> str:
     """Answer with this document from a free port of loopback until this process ends, and return the endpoint."""
 
     class Imds(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = b"vm" if "/instance/" in self.path else document
+            body = compute("vm") if "/instance/" in self.path else document
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
