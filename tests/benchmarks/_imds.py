@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
+_COMPUTE = b'{"name": "vm", "vmId": "02aab8a4-74ef-476e-8182-f6d2ba4166a6", "resourceId": "/subscriptions/s"}'
 
 
 def serve(document: bytes) -> str:
@@ -17,7 +17,7 @@ def serve(document: bytes) -> str:
 
     class Imds(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = compute("vm") if "/instance/" in self.path else document
+            body = _COMPUTE if "/instance/" in self.path else document
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
