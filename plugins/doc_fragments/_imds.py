@@ -60,7 +60,10 @@ options:
   resource_name:
     description:
       - The name that the events call this VM by. It is the VM's resource name, not its host name.
-      - If not set, the metadata service is asked for it. Classic VMs have none there and must set it.
+      - If not set, the metadata service is asked for it, by C(/metadata/instance/compute). Only an answer with the vmId
+        of a VM counts. Anything else is asked again until O(timeout).
+      - Classic VMs have no name there and must set it. Right after a boot others have none either, so a 404 is asked
+        again for some seconds.
       - A text that cannot be the name of a VM, such as one with a space, is refused.
     type: str
 """

@@ -59,6 +59,12 @@ class NotImdsError(ImdsError):
     may_pass = False
 
 
+class NoIdentityError(NotImdsError):
+    """What answered does not say which VM this is. Azure's own answer may take its place."""
+
+    may_pass = True
+
+
 class NoAnswerError(ImdsError):
     """The endpoint takes connections, but gave no complete answer in time."""
 

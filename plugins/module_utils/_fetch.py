@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Ask for the document and for the name of this VM: the client and the reading of documents put together."""
+"""Ask for the document and which VM this is: the client and the reading of documents put together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Callable, Mapping, NamedTuple, TypeVar
 
 from ._document import Document
 from ._errors import HttpStatusError, ImdsError, NotImdsError, UnreachableError, excerpt
-from ._imds import A_VM_NAME, ImdsClient, is_vm_name
+from ._imds import A_VM_NAME, Identity, ImdsClient, is_vm_name
 from ._imds_transport import Deadline
 from ._parser import decode_document, parse_document
 
@@ -29,18 +29,18 @@ FindAddresses = Callable[[], "tuple[list[tuple[str, str]], list[str]]"]
 
 
 class FetchResult(NamedTuple):
-    """The document and the name of this VM, and how they were fetched.
+    """The document and which VM this is, and how they were fetched.
 
     :ivar client: the client that got the answer, at the endpoint that gave it.
     :ivar document: None where Azure answered without a document.
-    :ivar resource_name: the name of this VM, None where IMDS has none.
+    :ivar identity: which VM this is; of a name that was given, nothing but the name.
     :ivar deadline: what is left of the time for this request and all that follow from it.
     :ivar warnings: what could not be read on the way.
     """
 
     client: ImdsClient
     document: Document | None
-    resource_name: str | None
+    identity: Identity
     deadline: Deadline
     warnings: tuple[str, ...]
 
@@ -54,9 +54,9 @@ class FetchResult(NamedTuple):
 
         :raises HttpStatusError: the metadata service has none, and none was configured.
         """
-        if self.resource_name is None:
+        if self.identity.name is None:
             raise HttpStatusError(NO_RESOURCE_NAME, 404)
-        return self.resource_name
+        return self.identity.name
 
 
 def now_utc() -> datetime:
@@ -64,7 +64,7 @@ def now_utc() -> datetime:
 
 
 def fetch(client: ImdsClient, resource_name: str | None, find_addresses: FindAddresses | None = None) -> FetchResult:
-    """Ask for the name of this VM, unless it is given, and then for the document.
+    """Ask which VM this is, unless its name is given, and then for the document.
 
     In this order, so that nothing is approved in a document that was read before the name was known (P1).
 
@@ -74,26 +74,26 @@ def fetch(client: ImdsClient, resource_name: str | None, find_addresses: FindAdd
     deadline = client.deadline()
     warnings: list[str] = []
     # A survey of AWX leaves an empty string where nothing was entered.
-    name = resource_name or None
-    if name is None:
-        client, name = _ask(client, lambda at: at.get_resource_name(deadline), find_addresses, warnings)
+    identity = Identity(resource_name or None)
+    if identity.name is None:
+        client, identity = _ask(client, lambda at: at.get_identity(deadline), find_addresses, warnings)
     client, document = _ask(client, lambda at: read_document(at, deadline), find_addresses, warnings)
     if document is not None:
         warnings.extend(document.warnings)
-    return FetchResult(client, document, name, deadline, tuple(warnings))
+    return FetchResult(client, document, identity, deadline, tuple(warnings))
 
 
 def fetch_name(
     client: ImdsClient, deadline: Deadline, find_addresses: FindAddresses | None = None
-) -> tuple[ImdsClient, str]:
-    """Return the name of this VM, and the client that got it.
+) -> tuple[ImdsClient, str, str | None]:
+    """Return the client that got an answer, and the name and the vmId of this VM.
 
     :raises ImdsError: there was no usable answer, or it holds no name.
     """
-    found, name = _ask(client, lambda at: at.get_resource_name(deadline), find_addresses, [])
-    if name is None:
+    found, identity = _ask(client, lambda at: at.get_identity(deadline), find_addresses, [])
+    if identity.name is None:
         raise NotImdsError(NO_RESOURCE_NAME, 404)
-    return found, name
+    return found, identity.name, identity.vm_id
 
 
 def fetch_document(
@@ -117,7 +117,7 @@ def fetch_body(
 
 
 def fetch_with_options(params: Mapping[str, Any], client: ImdsClient, warn: Callable[[str], None]) -> FetchResult:
-    """Ask for the document and the name of this VM, as the options of a module say.
+    """Ask for the document and which VM this is, as the options of a module say.
 
     :raises ImdsError: there was no usable answer.
     :raises ValueError: resource_name cannot be the name of a VM, so no event would be found for it.

@@ -17,13 +17,14 @@ import re
 import time
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol, Sequence
+from typing import Any, Callable, NamedTuple, Protocol, Sequence, TypeVar
 from urllib.parse import quote
 
 from ._errors import (
     HttpStatusError,
     ImdsError,
     NoAnswerError,
+    NoIdentityError,
     NotImdsError,
     ThrottledError,
     UnreachableError,
@@ -43,6 +44,15 @@ _INSTANCE_API_VERSION = "2021-02-01"
 A_VM_NAME = "a name by which Azure can call a VM in Resources"
 _LONGEST_NAME = 128
 _NOT_IN_A_NAME = r"""[\s~!@#$%^&*()=+\[\]{}\\|;:'",<>/?]"""
+_UUID = r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
+# Azure's have some hundred characters.
+_LONGEST_RESOURCE_ID = 2048
+# Azure sends some hundred lists and objects. An answer of 1 MiB has room for half a million, and each takes up to fifty
+# times the memory of its text.
+_MOST_BRACKETS = 10000
+# Seconds for which a 404 may pass: it is Azure's answer right after a boot, and always for a classic VM. Every module
+# run on a classic VM waits so long, so it is less than the seven seconds of Microsoft's own library (MSAL).
+_UNKNOWN_AFTER = 4.0
 # Bytes of an error in JSON; its objects take up to fifty times the memory, and Azure's have some hundred bytes.
 _LONGEST_REPLY = 64 * 1024
 # Azure's answers name three.
@@ -51,6 +61,22 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 # The clock of the operating system takes no infinity and no 10^10 seconds.
 _LONGEST_LIMIT = 86400
+
+
+Answer = TypeVar("Answer")
+
+
+class Identity(NamedTuple):
+    """Which VM this is, as IMDS tells it; all None where IMDS knows nothing of it (classic VMs), or was not asked.
+
+    :ivar name: the name by which Resources calls this VM.
+    :ivar vm_id: the UUID of this VM, as Azure spells it. A copy of its disk in another VM meets another one.
+    :ivar resource_id: the id of this VM in Azure Resource Manager.
+    """
+
+    name: str | None = None
+    vm_id: str | None = None
+    resource_id: str | None = None
 
 
 class Transport(Protocol):
@@ -136,26 +162,42 @@ class ImdsClient:
                 http_status=200,
             )
 
-    def get_resource_name(self, deadline: Deadline | None = None) -> str | None:
-        """Return the name by which Resources calls this VM, None where IMDS has none (classic VMs).
+    def get_identity(self, deadline: Deadline | None = None) -> Identity:
+        """Return which VM this is.
 
         :raises ImdsError: there was no usable answer.
         """
-        path = f"/metadata/instance/compute/name?api-version={_INSTANCE_API_VERSION}&format=text"
+        path = f"/metadata/instance/compute?api-version={_INSTANCE_API_VERSION}"
+        limit = deadline or self.deadline()
         try:
-            body = self._request("GET", path, None, deadline)
+            return self._ask_again(
+                lambda: self._read_identity(self._ask("GET", path, None, limit)), limit, _UNKNOWN_AFTER
+            )
         except ImdsError as error:
             if error.http_status == 404:
-                return None
+                return Identity()
             raise
-        name = body.decode("utf-8", errors="replace").strip()
-        if name and not is_vm_name(name):
-            raise NotImdsError(
-                f"{self.endpoint} was asked for the name of this VM and answered with {excerpt(name)}, which is not a "
-                "VM name. Check for a proxy or portal between this VM and the endpoint, or set resource_name.",
-                http_status=200,
-            )
-        return name or None
+
+    def _read_identity(self, body: bytes) -> Identity:
+        """:raises NoIdentityError: the body is not what IMDS tells of a VM."""
+        text = body.decode("utf-8-sig", errors="replace").strip()
+        content = _json_object(text) if text.count("[") + text.count("{") <= _MOST_BRACKETS else None
+        vm_id = content and content.get("vmId")
+        if not content or not isinstance(vm_id, str) or not re.fullmatch(_UUID, vm_id):
+            raise self._no_identity(text, "a JSON object with the vmId of a VM")
+        name = content.get("name")
+        if name in (None, ""):
+            name = None
+        elif not isinstance(name, str) or not is_vm_name(name):
+            raise self._no_identity(name if isinstance(name, str) else json.dumps(name), "a VM name")
+        return Identity(name, vm_id, _read_resource_id(content.get("resourceId")))
+
+    def _no_identity(self, answer: str, wanted: str) -> NoIdentityError:
+        return NoIdentityError(
+            f"{self.endpoint} was asked for the name of this VM and answered with {excerpt(answer)}, which is not "
+            f"{wanted}. Check for a proxy or portal between this VM and the endpoint, or set resource_name.",
+            http_status=200,
+        )
 
     def _events_path(self) -> str:
         return f"/metadata/scheduledevents?api-version={quote(self.api_version, safe='')}"
@@ -164,23 +206,44 @@ class ImdsClient:
         self, method: str, path: str, body: bytes | None, deadline: Deadline | None, retries: bool = True
     ) -> bytes:
         """Ask until there is an answer with status 200, an error that asking again cannot mend, or no time left."""
-        deadline = deadline or self.deadline()
+        limit = deadline or self.deadline()
+        return self._ask_again(lambda: self._ask(method, path, body, limit), limit, retries=retries)
+
+    def _ask(self, method: str, path: str, body: bytes | None, deadline: Deadline) -> bytes:
+        """Ask once, and return the body of the answer.
+
+        :raises ImdsError: there was no answer with status 200.
+        """
+        answer = self._transport.exchange(method, path, body, deadline)
+        if answer.status == 200:
+            return answer.body
+        error = self._refusal(answer)
+        error.retry_after = _parse_retry_after(answer.headers.get("retry-after"))
+        raise error
+
+    def _ask_again(
+        self, ask: Callable[[], Answer], deadline: Deadline, unknown_after: float = 0.0, retries: bool = True
+    ) -> Answer:
+        """Ask until there is an answer, an error that asking again cannot mend, or no time left.
+
+        :param unknown_after: seconds for which a 404 of IMDS may pass.
+        """
+        unknown = Deadline(unknown_after)
         pause = _FIRST_PAUSE
         error: ImdsError | None = None
         while True:
             least: float | None = None
             try:
-                answer = self._transport.exchange(method, path, body, deadline)
-                if answer.status == 200:
-                    return answer.body
-                error = self._refusal(answer)
-                error.retry_after = least = _parse_retry_after(answer.headers.get("retry-after"))
-                again = error.may_pass
+                return ask()
             except (NoAnswerError, UnreachableError) as failure:
                 if error is None and isinstance(failure, UnreachableError):
                     raise
                 # What an earlier try was told says more than a connection that failed, or had no time, later on.
                 error, again = error or failure, True
+            except ImdsError as failure:
+                error, again, least = failure, failure.may_pass, failure.retry_after
+                if isinstance(failure, HttpStatusError) and failure.http_status == 404:
+                    again = max(pause, least or 0.0) < unknown.remaining()
             wait = max(pause, least or 0.0)
             if not again or not (retries and self._retries) or wait >= deadline.remaining():
                 raise error
@@ -255,6 +318,12 @@ def is_vm_name(text: str) -> bool:
     an error page or a JSON object has some of them.
     """
     return len(text) <= _LONGEST_NAME and text.isprintable() and not re.search(_NOT_IN_A_NAME, text)
+
+
+def _read_resource_id(told: Any) -> str | None:
+    # Half a surrogate pair is not printable; Ansible refuses a whole answer that holds one.
+    good = isinstance(told, str) and 0 < len(told) <= _LONGEST_RESOURCE_ID and told.isprintable()
+    return told if good else None
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

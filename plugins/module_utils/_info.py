@@ -34,20 +34,22 @@ def get_info(
     only_for = None
     if params["scope"] == "this_vm":
         only_for = found.require_name()
-    now = now_utc()
+    now, identity = now_utc(), found.identity
     if found.document is None:
         warn(NO_DOCUMENT)
         events, message = [], NO_DOCUMENT
     else:
         events = select_events(found.document, _read_selection(params), now, only_for)
-        message = summarize(events, found.document, now, found.resource_name)
+        message = summarize(events, found.document, now, identity.name)
     return {
         "changed": False,
-        "events": [event.to_dict(now, found.resource_name) for event in events],
+        "events": [event.to_dict(now, identity.name) for event in events],
         "document_received": found.document_received,
         "document_is_clear": found.document is not None and found.document.is_clear,
         "document_incarnation": found.document.incarnation if found.document else None,
-        "resource_name": found.resource_name,
+        "resource_name": identity.name,
+        "vm_id": identity.vm_id,
+        "resource_id": identity.resource_id,
         "boot_id": boot_id,
         "endpoint": found.client.endpoint,
         "api_version": found.client.api_version,

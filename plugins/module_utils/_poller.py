@@ -18,11 +18,10 @@ import time
 import zlib
 from typing import Callable, Iterable, NamedTuple
 
-from ._document import Document, fold_case
+from ._document import Document
 from ._errors import ImdsError
 from ._fetch import FindAddresses, fetch_body, fetch_name
 from ._imds import ImdsClient
-from ._lifecycle import UNCLEAR_ENDS_AFTER
 from ._parser import decode_document, parse_document
 
 # The metadata service answers within 10 s once the feature is on (the IMDS team in go-autorest, issue 660).
@@ -30,10 +29,6 @@ USUAL_ANSWER = 10.0
 # A Preempt is announced 30 s ahead, so a fault must not silence us for long: 15 s between two requests at most (P8).
 LONGEST_PAUSE = 5.0
 LONGEST_RETRY_AFTER = 60.0
-# A name that no event lists may be the text of an error. Given for so long, and no other between, it is the name.
-NAME_SURE_AFTER = UNCLEAR_ENDS_AFTER
-# Seconds after which it is asked for again, before it is sure and from then on
-_ASK_NAME_AGAIN = (5.0, 60.0)
 # Seconds without an answer, after which unclear answers no longer count as uninterrupted.
 _INTERRUPTION = 60.0
 # What was logged is not logged again within an hour, and no more than so many lines of a kind are.
@@ -79,13 +74,6 @@ class Unclear(NamedTuple):
     last: float
 
 
-class Doubt(NamedTuple):
-    """A name that may be wrong: since when it is given, on the clock of the poller, and whether to ask for it again."""
-
-    since: float
-    asks: bool = False
-
-
 class Poller:
     """Polls one VM's metadata service. After each answer the caller takes in what it told, then calls accept().
 
@@ -99,8 +87,7 @@ class Poller:
     :param find_addresses: where to look for another endpoint when the client's does not answer; None does not look.
     :param monotonic: a clock in seconds that nobody can set.
     :param check_name: raises ImdsError for a name that the caller cannot use; it is asked for again then.
-    :param doubt: the doubt about the name so far, None where there is none.
-    :param former_name: the name that this VM had in an earlier boot; given again, there is no doubt about it.
+    :param vm_id: the vmId that came with the name, None where nobody asked.
     """
 
     def __init__(
@@ -114,8 +101,7 @@ class Poller:
         find_addresses: FindAddresses | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         check_name: Callable[[str], None] | None = None,
-        doubt: Doubt | None = None,
-        former_name: str | None = None,
+        vm_id: str | None = None,
     ) -> None:
         self._base = self._client = client
         self._poll_interval = poll_interval
@@ -123,10 +109,7 @@ class Poller:
         self._monotonic = monotonic
         self._check_name = check_name
         self.resource_name = resource_name
-        self.doubt = doubt
-        self._name_given = doubt.since if doubt else 0.0
-        self._name_asked = float("-inf")
-        self._former_name = former_name
+        self.vm_id = vm_id
         self.answered = answered
         self.unclear = unclear
         self.failures = 0
@@ -162,13 +145,6 @@ class Poller:
         """Let the next answer be taken in, even if it is the same as the last."""
         self._body = None
 
-    def question_name(self) -> None:
-        """Ask for the name again while it may be wrong: what the caller knows speaks against it."""
-        if self.doubt is not None:
-            self.doubt = self.doubt._replace(asks=True)
-            # The same body says more once the name is sure.
-            self._latest = self._body = None
-
     @property
     def pause(self) -> float:
         """The seconds from the last request to the next."""
@@ -180,7 +156,7 @@ class Poller:
     def _ask(self, seconds: float) -> Answer:
         """:raises ImdsError: there was no usable answer."""
         # The name comes first: what a document lists is judged by it.
-        if self.resource_name is None or self._asks_name_again:
+        if self.resource_name is None:
             self._ask_name(min(USUAL_ANSWER, seconds))
         self._client, body = fetch_body(self._client, self._client.deadline(seconds), self._find_addresses)
         if self._latest is not None and body == self._latest[0]:
@@ -195,53 +171,16 @@ class Poller:
                 "The metadata service answered with an empty body, which is not a document: nothing is known of events."
             )
             return Answer(EMPTY, None, None, unclear_seconds, self.select_new([line]))
-        document = self._by_name(document)
         kind = UNCHANGED if body == self._body else DOCUMENT
         return Answer(kind, document, None, unclear_seconds, self.select_new(document.warnings))
 
-    @property
-    def name_is_sure(self) -> bool:
-        return self.doubt is None or self._name_given - self.doubt.since >= NAME_SURE_AFTER
-
-    @property
-    def _asks_name_again(self) -> bool:
-        if self.doubt is None or not self.doubt.asks:
-            return False
-        return self._monotonic() - self._name_asked >= _ASK_NAME_AGAIN[self.name_is_sure]
-
     def _ask_name(self, seconds: float) -> None:
-        """:raises ImdsError: there was no usable answer, and no name is known."""
-        now = self._name_asked = self._monotonic()
-        try:
-            self._client, name = fetch_name(self._client, self._client.deadline(seconds), self._find_addresses)
-            if self._check_name is not None:
-                self._check_name(name)
-        except ImdsError:
-            if self.resource_name is None:
-                raise
-            return
-        if name != self.resource_name:
-            is_former = self._former_name is not None and fold_case(name) == fold_case(self._former_name)
-            self.resource_name, self.doubt = name, None if is_former else Doubt(now)
-            self.forget()
-        self._name_given = now
-
-    def _by_name(self, document: Document) -> Document:
-        """Return a document that ends no event while the name may be wrong, because no event lists it (P4)."""
-        if self.doubt is None:
-            return document
-        if any(event.affects(self.resource_name) for event in document.events):
-            self.doubt = None
-            return document
-        others_only = any(event.names_its_vms for event in document.events)
-        # What spoke against the name once still does when it is listed no more, until the name is sure.
-        still = self.doubt.asks and not self.name_is_sure
-        self.doubt = self.doubt._replace(asks=still or others_only or self._former_name is not None)
-        if self.name_is_sure or not self.doubt.asks:
-            return document
-        # The same body says more once the name is sure.
-        self._latest = None
-        return document._replace(is_clear=False)
+        """:raises ImdsError: there was no usable answer, or it holds no name that can be used."""
+        limit = self._client.deadline(seconds)
+        self._client, name, vm_id = fetch_name(self._client, limit, self._find_addresses)
+        if self._check_name is not None:
+            self._check_name(name)
+        self.resource_name, self.vm_id = name, vm_id
 
     def _note_unclear(self, clear: bool) -> float:
         """Return for how many seconds all answers have been unclear."""

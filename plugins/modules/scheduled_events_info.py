@@ -240,6 +240,24 @@ resource_name:
   returned: success
   type: str
   sample: web-1
+vm_id:
+  description:
+    - The vmId of this VM in Azure, a UUID. A VM that has a copy of its disk has another one.
+    - Null where O(resource_name) is given, because nobody asks then, and on classic VMs, of which the metadata service
+      knows nothing.
+  returned: success
+  type: str
+  sample: 02aab8a4-74ef-476e-8182-f6d2ba4166a6
+  version_added: 1.1.0
+resource_id:
+  description:
+    - The id of this VM in Azure Resource Manager.
+    - Null where RV(vm_id) is null, and where the metadata service does not tell it.
+  returned: success
+  type: str
+  sample: "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web\
+    /providers/Microsoft.Compute/virtualMachines/web-1"
+  version_added: 1.1.0
 boot_id:
   description:
     - What the operating system calls the current boot of this VM. It differs after a reboot.

@@ -94,24 +94,13 @@ class Watcher:
         if name is None:
             raise AssertionError("The poller answers only where it knows the name of this VM.")
         now = now_utc()
-        if any(seen.event.affects(name) for seen in self._seen.values()):
-            # Azure has listed it before the restart.
-            self._poller.doubt = None
         # The disk of a VM may be a copy of another's.
-        foreign = {key: seen for key, seen in self._seen.items() if is_of_another_vm(seen.event, name, seen.told)}
-        before = {key: seen for key, seen in self._seen.items() if key not in foreign}
+        before = {key: seen for key, seen in self._seen.items() if not is_of_another_vm(seen.event, name, seen.told)}
         known = [Known.at(now, seen.event, seen.boot_id, self._boot_id) for seen in before.values()]
         following = follow(known, answer.document, name, answer.unclear_seconds)
         news = _find_news(following, before)
         self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
-        unlisted = {event.key: before[event.key] for event in following.missing}
-        # A name that may be wrong makes no event that of another VM (P4).
-        name_is_sure = self._poller.name_is_sure
-        if not name_is_sure or answer.document is None or not answer.document.is_clear:
-            unlisted = {**foreign, **unlisted}
-        self._seen = self._bound(unlisted)
-        if foreign and not name_is_sure:
-            self._poller.question_name()
+        self._seen = self._bound({event.key: before[event.key] for event in following.missing})
         for key, event in following.listed.items():
             first_boot_id = before[key].boot_id if key in before else self._boot_id
             self._seen[key] = Seen(event, first_boot_id, told=True)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+_COMPUTE = b'{"name": "vm", "vmId": "02aab8a4-74ef-476e-8182-f6d2ba4166a6", "resourceId": "/subscriptions/s"}'
+
 
 def serve(document: bytes) -> str:
     """Answer with this document from a free port of loopback until this process ends, and return the endpoint."""
 
     class Imds(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = b"vm" if "/instance/" in self.path else document
+            body = _COMPUTE if "/instance/" in self.path else document
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

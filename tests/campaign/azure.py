@@ -14,8 +14,7 @@ from typing import Callable, NamedTuple
 
 VM = "web-1"
 OTHER = "web-2"
-# What comes in the place of a name, and could be one
-WORD = "Unavailable"
+_IDENTITY = {"vmId": "5f0c8a3e-37a1-4c7e-9f7b-1f1b9d0c6a11", "resourceId": f"/subscriptions/s/virtualMachines/{VM}"}
 # When the history begins, on a wall clock that is right
 EPOCH = 1_790_000_000.0
 
@@ -52,7 +51,7 @@ class Entry(NamedTuple):
 class Told(NamedTuple):
     """What Azure answered, as it knows it itself.
 
-    :ivar what: document, empty, error, name, no name, word (in the place of a name) or taken.
+    :ivar what: document, empty, error, name, no name or taken.
     :ivar entries: those that can be read, by id in lower case.
     :ivar clear: every entry can be read.
     """
@@ -89,7 +88,10 @@ _NAMES = {
     "page": (200, _PAGE),
     "404": (404, b'{"error": "not found"}'),
     "empty": (200, b""),
-    "word": (200, WORD.encode()),
+    # These could be a name for a reader who is less strict.
+    "word": (200, b"Unavailable"),
+    "no id": (200, b'{"name": "Unavailable"}'),
+    "sentence": (200, json.dumps({**_IDENTITY, "name": "Service Unavailable"}).encode()),
     "500": (500, b""),
 }
 
@@ -144,7 +146,7 @@ class Azure:
             delay = 9.0 * self._chance("slow", self._requests)
         if held == "reset":
             return Reply(delay, None, {}, b"", Told("error"))
-        if "/compute/name" in path:
+        if "/instance/" in path:
             return self._answer_name(delay, now)
         if method == "POST":
             return self._answer_post(delay, body or b"", now)
@@ -153,9 +155,9 @@ class Azure:
     def _answer_name(self, delay: float, now: float) -> Reply:
         how = self.fault("names", now)
         if how is None:
-            return Reply(delay, 200, {}, VM.encode(), Told("name"))
+            return Reply(delay, 200, {}, json.dumps({**_IDENTITY, "name": VM}).encode(), Told("name"))
         status, body = _NAMES[how]
-        return Reply(delay, status, {}, body, Told("word" if how == "word" else "no name"))
+        return Reply(delay, status, {}, body, Told("no name"))
 
     def _answer_post(self, delay: float, body: bytes, now: float) -> Reply:
         how = self.fault("posts", now)

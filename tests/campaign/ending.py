@@ -20,8 +20,6 @@ PROBE = "probe"
 LAST_EVENTS = ("plain", "no vm", "two vms", "interrupted", "interrupted")
 # Seconds that each part may take at most
 _SETTLE, _RESTORE, _RETRY = 120.0, 60.0, 30.0
-# After so many a name is sure that no event lists, and a document ends what it does not list.
-_SURE = 330.0
 _LOOK = 2.0
 
 
@@ -119,7 +117,7 @@ class Ending:
 
     def _announce_last(self) -> None:
         if self._last is None:
-            self._await(_SURE, lambda: self._machine.judge.is_finished(None), self._finish)
+            self._await(_RESTORE, lambda: self._machine.judge.is_finished(None), self._finish)
             return
         machine = self._machine
         event = self._azure.announce(PROBE, "Reboot", [VM], machine.now, 900.0)

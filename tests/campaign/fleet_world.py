@@ -47,7 +47,7 @@ class Vm:
     deaf_until: float = 0.0
     # Answers have an entry that cannot be read until then.
     unclear_until: float = 0.0
-    # Its metadata service gives a wrong name.
+    # It gives a wrong name, as where resource_name is set to that of another VM.
     is_misnamed: bool = False
 
 
@@ -132,7 +132,7 @@ class World:
             "document_received": True,
             "document_is_clear": not unclear,
             "document_incarnation": 1,
-            "resource_name": "Unavailable" if vm.is_misnamed else vm.name,
+            "resource_name": "other" if vm.is_misnamed else vm.name,
             "boot_id": f"{vm.name}-{vm.boot}",
             "events": [self._show(event, vm) for event in there[1 if unclear else 0 :]],
         }

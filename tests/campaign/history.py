@@ -22,7 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Mac
 KINDS = ("Reboot", "Reboot", "Redeploy", "Preempt", "Freeze")
 _SPOILT = ("no id", "no vm", "null vm", "no object", "odd date", "odd fields")
 _ANSWERS = ("empty", "empty", "page", "junk", "text", "500", "410", "404", "429", "long 429")
-_NAMES = ("junk", "page", "404", "empty", "500", "word", "word")
+_NAMES = ("junk", "page", "404", "empty", "500", "word", "no id", "sentence")
 _POSTS = ("lost", "lost", "500", "410", "429", "junk")
 _DELAYS = ("hold", "hold", "slow", "reset", "unreachable")
 
@@ -86,13 +86,13 @@ class History:
         self._actions = actions
         self._luck = luck
         # What is answered in the place of the name in the first seconds
-        self._nameless = luck.choice(("word", "word", "junk", "page")) if luck.random() < 0.12 else None
+        self._nameless = luck.choice(("word", "no id", "sentence", "page")) if luck.random() < 0.12 else None
         hasty, last = luck.random() < 0.95, luck.choice((*LAST_EVENTS, *[None] * 15))
         if self._nameless and not last:
             last = LAST_EVENTS[0]
         self._ending = Ending(self.machine, self.azure, hasty, last)
         # What others read of the state takes a good part of the time; one history in forty writes it.
-        self.machine.publishes = seed % 40 == 0 or self._nameless in ("junk", "page")
+        self.machine.publishes = seed % 40 == 0 or self._nameless in ("no id", "sentence")
         if tell:
             self.machine.judge.story = []
 
@@ -217,9 +217,7 @@ def _length(luck: float) -> float:
 
 def _break_names(history: History, action: Action) -> None:
     how = _NAMES[int(action.a * len(_NAMES))]
-    # A word that comes for longer is the name.
-    seconds = min(_length(action.b), 200.0) if how == "word" else _length(action.b)
-    history.azure.break_until("names", how, history.machine.now + seconds)
+    history.azure.break_until("names", how, history.machine.now + _length(action.b))
     if action.c < 0.5:
         # It is asked for after a boot only.
         history.machine.reboot(1.0 + 20.0 * action.c)

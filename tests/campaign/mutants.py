@@ -122,12 +122,29 @@ def _same_id_side_by_side() -> list[Patch]:
 
 
 def _word_for_a_name() -> list[Patch]:
-    """7: a word that comes in the place of the name is the name."""
-    return [(_poller.Poller, "_by_name", lambda _self, document: document)]
+    """7: a word that comes in the place of Azure's answer is the name of the VM."""
+    real = _imds.ImdsClient._read_identity
+
+    def read(self: Any, body: bytes) -> Any:
+        word = body.decode()
+        return _imds.Identity(word) if word and _imds.is_vm_name(word) else real(self, body)
+
+    return [(_imds.ImdsClient, "_read_identity", read)]
+
+
+def _name_without_id() -> list[Patch]:
+    """7: a name counts without a vmId."""
+    real = _imds.ImdsClient._read_identity
+
+    def read(self: Any, body: bytes) -> Any:
+        content = _imds._json_object(body.decode())
+        return _imds.Identity(content["name"]) if content and "name" in content else real(self, body)
+
+    return [(_imds.ImdsClient, "_read_identity", read)]
 
 
 def _any_name() -> list[Patch]:
-    """7: whatever is answered is taken for the name of the VM."""
+    """7: any text that Azure answers is taken for the name of the VM."""
     return [(_imds, "is_vm_name", lambda _text: True)]
 
 
@@ -183,6 +200,7 @@ MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "5-approved-after-boot": _approved_after_boot,
     "6-deaf": _deaf,
     "7-any-name": _any_name,
+    "7-no-id": _name_without_id,
     "7-no-name": _no_name_raises,
     "7-word": _word_for_a_name,
     "9-side-by-side": _side_by_side,

@@ -12,7 +12,7 @@ import json
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM, WORD, Told
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM, Told
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.polling_rules import MOST_SILENT, PollingRules
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.step_rules import RESTORE, StepRules
@@ -50,8 +50,6 @@ class Judge:
         self.retries = 0
         # A bit of a fact has flipped: the name may be that of another VM until the next boot.
         self.blind = False
-        # A word came in the place of the name: until an event lists the true one, it may count as the name.
-        self._misnamed, self._last_name = False, "name"
         # A name that was written down may be another since a bit of it has flipped.
         self._fact_damaged = False
 
@@ -112,7 +110,7 @@ class Judge:
         """The facts were written, from which others know how Azure calls this VM."""
         with open(f"{self._machine.folders.facts}/azure_maintenance.fact", encoding="utf-8") as file:
             name = json.load(file)["resource_name"]
-        good = name in (None, VM) or name == WORD or self._fact_damaged
+        good = name in (None, VM) or self._fact_damaged
         self._require("P4", good, f"status says that this VM is called {name!r}")
 
     def ended(self, actor: Actor, begun: float) -> None:
@@ -208,14 +206,14 @@ class Judge:
         if actor.kind == "check":
             self._settle(actor)
             self._judge_resumption()
-            self.polling.asks(now, for_events="/compute/name" not in path)
+            self.polling.asks(now, for_events="/instance/" not in path)
             return
         self._go_on(actor)
         if method == "POST":
             ids = [str(each["EventId"]).lower() for each in json.loads(body or b"")["StartRequests"]]
             self.note(f"POST {ids} (response {actor.number})")
             self._judge_post(actor, ids)
-        elif "/compute/name" not in path:
+        elif "/instance/" not in path:
             actor.asked_document = now  # type: ignore[attr-defined]
 
     def _judge_resumption(self) -> None:
@@ -274,9 +272,7 @@ class Judge:
             return
         self.note(f"told {told.what}: {[entry[1:3] for entry in told.entries.values()]}, clear: {told.clear}")
         self.polling.told_to_wait(told.retry_after)
-        if told.what in ("name", "word"):
-            self._misnamed = self._misnamed or told.what == "word"
-            self._last_name = told.what
+        if told.what == "name":
             return
         if told.what not in ("document", "empty"):
             self.polling.note_failure()
@@ -287,8 +283,6 @@ class Judge:
         self.polling.note_clear(clear, now)
         too_long = self.polling.is_unclear_too_long(now)
         mine = {key: entry for key, entry in told.entries.items() if not entry.resources or VM in entry.resources}
-        if self._last_name == "name" and any(entry.resources for entry in mine.values()):
-            self._misnamed = False
         for key, entry in mine.items():
             view = self.views.get(key)
             if view is None:
@@ -297,7 +291,7 @@ class Judge:
         for key, view in self.views.items():
             if key not in mine and (clear or (too_long and view.maybe_took_place(self._machine))):
                 view.leave_out(self.documents)
-        sound = self._machine.disk is None and now >= self._machine.locked_until and not self._misnamed
+        sound = self._machine.disk is None and now >= self._machine.locked_until
         actor.document = (self.documents, set(mine), clear) if sound else None  # type: ignore[attr-defined]
 
     def _settle(self, actor: Actor) -> None:

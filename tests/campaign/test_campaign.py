@@ -225,22 +225,17 @@ def test_p4_a_word_that_stands_in_the_place_of_the_name_after_two_boots(play: Ca
     assert judge.views["a"].approved
 
 
-@pytest.mark.parametrize("ends_at", [24.0, 45.0], ids=["before the first answer", "after answers that list it"])
-def test_p4_an_event_of_which_only_the_state_tells_that_the_name_is_another(
-    play: Callable[..., Machine], ends_at: float
-) -> None:
+@pytest.mark.parametrize("answer", ["word", "no id", "sentence"])
+@pytest.mark.parametrize("ends_at", [24.0, 45.0, 80.0])
+def test_p4_nothing_ends_before_there_is_a_name(play: Callable[..., Machine], answer: str, ends_at: float) -> None:
     def confuse(machine: Machine) -> None:
-        machine.azure.break_until("names", "word", 60.0)
-
-    def lose_name(machine: Machine) -> None:
-        with closing(sqlite3.connect(f"{machine.state_folder}/state.db", isolation_level=None)) as connection:
-            assert connection.execute("DELETE FROM fact WHERE name = 'resource_name'").rowcount == 1
-        machine.reboot(5.0)
+        machine.azure.break_until("names", answer, 60.0)
 
     def announce(machine: Machine) -> None:
         _announce(machine, "Freeze")
 
-    judge = play(120.0, {5.0: announce, 20.0: lose_name, 21.0: confuse, ends_at: _end}, knows_name=False).judge
+    happens = {5.0: announce, 20.0: lambda machine: machine.reboot(5.0), 21.0: confuse, ends_at: _end}
+    judge = play(120.0, happens, knows_name=False).judge
     assert judge.broken is None
     assert judge.views["a"].restored("1")
 

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from ansible.release import __version__
+from ansible_collections.fleetops.azure_maintenance.tests import instance
 
 # They run on each supported ansible-core, and take too long for make test.
 pytestmark = [pytest.mark.hostile_text, pytest.mark.matrix]
@@ -70,7 +71,8 @@ class Texts:
 class Azure:
     """An endpoint for each VM, all with one document. An approved event is gone when a VM asks again."""
 
-    def __init__(self, names):
+    def __init__(self, names, resource_id):
+        self.resource_id = resource_id
         self.events = []
         self.refusal = None
         self.approved = []
@@ -91,8 +93,8 @@ class Azure:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 path = urlsplit(self.path).path
-                if path == "/metadata/instance/compute/name":
-                    return self._reply(200, name)
+                if path == instance.PATH:
+                    return self._reply(200, instance.compute(name, resourceId=azure.resource_id).decode())
                 assert path == "/metadata/scheduledevents", path
                 with azure._lock:
                     document = {"DocumentIncarnation": 1, "Events": azure.events}
@@ -134,7 +136,7 @@ class Fleet:
         self._ansible = ansible
         # A template is not a VM name, so the metadata service's word for it would be refused.
         self.names = {host: f"name-of-{host}" for host in names}
-        self.azure = Azure(self.names)
+        self.azure = Azure(self.names, self.text("resource-id"))
         self.story = folder / "story"
         self.story.mkdir()
         hosts = {
@@ -335,11 +337,12 @@ def test_a_query_returns_text(fleet):
             "register": "asked",
         },
         {"ansible.builtin.set_fact": {"found": "{{ asked.query_result }}", "name": "{{ asked.resource_name }}"}},
+        {"ansible.builtin.set_fact": {"resource_id": "{{ hostvars[inventory_hostname].asked.resource_id }}"}},
         {"ansible.builtin.set_fact": {"first": "{{ hostvars[inventory_hostname].found.first }}"}},
         {"ansible.builtin.debug": {"msg": "{{ asked.msg }} {{ first }} {{ found.all[0].event_type }}"}},
         {
             "ansible.builtin.copy": {
-                "content": "{{ {'first': first, 'event': found.all[0], 'name': name} | to_json }}",
+                "content": "{{ {'first': first, 'event': found.all[0], 'name': name, 'id': resource_id} | to_json }}",
                 "dest": "{{ story }}/{{ inventory_hostname }}-queried",
                 "mode": "0644",
             }
@@ -351,6 +354,7 @@ def test_a_query_returns_text(fleet):
     told = fleet.told("host-a", "queried")
     check_event(told["event"], event)
     assert (told["first"], told["name"]) == (event["Description"], fleet.names["host-a"])
+    assert told["id"] == fleet.azure.resource_id
 
 
 def test_a_query_that_is_wrong_is_shown(fleet):

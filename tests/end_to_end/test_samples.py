@@ -31,16 +31,30 @@ if not FOLDER.is_dir():
 
 INFO = "fleetops.azure_maintenance.scheduled_events_info"
 SERVED = sorted({path.name for path in FOLDER.iterdir()} - NO_SAMPLE)
+# Which VM every sample is served to
+COMPUTE = json.loads((FOLDER / "imds-instance-aks-spot-2021-02-01.json").read_bytes())["compute"]
+
+
+VM = [
+    "aks-spottest-41185300-vmss_2",
+    "00000000-0000-0000-0000-000000000001",
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/MC_some-group_westeurope/providers"
+    "/Microsoft.Compute/virtualMachineScaleSets/aks-spottest-41185300-vmss/virtualMachines/2",
+]
 
 
 class Samples(BaseHTTPRequestHandler):
-    """Serves each sample at the endpoint /NAME; no VM has a name here, as on classic VMs."""
+    """Serves each sample at the endpoint /NAME, all to one VM."""
 
     def do_GET(self):
         name, _slash, path = self.path[1:].partition("/")
         found = path.startswith("metadata/scheduledevents?") and name in SERVED
-        body = (FOLDER / name).read_bytes().strip() if found else b'{"error":"Not found"}'
-        self.send_response(200 if found else 404)
+        if found:
+            body = (FOLDER / name).read_bytes().strip()
+        else:
+            assert path == "metadata/instance/compute?api-version=2021-02-01", path
+            body = json.dumps(COMPUTE).encode()
+        self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -93,8 +107,10 @@ def test_a_document_comes_out_as_stated(answers, name):
     wanted = [EVENTS[name]._asdict()] if name in EVENTS else []
     assert [{field: event[field] for field in Wanted._fields} for event in answer["events"]] == wanted
     assert answer["document_incarnation"] == DOCUMENTS[name][1]
-    assert answer["resource_name"] is None
-    assert all(event["affects_this_vm"] is None for event in answer["events"])
+    assert [answer[key] for key in ("resource_name", "vm_id", "resource_id")] == VM
+    # Where no VM is listed it is unknown.
+    affects = [VM[0] in event["resources"] if event["resources"] else None for event in wanted]
+    assert [event["affects_this_vm"] for event in answer["events"]] == affects
     # Ansible may print warnings beside the answer instead of in it; where it keeps them they name what is odd.
     assert all(WARNINGS[name] in str(warning) for warning in answer.get("warnings", []))
 

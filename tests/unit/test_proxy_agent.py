@@ -13,10 +13,10 @@ import pwd
 from urllib.parse import urlsplit
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.instance import TARGET
 from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import BROKEN, HEADER, Asker, ProxyAgent, allow
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
-NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 USER = pwd.getpwuid(os.getuid()).pw_name
 PROGRAM = os.readlink("/proc/self/exe")
 US = allow(USER, PROGRAM)
@@ -81,7 +81,7 @@ def with_query(**parameters):
 LETS_IN = {
     "no list": (None, EVENTS),
     "user and program": (US, EVENTS),
-    "the name": (US, NAME),
+    "which VM this is": (US, TARGET),
     "a path in other letter case": (US, "/METADATA/ScheduledEvents?api-version=2020-07-01"),
     "a longer path": (US, "/metadata/scheduledevents/more"),
     "the user alone": (only("userName", USER), EVENTS),

@@ -11,8 +11,8 @@ from typing import Callable
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approval_plan as approvals
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError, one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_document, fetch_name
 
 from . import records
@@ -33,20 +33,17 @@ class Approval:
     """The approval of one event.
 
     :param write: writes something down.
-    :param known_name: tells what Azure called this VM before, None where nothing is remembered.
     """
 
     def __init__(
         self,
         write: Write,
-        known_name: Callable[[], object],
         config: Config,
         clock: Clock,
         rule: Rule,
         record: EventRecord,
     ) -> None:
         self._write = write
-        self._known_name = known_name
         self._config = config
         self._clock = clock
         self._rule = rule
@@ -70,7 +67,7 @@ class Approval:
             # The name is asked for anew: what is approved in it cannot be taken back.
             name = self._config.resource_name
             if name is None:
-                client, name = fetch_name(client, deadline, search)
+                client, name, _vm_id = fetch_name(client, deadline, search)
             client, document = fetch_document(client, deadline, search)
             request = approvals.ApprovalRequest(name, (self._record.event.event_id,))
             done = approve(client, document, request, deadline, note_sending)
@@ -89,10 +86,6 @@ class Approval:
             return "The event is gone; there is nothing to approve."
         if approval.result != approvals.REFUSED:
             return "The event has started already."
-        known = self._known_name()
-        if isinstance(known, str) and fold_case(known) in map(fold_case, approval.waiting_for):
-            said = f"The metadata service called this VM {one_line(known)} before, and {one_line(name)} now."
-            raise StepError(f"{said} Nothing is approved.")
         listed = done.document and done.document.find(self._record.event.event_id)
         self._note_waiting(approval.waiting_for, listed, name)
         return f"{records.LEFT_TO_FLEET} {approval.why}"

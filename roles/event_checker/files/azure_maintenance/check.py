@@ -154,10 +154,7 @@ class Checker:
             self._clock.now(),
             name,
             answer.unclear_seconds,
-            self._poller.name_is_sure,
         )
-        if recorded.speaks_against_name:
-            self._poller.question_name()
         for line in (*self._poller.limit(recorded.lines), *self._poller.select_new(recorded.left_out)):
             say(line)
         missing = [event.key for event in recorded.missing]

@@ -323,10 +323,7 @@ class Responder:
             raise StepError("Its event is not known any more.", permanent=True)
         if step.content == APPROVE_STEP:
             return self._make_approval(task, record).send()
-        name = self._config.resource_name or self._known_name()
-        if isinstance(name, str) and record.event.affects(name) is False:
-            # It was noted while no event listed it, and may be wrong.
-            name = None
+        name = self._config.resource_name or self._store.fact("resource_name").get("name")
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
         mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
@@ -337,14 +334,11 @@ class Responder:
         def write(change: Callable[[Store], None]) -> None:
             self._write(task, lambda: change(self._store))
 
-        return Approval(write, self._known_name, self._config, self._clock, task.rule, record)
+        return Approval(write, self._config, self._clock, task.rule, record)
 
     def _is_approved(self, task: _Task) -> bool:
         record = self._store.event(task.response.event)
         return record is not None and record.approval == records.APPROVED
-
-    def _known_name(self) -> object:
-        return self._store.fact("resource_name").get("name")
 
 
 def _results(steps: list[StepRecord]) -> list[StepResult]:

@@ -52,13 +52,11 @@ _COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing 
 class Recorded(NamedTuple):
     """:ivar lines: what is worth a line in the log.
     :ivar missing: open events that an unclear answer does not list.
-    :ivar speaks_against_name: the name may be wrong, and an event that is known lists other VMs only.
     :ivar left_out: a line where new events are not followed. The same document may find room for them later.
     """
 
     lines: list[str]
     missing: tuple[Event, ...]
-    speaks_against_name: bool = False
     left_out: tuple[str, ...] = ()
 
 
@@ -69,13 +67,11 @@ def record_answer(
     now: Moment,
     resource_name: str,
     unclear_seconds: float = 0.0,
-    name_is_sure: bool = True,
 ) -> Recorded:
     """Record what became of this VM's events, with the responses that the rules ask for, all or nothing.
 
     :param document: None for an empty body.
     :param unclear_seconds: for how long no answer was clear.
-    :param name_is_sure: False while the name may be wrong.
     """
     pending = store.pending_events()
     foreign = [each for each in pending if is_of_another_vm(each.event, resource_name, each.listed_boot == now.boot_id)]
@@ -90,18 +86,11 @@ def record_answer(
         for key, event in following.listed.items()
         if key in records and (event != records[key].event or records[key].listed_boot != now.boot_id)
     ]
-    # A name that may be wrong makes no event that of another VM (P4). What became of it is seen when the name is sure.
-    is_clear = name_is_sure and document is not None and document.is_clear
-    disowned = foreign if is_clear else []
-    held = set() if is_clear else {each.event.key for each in foreign}
-    speaks_against_name = bool(foreign) and not name_is_sure
-    transitions = tuple(each for each in following.transitions if each.event.key not in held)
-    following = following._replace(transitions=transitions)
     waited = _waited_enough(store, records.values(), document, now, resource_name)
-    if not (following.transitions or changed or disowned or waited):
-        return Recorded([], following.missing, speaks_against_name, left_out)
+    if not (following.transitions or changed or foreign or waited):
+        return Recorded([], following.missing, left_out)
     with store.transaction():
-        lines = [_disown(store, record, now) for record in disowned]
+        lines = [_disown(store, record, now) for record in foreign]
         for record, event in changed:
             store.update_event(record.number, event, now.boot_id)
             lines += _decide_late(store, rules, record, event, now, resource_name)
@@ -112,7 +101,7 @@ def record_answer(
         for transition in following.transitions:
             record_now = records.get(transition.event.key)
             lines.append(_record(store, rules, transition, record_now, now, resource_name))
-    return Recorded(_first(lines), following.missing, speaks_against_name, left_out)
+    return Recorded(_first(lines), following.missing, left_out)
 
 
 def _known(record: EventRecord, now: Moment) -> Known:

@@ -19,11 +19,12 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import 
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import ApprovalRequest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import keys
+from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("clock")]
 
 BAD_REQUEST = (400, b'{"error": "Bad request."}')
-NAME = (200, b"web-1")
+NAME = (200, compute("web-1"))
 OK = (200, b"")
 LOST = ["reset"]
 

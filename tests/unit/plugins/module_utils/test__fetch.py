@@ -10,10 +10,11 @@ import json
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _fetch, _imds
+from ansible_collections.fleetops.azure_maintenance.tests.instance import PATH, compute, resource_id_of, vm_id_of
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("one_try")]
 
-NAME = (200, b"web-1")
+NAME = (200, compute("web-1"))
 
 
 def event(event_id, status="Scheduled", **fields):
@@ -41,38 +42,38 @@ def test_p1_the_name_is_known_before_the_document_is_read(serve):
     client = server.client()
     found = _fetch.fetch(client, None)
     assert ids(found) == ["A", "B"]
-    assert found.resource_name == "web-1"
+    assert found.identity == ("web-1", vm_id_of("web-1"), resource_id_of("web-1"))
     assert found.client is client
     assert 0 < found.deadline.remaining() < client.timeout
     assert len(found.warnings) == 1
     assert "Event B" in found.warnings[0]
     assert [request.target.split("?")[0] for request in server.requests] == [
-        "/metadata/instance/compute/name",
+        PATH,
         "/metadata/scheduledevents",
     ]
 
 
 def test_a_name_that_is_given_is_not_asked_for(serve):
     server = serve(document())
-    assert _fetch.fetch(server.client(), "db-1").resource_name == "db-1"
+    assert _fetch.fetch(server.client(), "db-1").identity == ("db-1", None, None)
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("answer", [(404, b'{ "error": "Not found" }'), (200, b"")])
+@pytest.mark.parametrize("answer", [(404, b'{ "error": "Not found" }'), (200, compute("web-1", name=...))])
 @pytest.mark.parametrize("given", [None, ""])
 def test_where_imds_has_no_name_there_is_a_document_all_the_same(serve, answer, given):
     server = serve(answer, document(event("A")))
     found = _fetch.fetch(server.client(), given)
-    assert found.resource_name is None
+    assert found.identity.name is None
     assert ids(found) == ["A"]
 
 
 def test_s7_an_empty_body_is_no_document(serve):
     found = _fetch.fetch(serve(NAME, (200, b"")).client(), None)
-    assert (found.document, found.resource_name, found.warnings) == (None, "web-1", ())
+    assert (found.document, found.identity.name, found.warnings) == (None, "web-1", ())
 
 
-@pytest.mark.parametrize("answer", [(500, b""), (200, b'{"error": "Bad request"}'), (200, b"Service Unavailable")])
+@pytest.mark.parametrize("answer", [(500, b""), (200, b'{"error": "Bad request"}'), (200, b"Unavailable"), (200, b"")])
 def test_without_a_sound_name_the_document_is_not_asked_for(serve, answer):
     server = serve(answer)
     with pytest.raises(_errors.ImdsError):
@@ -104,7 +105,7 @@ def test_look_elsewhere(serve, dead_endpoint):
     look = _fetch.fetch(client, None, addresses(server, notes=["lease 0 cannot be read."]))
     assert ids(look) == ["A"]
     assert look.client.endpoint == server.endpoint
-    assert look.resource_name == "web-1"
+    assert look.identity.name == "web-1"
     assert look.warnings == ("lease 0 cannot be read.",)
     assert all(request.target for request in server.requests)
     assert server.requests[1].target.endswith("=2019-08-01")

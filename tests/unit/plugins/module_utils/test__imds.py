@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What goes over the wire: requests, approvals, the VM's name, and the endpoints and limits that are refused."""
+"""What goes over the wire: requests, approvals, and the endpoints and limits that are refused."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import socket
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _imds
+from ansible_collections.fleetops.azure_maintenance.tests.instance import TARGET, compute
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import STOP
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 DOCUMENT = b'{"DocumentIncarnation":1,"Events":[]}'
 EVENTS_PATH = "/metadata/scheduledevents?api-version=2020-07-01"
-NAME_PATH = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 
 def make_client(endpoint, **options):
@@ -61,14 +61,14 @@ def test_api_version_is_quoted(serve, version, query):
 
 @pytest.mark.parametrize("prefix", ["/vm/web-1", "/vm/web-1/"])
 def test_endpoint_prefix_comes_first(serve, prefix):
-    server = serve((200, DOCUMENT), (200, b"web-1"), (200, b""))
+    server = serve((200, DOCUMENT), (200, compute("web-1")), (200, b""))
     client = make_client(server.endpoint + prefix)
     client.get_document()
-    client.get_resource_name()
+    client.get_identity()
     client.approve(["A"])
     assert [request.target for request in server.requests] == [
         f"/vm/web-1{EVENTS_PATH}",
-        f"/vm/web-1{NAME_PATH}",
+        f"/vm/web-1{TARGET}",
         f"/vm/web-1{EVENTS_PATH}",
     ]
     assert client.endpoint == f"{server.endpoint}/vm/web-1"
@@ -105,10 +105,10 @@ def test_s9_proxy_variables_are_ignored(serve, monkeypatch):
             monkeypatch.setenv(spelling, proxy.endpoint)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    server = serve((200, DOCUMENT), (200, b"web-1"), (200, b""))
+    server = serve((200, DOCUMENT), (200, compute("web-1")), (200, b""))
     client = make_client(server.endpoint)
     assert client.get_document() == DOCUMENT
-    assert client.get_resource_name() == "web-1"
+    assert client.get_identity().name == "web-1"
     client.approve(["A"])
     assert not proxy.requests
     assert [request.target[0] for request in server.requests] == ["/", "/", "/"]
@@ -191,68 +191,6 @@ def test_an_approval_that_azure_does_not_take_is_sent_once(serve, short_pauses):
     with pytest.raises(_errors.HttpStatusError, match="400") as caught:
         make_client(server.endpoint).approve(["A-1"])
     assert caught.value.http_status == 400
-
-
-@pytest.mark.parametrize(
-    ("answer", "name"),
-    [
-        ((200, b"web-1"), "web-1"),
-        ((200, b"aks-default-36328368-vmss_18\n"), "aks-default-36328368-vmss_18"),
-        ((200, b"\r\n web-1 \r\n"), "web-1"),
-        ((200, "größe-1".encode()), "größe-1"),
-        ((200, b"n" * 128), "n" * 128),
-        ((200, b"FrontEnd_IN_0"), "FrontEnd_IN_0"),
-        ((200, b"_worker.local-1"), "_worker.local-1"),
-        ((200, "サーバー１".encode()), "サーバー１"),
-        ((200, b"gr\xf6sse-1"), "gr\ufffdsse-1"),
-        ((200, b""), None),
-        ((200, b"\n"), None),
-        ((404, b'{ "error": "Not found" }'), None),
-    ],
-)
-def test_resource_name(serve, short_pauses, answer, name):
-    server = serve(answer)
-    assert make_client(server.endpoint).get_resource_name() == name
-    (request,) = server.requests
-    assert (request.method, request.target) == ("GET", NAME_PATH)
-    assert request.header("Metadata") == ["true"]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<html><body>Log in</body></html>",
-        b"n" * 129,
-        b"n" * 5120,
-        b'{"error": "Bad request"}',
-        b'{"error":"unavailable"}',
-        b'"web-1"',
-        b"[]",
-        b"Service Unavailable",
-        b"503:unavailable",
-        b"http://portal/login",
-        b"web-1\nweb-2",
-        b"web\x00",
-        b"\xc2\x9b31mweb-1",
-        b"\x1b[31mweb-1",
-    ],
-)
-def test_what_is_no_resource_name(serve, body):
-    server = serve((200, body))
-    with pytest.raises(
-        _errors.NotImdsError, match=r"which is not a VM name\. Check .*, or set resource_name"
-    ) as caught:
-        make_client(server.endpoint).get_resource_name()
-    assert (caught.value.reason, caught.value.http_status) == ("not_imds", 200)
-    assert len(str(caught.value)) < 450
-    assert str(caught.value).isprintable()
-
-
-def test_a_resource_name_that_cannot_be_had_is_an_error(serve, short_pauses):
-    server = serve((403, b"no"))
-    with pytest.raises(_errors.HttpStatusError):
-        make_client(server.endpoint).get_resource_name()
-    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(

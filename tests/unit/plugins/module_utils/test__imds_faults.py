@@ -145,13 +145,13 @@ def test_one_deadline_for_several_operations(serve, clock):
     clock.skip(deadline.remaining() - 0.5)
     # The server gives up, and complains, long before a deadline of its own would end.
     with pytest.raises(_errors.NoAnswerError):
-        client.get_resource_name(deadline)
+        client.get_identity(deadline)
     assert deadline.remaining() == 0
 
 
 def test_nothing_is_sent_when_no_time_is_left(serve):
     server = serve()
-    for ask in (server.client().get_document, server.client().get_resource_name):
+    for ask in (server.client().get_document, server.client().get_identity):
         with pytest.raises(_errors.NoAnswerError, match="No time was left"):
             ask(_imds_transport.Deadline(0))
     with pytest.raises(_errors.NoAnswerError, match="No time was left"):

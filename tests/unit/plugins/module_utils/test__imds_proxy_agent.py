@@ -14,6 +14,7 @@ import sys
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _errors, _fetch, _imds
+from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
 from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import HEADER, ProxyAgent, allow
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import STOP
 
@@ -82,7 +83,7 @@ def test_g1_who_is_on_the_allow_list_asks_and_approves(start, azure):
 def test_g1_421_is_asked_again(start, short_pauses):
     agent = start(unknown=2)
     fetched = _fetch.fetch(make_client(agent), None)
-    assert (fetched.resource_name, fetched.document_received) == ("web-1", True)
+    assert (fetched.identity.name, fetched.document_received) == ("web-1", True)
     assert agent.statuses() == [421, 421, 200, 200]
 
 
@@ -96,7 +97,7 @@ def test_g1_421_is_asked_again_within_the_time_only(start, one_try):
 def test_g1_an_approval_that_421_answers_is_sent_again_once_the_document_was_read_anew(serve, short_pauses):
     event = {"EventId": "A-1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
     document = (200, json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode(), {HEADER: "value"})
-    server = serve((200, b"web-1"), document, (421, b"", {"Connection": "close"}), document, (200, b""))
+    server = serve((200, compute("web-1")), document, (421, b"", {"Connection": "close"}), document, (200, b""))
     result = _approve.run_approval(APPROVE, server.client(), pytest.fail, False)
     assert [(each["event_id"], each["result"]) for each in result["approvals"]] == [("A-1", "approved")]
     assert [request.method for request in server.requests] == ["GET", "GET", "POST", "GET", "POST"]
@@ -183,5 +184,7 @@ def test_g1_the_first_answer_that_azure_holds_passes(start, azure):
 
 
 def test_g1_the_header_on_a_good_answer_is_no_sign_of_a_proxy(serve):
-    server = serve((200, b"web-1", {HEADER: "value"}), (200, DOCUMENT, {HEADER: "value", "Connection": "close"}))
-    assert _fetch.fetch(server.client(), None).resource_name == "web-1"
+    server = serve(
+        (200, compute("web-1"), {HEADER: "value"}), (200, DOCUMENT, {HEADER: "value", "Connection": "close"})
+    )
+    assert _fetch.fetch(server.client(), None).identity.name == "web-1"

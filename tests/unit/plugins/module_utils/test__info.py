@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What scheduled_events_info says besides the events: whether there was a document, and during which boot."""
+"""What scheduled_events_info says besides the events: which VM this is, in which boot, and if there was a document."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import json
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _boot, _document, _info, _parser
+from ansible_collections.fleetops.azure_maintenance.tests.instance import compute, resource_id_of, vm_id_of
 
 OPTIONS = {
     "scope": "all",
@@ -44,6 +45,29 @@ def test_a_document_is_told_from_an_empty_body_and_from_one_that_cannot_be_read_
     assert (result["document_received"], result["boot_id"]) == (received, "boot-1")
     assert result["document_is_clear"] is clear
     assert result["msg"] == said
+
+
+# What is asked and answered before the document, the option resource_name, and what is known of this VM.
+VMS = [
+    pytest.param([], "db-1", ("db-1", None, None), id="the name is given"),
+    pytest.param(
+        [(200, compute("web-1"))], None, ("web-1", vm_id_of("web-1"), resource_id_of("web-1")), id="Azure tells"
+    ),
+    pytest.param(
+        [(200, compute("web-1", name=..., resourceId=...))],
+        "",
+        (None, vm_id_of("web-1"), None),
+        id="nothing but a vmId",
+    ),
+    pytest.param([(404, b'{ "error": "Not found" }')], None, (None, None, None), id="classic VM"),
+]
+
+
+@pytest.mark.parametrize(("answers", "given", "expected"), VMS)
+def test_which_vm_this_is(serve, one_try, answers, given, expected):
+    server = serve(*answers, (200, b'{"Events": []}'))
+    result = _info.get_info({**OPTIONS, "resource_name": given}, server.client(), pytest.fail, None)
+    assert tuple(result[key] for key in ("resource_name", "vm_id", "resource_id")) == expected
 
 
 @pytest.mark.parametrize(

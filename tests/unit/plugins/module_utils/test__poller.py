@@ -15,10 +15,10 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds i
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import Response
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import (
     LONGEST_RETRY_AFTER,
-    Doubt,
     Poller,
     Unclear,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.instance import compute, vm_id_of
 
 PATIENT = 150.0
 USUAL = 10.0
@@ -26,6 +26,8 @@ CALM = json.dumps({"DocumentIncarnation": 1, "Events": []})
 EVENT = {"EventId": "A", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
 ONE = json.dumps({"DocumentIncarnation": 2, "Events": [EVENT]})
 UNREADABLE = json.dumps({"DocumentIncarnation": 3, "Events": [{**EVENT, "EventId": None}]})
+NEIGHBOUR = json.dumps({"DocumentIncarnation": 4, "Events": [{**EVENT, "Resources": ["web-9"]}]})
+WEB_1 = compute("web-1").decode()
 # A request that is never answered
 HELD = "held"
 
@@ -141,118 +143,47 @@ def test_p8_retry_after_counts_up_to_a_minute(make, azure, clock, asked_for, exp
     assert [at for _what, at, _seconds in azure.asked] == [0, 1, 1 + expected, 2 + expected]
 
 
-# What comes as the name, and whether it is one.
-NAMES = [
-    ("web-1", "web-1"),
-    (" web-1\n", "web-1"),
-    ('{"error": "Bad request"}', None),
-    ("<html>login</html>", None),
-    ("", None),
-    ("web 1 / db", None),
-    ("x" * 500, None),
+# What comes in the place of the name
+NO_NAMES = [
+    "web-1",
+    "",
+    '{"error": "Bad request"}',
+    "<html>login</html>",
+    compute("web-1", vmId=...).decode(),
+    compute("web-1", name=...).decode(),
+    compute("web-1", name="web 1 / db").decode(),
 ]
 
 
-@pytest.mark.parametrize(("text", "expected"), NAMES)
-def test_p4_a_name_is_one_only_if_it_is_a_name(make, azure, clock, text, expected):
+@pytest.mark.parametrize("text", NO_NAMES)
+def test_p4_a_name_is_one_only_if_it_is_a_name(make, azure, clock, text):
     poller = make(resource_name=None)
-    azure.answers = [text, CALM]
-    answer = poller.poll()
-    assert poller.resource_name == expected
-    assert answer.kind == ("document" if expected else "failed")
+    azure.answers = [text]
     # Without a name no document is asked for, as it could not be judged.
-    assert [what for what, _at, _seconds in azure.asked] == ["name", "document"][: 2 if expected else 1]
-    if not expected:
-        azure.answers = ["web-1", CALM]
-        assert poller.poll().kind == "document"
-        assert poller.resource_name == "web-1"
+    assert poller.poll().kind == "failed"
+    assert (poller.resource_name, poller.vm_id) == (None, None)
+    azure.answers = [WEB_1, CALM]
+    assert poller.poll().kind == "document"
+    assert (poller.resource_name, poller.vm_id) == ("web-1", vm_id_of("web-1"))
+    assert [what for what, _at, _seconds in azure.asked] == ["name", "name", "document"]
 
 
-NEIGHBOUR = json.dumps({"DocumentIncarnation": 4, "Events": [{**EVENT, "Resources": ["web-9"]}]})
-WRONG = "Unavailable"
-
-
-def ends(poller: Poller, clock: Clock, azure: Azure, answers: list[Any]) -> list[tuple[Any, bool | None]]:
-    """Poll every five seconds; return for each answer by which name it is judged and whether it may end an event."""
-    azure.answers = list(answers)
-    found = []
-    while azure.answers:
-        answer = poller.poll()
-        poller.accept()
-        found.append((poller.resource_name, answer.document and answer.document.is_clear))
-        clock.at += 5
-    return found
-
-
-def test_p4_a_word_that_no_event_lists_ends_no_event_and_is_asked_for_again(make, azure, clock):
-    poller = make(resource_name=None, poll_interval=5.0)
-    answers = [WRONG, NEIGHBOUR, WRONG, NEIGHBOUR, "web-1", ONE, ONE, CALM]
-    told = ends(poller, clock, azure, answers)
-    assert told == [(WRONG, False), (WRONG, False), ("web-1", True), ("web-1", True), ("web-1", True)]
-
-
-def test_p4_a_name_that_is_given_for_300_s_is_sure_and_asked_for_once_a_minute(make, azure, clock):
-    poller = make(resource_name=None, poll_interval=5.0)
-    told = ends(poller, clock, azure, ["web-1", NEIGHBOUR] * 61)
-    assert told == [*[("web-1", False)] * 60, ("web-1", True)]
-    azure.asked.clear()
-    ends(poller, clock, azure, [NEIGHBOUR] * 11 + ["web-1", NEIGHBOUR])
-    assert [what for what, _at, _seconds in azure.asked] == ["document"] * 11 + ["name", "document"]
-
-
-def test_p4_what_spoke_against_a_name_once_does_so_until_the_name_is_sure(make, azure, clock):
-    poller = make(resource_name=None, poll_interval=5.0)
-    told = ends(poller, clock, azure, ["web-1", NEIGHBOUR, *["web-1", CALM] * 60])
-    assert told == [*[("web-1", False)] * 60, ("web-1", True)]
-    azure.asked.clear()
-    ends(poller, clock, azure, [CALM] * 13)
-    assert [what for what, _at, _seconds in azure.asked] == ["document"] * 13
-
-
-def test_p4_a_name_against_which_the_caller_knows_something_ends_nothing_before_it_is_sure(make, azure, clock):
-    poller = make(resource_name=None, poll_interval=5.0)
-    assert ends(poller, clock, azure, ["web-1", CALM]) == [("web-1", True)]
-    poller.question_name()
-    told = ends(poller, clock, azure, ["web-1", CALM] * 60)
-    assert told == [*[("web-1", False)] * 59, ("web-1", True)]
-
-
-def test_p4_a_name_other_than_that_of_before_the_boot_ends_nothing_before_it_is_sure(make, azure, clock):
-    poller = make(resource_name=None, former_name="web-1", poll_interval=5.0)
-    told = ends(poller, clock, azure, ["web-2", CALM] * 61)
-    assert told == [*[("web-2", False)] * 60, ("web-2", True)]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"resource_name": "web-1"}, {"resource_name": None, "former_name": "WEB-1"}],
-    ids=["it is configured", "it is that of before the boot"],
-)
-def test_p4_there_is_no_doubt_about_a_name_when(make, azure, clock, options):
-    answers = [NEIGHBOUR, NEIGHBOUR] if options["resource_name"] else ["web-1", NEIGHBOUR, NEIGHBOUR]
-    assert ends(make(**options), clock, azure, answers) == [("web-1", True)] * 2
-
-
-def test_p4_no_name_is_needed_to_see_that_no_event_is_listed(make, azure, clock):
-    assert ends(make(resource_name=None), clock, azure, [WRONG, CALM, CALM]) == [(WRONG, True)] * 2
-
-
-def test_p4_a_name_that_cannot_be_asked_for_again_stays_in_doubt(make, azure, clock):
+def test_p4_a_name_that_no_event_lists_is_known_all_the_same(make, azure):
     poller = make(resource_name=None)
-    told = ends(poller, clock, azure, [WRONG, NEIGHBOUR, *[503, NEIGHBOUR] * 100])
-    assert told == [(WRONG, False)] * 101
+    azure.answers = [WEB_1, NEIGHBOUR, NEIGHBOUR]
+    assert [poller.poll().document.is_clear for _time in range(2)] == [True, True]
+    assert [what for what, _at, _seconds in azure.asked] == ["name", "document", "document"]
 
 
-def test_p4_the_doubt_goes_on_in_the_next_activation(make, azure, clock):
-    clock.at = 100.0
-    poller = make(doubt=Doubt(90.0, True))
-    assert ends(poller, clock, azure, ["web-1", NEIGHBOUR]) == [("web-1", False)]
-    clock.at = 391.0
-    assert ends(make(doubt=poller.doubt), clock, azure, ["web-1", NEIGHBOUR]) == [("web-1", True)]
+def test_a_name_that_is_given_is_not_asked_for(make, azure):
+    poller = make(vm_id="an id")
+    azure.answers = [CALM]
+    assert poller.poll().kind == "document"
+    assert (poller.resource_name, poller.vm_id) == ("web-1", "an id")
 
 
 def test_the_name_is_asked_for_once_and_before_the_document(make, azure, clock):
-    poll(make(resource_name=None), clock, azure, ["web-1", CALM, CALM])
+    poll(make(resource_name=None), clock, azure, [WEB_1, CALM, CALM])
     assert [what for what, _at, _seconds in azure.asked] == ["name", "document", "document"]
 
 

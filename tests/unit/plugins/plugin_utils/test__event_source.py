@@ -10,7 +10,8 @@ import json
 import logging
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _poller
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import Identity
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
 
 EVENT = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"], "NotBefore": ""}
@@ -31,8 +32,8 @@ class Service:
     def deadline(self, seconds):
         self.limits.append(seconds)
 
-    def get_resource_name(self, deadline):
-        return self._next(self._names)
+    def get_identity(self, deadline):
+        return Identity(self._next(self._names), "02aab8a4-74ef-476e-8182-f6d2ba4166a6")
 
     def get_document(self, deadline):
         return self._next(self._documents)
@@ -102,31 +103,20 @@ def test_a_system_without_a_boot_id(boot, tmp_path):
     assert told(_event_source.Watcher(service, "web-1", 1.0, state)) == [("ended", "withdrawn")]
 
 
-def test_p4_a_word_in_the_place_of_the_name_costs_no_event_that_is_remembered(boot, tmp_path, monkeypatch):
+def test_p4_what_is_no_name_costs_no_event_that_is_remembered(boot, tmp_path):
     state = str(tmp_path / "state.json")
     told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
-    # It asks for the name again with each poll here.
-    monkeypatch.setattr(_poller, "_ASK_NAME_AGAIN", (0.0, 60.0))
-    service = Service(["Unavailable", "Unavailable", "web-1"], [LISTED, LISTED, LISTED, NOTHING])
-    watcher = _event_source.Watcher(service, None, 1.0, state)
-    assert [told(watcher) for _time in range(4)] == [[], [], [("announced", None)], [("ended", "withdrawn")]]
-
-
-def test_p4_a_word_in_the_place_of_the_name_costs_no_event_that_ended_meanwhile(boot, tmp_path, monkeypatch):
-    state = str(tmp_path / "state.json")
-    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
-    monkeypatch.setattr(_poller, "_ASK_NAME_AGAIN", (0.0, 60.0))
-    service = Service(["Unavailable", "Unavailable", "web-1"], [NOTHING, NOTHING, NOTHING])
+    service = Service([_errors.NoIdentityError("a word"), None, "web-1"], [NOTHING])
     watcher = _event_source.Watcher(service, None, 1.0, state)
     assert [told(watcher) for _time in range(3)] == [[], [], [("ended", "withdrawn")]]
 
 
-def test_p4_a_name_that_an_event_listed_before_a_restart_is_sure(boot, tmp_path):
-    state = str(tmp_path / "state.json")
-    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
-    neighbour = json.dumps({"Events": [{**EVENT, "EventId": "N", "Resources": ["web-9"]}]}).encode()
-    watcher = _event_source.Watcher(Service(["web-1"], [neighbour, neighbour]), None, 1.0, state)
-    assert [told(watcher) for _time in range(2)] == [[], [("ended", "withdrawn")]]
+def test_what_came_with_a_copy_of_another_vms_disk_is_forgotten(boot, tmp_path):
+    state = tmp_path / "state.json"
+    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, str(state)))
+    watcher = _event_source.Watcher(Service(["web-2"], [b"", NOTHING]), None, 1.0, str(state))
+    assert [told(watcher), told(watcher)] == [[], []]
+    assert json.loads(state.read_text())["Events"] == []
 
 
 def test_an_end_that_was_not_told_is_told_after_a_restart(boot, tmp_path):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _info, _poller
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import Identity
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval_results, progress
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records, tracker
@@ -48,8 +49,8 @@ class World:
     def deadline(self, seconds: float | None = None) -> None:
         return None
 
-    def get_resource_name(self, deadline: Any) -> str:
-        return NAME
+    def get_identity(self, deadline: Any) -> Identity:
+        return Identity(NAME)
 
     def get_document(self, deadline: Any) -> bytes:
         if isinstance(self.answer, Exception):

@@ -21,6 +21,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import SUCCEEDED
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
+from ansible_collections.fleetops.azure_maintenance.tests.instance import TARGET
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as loopback
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import open_state
 
@@ -262,58 +263,48 @@ class TestTheNameOfThisVm:
         assert asked(azure, "rehearsed") == ("rehearsed", True)
         assert asked(azure, "web-1") == ("web-1", True)
 
-    @pytest.fixture
-    def check_misnamed(self, serve, folders, clock):
-        """Let a word come in the place of the name, change what is remembered, and check until the name is right."""
-        event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
-        listed = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
-
-        def check_misnamed(change, boots):
-            answers = (b"oops", FINE, *([b"oops"] if boots else []), listed, b"web-1", listed)
-            server = serve(*[(200, answer) for answer in answers])
-            config = parse_config({"endpoint": server.endpoint})
-
-            def check_once():
-                checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
-                assert checker.run(once=True)
-
-            check_once()
-            with closing(open_state(folders)) as state, state.transaction():
-                change(state)
-            if boots:
-                clock.reboot()
-            check_once()
-            clock.advance(10)
-            check_once()
+    def test_is_written_down_with_its_vm_id(self, simulator, asked, folders):
+        azure = simulator("--vms", "web-1")
+        compute = json.loads(azure.get("web-1", TARGET).body)
+        for _check in range(2):
+            asked(azure, "web-1")
             with closing(open_state(folders)) as state:
-                assert [record.event.event_id for record in state.all_events()] == ["A1"]
+                assert state.fact("resource_name")["vm_id"] == compute["vmId"]
 
-        return check_misnamed
+    def test_that_was_configured_has_no_vm_id(self, simulator, asked, folders):
+        asked(simulator("--vms", "web-1"), "web-1", resource_name="web-1")
+        with closing(open_state(folders)) as state:
+            assert state.fact("resource_name")["vm_id"] is None
 
     @pytest.mark.parametrize(
-        ("name", "value"), [("poller", "{"), ("poller", '{"dnubted": {}}'), ("resource_name", "{"), ("none", "{}")]
+        "change",
+        [
+            pytest.param(lambda fact: fact.pop("vm_id"), id="version 1.0 knew no vmId"),
+            pytest.param(lambda fact: fact.update(vm_id=5), id="the vmId is damaged"),
+            pytest.param(lambda fact: fact.update(name=None), id="the name is damaged"),
+            pytest.param(lambda fact: fact.update(endpoint="http://127.0.0.1:1"), id="another endpoint gave it"),
+        ],
     )
-    def test_p4_may_be_wrong_whatever_has_become_of_what_was_remembered(self, check_misnamed, name, value):
-        """A word came in its place in two boots, and a bit has flipped between them."""
+    def test_is_asked_for_again_where_it_was_not_written_down_as_a_whole(self, simulator, asked, folders, change):
+        azure = simulator("--vms", "web-1")
+        asked(azure, "web-1")
+        with closing(open_state(folders)) as state, state.transaction():
+            fact = state.fact("resource_name")
+            change(fact)
+            state.set_fact("resource_name", fact)
+        assert asked(azure, "web-1") == ("web-1", True)
 
-        def damage(state):
-            state.connection.execute("UPDATE fact SET value = ? WHERE name = ?", (value, name))
-
-        check_misnamed(damage, boots=True)
-
-    def test_p4_may_be_wrong_also_where_the_doubt_is_lost_within_a_boot(self, check_misnamed):
-        def damage(state):
-            remembered = state.fact("poller")
-            remembered["dnubted"] = remembered.pop("doubted")
-            state.set_fact("poller", remembered)
-
-        check_misnamed(damage, boots=False)
-
-    def test_p4_may_be_wrong_where_version_1_0_wrote_it(self, check_misnamed):
-        def write_as_1_0(state):
-            name = state.fact("resource_name")
-            del name["doubted"]
-            state.set_fact("resource_name", name)
-            state.connection.execute("DELETE FROM fact WHERE name = 'poller'")
-
-        check_misnamed(write_as_1_0, boots=True)
+    @pytest.mark.parametrize("body", ["Unavailable", '{"name": "Unavailable"}', "<html>"])
+    def test_p4_is_none_that_came_without_a_vm_id(self, simulator, folders, clock, body):
+        azure = simulator("--vms", "web-1")
+        azure.announce("Reboot", "web-1")
+        azure.control("POST", "/simulator/faults", {"fault": "body", "body": body, "path": "instance", "times": 1})
+        config = parse_config({"endpoint": azure.endpoint("web-1"), "rules": []})
+        found = []
+        for _check in range(2):
+            checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
+            answered = checker.run(once=True)
+            with closing(open_state(folders)) as state:
+                found.append((answered, state.fact("resource_name").get("name"), len(state.all_events())))
+            clock.advance(1)
+        assert found == [(False, None, 0), (True, "web-1", 1)]

@@ -16,7 +16,6 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _poller
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,
@@ -33,6 +32,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     lock,
     response_lock,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.instance import TARGET, compute
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import folder_in_memory
 from hypothesis import HealthCheck, Phase, settings
@@ -116,8 +116,8 @@ class Handler(BaseHTTPRequestHandler):
         azure = self.server
         if self.headers.get("Metadata") != "true":
             azure.mistakes.append(f"no Metadata header: {self.path}")
-        if self.path == "/metadata/instance/compute/name?api-version=2021-02-01&format=text":
-            return self.answer(200, NAME.encode())
+        if self.path == TARGET:
+            return self.answer(200, compute(NAME))
         if self.path != "/metadata/scheduledevents?api-version=2020-07-01":
             azure.mistakes.append(f"unexpected GET {self.path}")
             return self.answer(404)
@@ -485,8 +485,6 @@ class Raw(dict):
 def test_a_thousand_polls_of_random_documents(monkeypatch):
     # Five seconds are long between two polls here.
     monkeypatch.setattr(check, "_RESTART_AFTER", 0.0)
-    # Azure gives the right name here, or none.
-    monkeypatch.setattr(_poller, "NAME_SURE_AFTER", 0.0)
     World.azure, World.count_of_polls, World.seen = FakeAzure(), 0, Counter()
     try:
         run_state_machine_as_test(

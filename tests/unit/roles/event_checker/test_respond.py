@@ -741,16 +741,15 @@ class TestApproval:
         waiting = stage.state.responses_to(1)[1]
         assert (waiting.phase, waiting.state, waiting.message) == ("waiting", "skipped", WAITS_FOR_NOBODY)
 
-    def test_p4_a_word_in_the_place_of_the_name_does_not_leave_the_event_to_the_fleet(self, azure, stage, monkeypatch):
+    def test_p4_a_word_in_the_place_of_the_name_approves_nothing(self, azure, stage):
+        stage.config = stage.config._replace(resource_name=None, timeout=1.0)
         azure.schedule()
         azure.announce("one", approve="when_ready", retries=0)
-        with stage.state.transaction():
-            stage.state.set_fact("resource_name", {"name": "web-1", "boot_id": stage.clock.now().boot_id})
-        monkeypatch.setattr(approval, "fetch_name", lambda client, _deadline, _search: (client, "Unavailable"))
+        azure.fault(fault="body", body="Unavailable", path="instance")
         assert not stage.run()
         assert azure.approvals == 0
         assert stage.record.approval is None
-        assert "called this VM web-1 before, and Unavailable now" in stage.steps[1][1]
+        assert "which is not a JSON object with the vmId of a VM" in stage.steps[1][1]
 
     def test_s3_an_event_that_has_started_meanwhile(self, azure, stage):
         azure.schedule()
@@ -865,7 +864,7 @@ class TestApproval:
         assert stage.run()
         requests = azure.simulator.control("GET", "/simulator/journal")["requests"]
         asked = [f"{one['method']} {one['path'].partition('?')[0].rpartition('/')[2]}" for one in requests]
-        assert asked == ["GET name", "GET scheduledevents", "POST scheduledevents"]
+        assert asked == ["GET compute", "GET scheduledevents", "POST scheduledevents"]
 
     def test_p1_the_document_is_read_anew_before_each_post(self, azure, stage, monkeypatch):
         event_id = azure.schedule()

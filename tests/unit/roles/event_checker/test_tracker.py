@@ -585,14 +585,3 @@ def test_a_document_is_written_down_whole_or_not_at_all(watch, monkeypatch):
     watch.see(started(make_event()), make_event("B"))
     assert watch.phases == [("A1", "started", None), ("B", "announced", None)]
     assert watch.responses == [("announced", "skipped"), ("started", "planned"), ("announced", "planned")]
-
-
-def test_p4_a_name_that_may_be_none_makes_no_event_that_of_another_vm(watch):
-    watch.see(make_event())
-    watch.end(watch.begin())
-    watch.clock.reboot()
-    assert watch.hear(make_document(make_event())._replace(is_clear=False), name="Unavailable") == []
-    watch.see(make_event())
-    watch.see()
-    assert watch.phases == [("A1", "ended", "completed")]
-    assert watch.due() == ["ended"]

@@ -11,7 +11,9 @@ import threading
 import time
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.imds_simulator.conftest import EVENTS
 
+COMPUTE = "/metadata/instance/compute?api-version=2021-02-01"
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 
@@ -189,12 +191,12 @@ def test_faults_pick_their_vm_method_and_path(stage):
     stage.control("DELETE", "/simulator/faults")
 
     stage.fault(**fault, path="instance")
-    assert (stage.get().status, stage.get(path=NAME).status) == (200, 500)
+    assert [stage.get(path=path).status for path in (EVENTS, COMPUTE, NAME)] == [200, 500, 500]
     assert stage.get(path="/metadata/versions").status == 200
     stage.control("DELETE", "/simulator/faults")
 
     stage.fault(**fault, path="any")
-    assert {stage.get(path=path).status for path in (NAME, "/metadata/versions")} == {500}
+    assert {stage.get(path=path).status for path in (COMPUTE, NAME, "/metadata/versions")} == {500}
 
 
 @pytest.mark.parametrize(

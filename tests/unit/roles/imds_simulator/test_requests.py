@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import socket
+import uuid
 
 import pytest
 
 EVENTS = "/metadata/scheduledevents"
 V = "?api-version=2020-07-01"
 INSTANCE = "/metadata/instance?api-version=2021-02-01"
+COMPUTE = "/metadata/instance/compute?api-version=2021-02-01"
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 
@@ -144,10 +146,11 @@ def test_instance_metadata(untouched):
     name = untouched.get(path=NAME)
     assert (name.status, name.body, name.headers["Content-Type"]) == (200, b"web-1", "text/plain")
     instance = json.loads(untouched.get(path=INSTANCE).body)
-    compute = json.loads(untouched.get(path="/metadata/instance/compute?api-version=2021-02-01").body)
+    compute = json.loads(untouched.get(path=COMPUTE).body)
     assert instance["compute"] == compute
     assert compute["name"] == "web-1"
-    assert compute["vmId"]
+    assert str(uuid.UUID(compute["vmId"])) == compute["vmId"]
+    assert compute["resourceId"].endswith("/providers/Microsoft.Compute/virtualMachines/web-1")
     assert compute["osProfile"]["computerName"] == "web-1"
     old = json.loads(untouched.get(path="/metadata/instance/compute?api-version=2017-03-01").body)
     assert not {"vmId", "resourceId", "osProfile", "placementGroupId"} & set(old)
@@ -158,16 +161,24 @@ def test_instance_metadata(untouched):
     assert "2020-07-01" not in versions
 
 
+def test_each_vm_has_an_id_of_its_own_which_stays(simulator):
+    ids = []
+    for _start in range(2):
+        azure = simulator("--vms", "web-1,web-2")
+        ids.append([json.loads(azure.get(vm, COMPUTE).body)["vmId"] for vm in ("web-1", "web-2")])
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 2
+
+
 def test_vms_of_a_scope_share_a_placement_group(untouched):
-    path = "/metadata/instance/compute?api-version=2021-02-01"
-    groups = {vm: json.loads(untouched.get(vm, path).body)["placementGroupId"] for vm in ("web-1", "web-2", "db")}
+    groups = {vm: json.loads(untouched.get(vm, COMPUTE).body)["placementGroupId"] for vm in ("web-1", "web-2", "db")}
     assert groups["web-1"] == groups["web-2"] != groups["db"]
 
 
 def test_a_classic_vm_has_no_name(stage):
     stage.settings(instance_name="missing")
     assert stage.get(path=NAME).status == 404
-    assert stage.get(path="/metadata/instance/compute?api-version=2021-02-01").status == 404
+    assert stage.get(path=COMPUTE).status == 404
     assert "compute" not in json.loads(stage.get(path=INSTANCE).body)
     assert stage.get().status == 200
 
