@@ -21,9 +21,14 @@ TREE = Path(__file__).resolve().parents[1]
 PAGE = TREE / "docs" / "docsite" / "rst" / "guide_playbooks.rst"
 NAMESPACE = "fleetops.azure_maintenance"
 # The roles whose variables a playbook passes on. The others are called with variables of the playbook's own.
-ROLE_OF = {"install_checker": "event_checker", "rehearse_checker": "event_checker", "respond": "event_response"}
+ROLE_OF = {
+    "install_checker": "event_checker",
+    "rehearse_checker": "event_checker",
+    "respond": "event_response",
+    "restore": "event_response",
+}
 ORDER = (
-    *("fleet_report", "respond", "approve", "install_checker"),
+    *("fleet_report", "respond", "approve", "restore", "install_checker"),
     *("fleet_history", "rehearse", "rehearse_checker"),
 )
 HEAD = """..

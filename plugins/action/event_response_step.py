@@ -10,20 +10,28 @@ all hosts; what a host did in a turn is one text in its __event_response_report.
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import secrets
+import socket
 import time
-from typing import Any, Mapping
+from datetime import datetime, timezone
+from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
+from ..module_utils._marks import PREPARED, new_mark
+from ..module_utils._marks import RUN as BY_RUN
 from ..plugin_utils._failure_text import tell_failure, without_frames
-from ..plugin_utils._questions import Questions
+from ..plugin_utils._mark_files import remove_mark, write_mark
+from ..plugin_utils._questions import Questions, TimeIsUpError, limit
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST
+from ..plugin_utils._run.marks import tell_unclear
 from ..plugin_utils._run.messages import format_outcome, merge_reasons
 from ..plugin_utils._task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
@@ -31,6 +39,8 @@ from ..plugin_utils._unsafe import mark_unsafe
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS = "__event_response_checker_says"
 SUMMARY = "__event_response_summary"
+# What the playbook restore sets
+ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
 ANCHORS = "__event_response_anchor_hosts"
 _LONGEST_REASON = 500
 _HIDDEN = "the task has no_log, so its reason is hidden."
@@ -46,6 +56,7 @@ class ActionModule(ActionBase):
             "check": self._check_files,
             "begin": self._begin,
             "decide": self._decide,
+            "mark": self._mark,
             "ask": self._ask,
             "note": self._note,
             "report": self._report,
@@ -135,8 +146,11 @@ class ActionModule(ActionBase):
         batch = [host for host in self._vars["ansible_play_batch"] if host in set(self._hosts())]
         same_play = earlier["play"] == self._play() and not set(earlier["batch"]) & set(batch)
         known = {**earlier["hosts"]} if same_play else {}
+        run_id = earlier["id"] if same_play else secrets.token_hex(8)
+        check_mode = bool(self._vars.get("ansible_check_mode"))
+        only_marked, open_too = (self._is_set(name) for name in (ONLY_MARKED, OPEN_TOO))
         run = engine.new_run(
-            earlier["serial"] + 1, self._play(), self._hosts(), known, bool(self._vars.get("ansible_check_mode"))
+            earlier["serial"] + 1, self._play(), self._hosts(), known, check_mode, run_id, only_marked, open_too
         )
         if same_play:
             run["failed_before"] = self._failed_before()
@@ -146,9 +160,11 @@ class ActionModule(ActionBase):
         for host in batch:
             said = reports.get(host, {})
             if host in there and said.get("play") == self._play() and "settings" in said:
-                run["hosts"][host] = {**NEW_HOST, "settings": said["settings"], "fault": said["fault"] or None}
+                given = {"settings": said["settings"], "fault": said["fault"] or None, "open_too": open_too}
+                run["hosts"][host] = {**NEW_HOST, **given}
         faults, doubts = self._check(
-            {host: known["settings"] for host, known in run["hosts"].items() if host in batch and _is_usable(known)}
+            {host: known["settings"] for host, known in run["hosts"].items() if host in batch and _is_usable(known)},
+            only_marked,
         )
         run["refused"] = [*faults, "No host was asked."] if faults else []
         run = _normalize(run)
@@ -157,7 +173,10 @@ class ActionModule(ActionBase):
             kept["warnings"] = doubts
         return kept
 
-    def _check(self, given: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    def _is_set(self, name: str) -> bool:
+        return settings.as_boolean(self._templar.template(self._vars.get(name, False)))
+
+    def _check(self, given: Mapping[str, Mapping[str, Any]], only_marked: bool = False) -> tuple[list[str], list[str]]:
         """Return what is wrong with what the hosts are given, and what may be."""
         play = self._task.get_play()
         faults = settings.tell_wrong_words(given) + settings.tell_differences(given)
@@ -167,7 +186,7 @@ class ActionModule(ActionBase):
         faults += settings.tell_conditions([*self._task.when, *(play._included_conditional or ())])
         doubts = []
         for hosts, own in settings.group_input(given):
-            found = settings.tell_wrong_input(own) + self._file_faults(own)
+            found = settings.tell_wrong_input(own, only_marked) + self._file_faults(own)
             faults += [hosts + fault for fault in found]
             doubts += [hosts + doubt for doubt in settings.tell_doubtful_input(own)]
         return faults, doubts
@@ -179,8 +198,18 @@ class ActionModule(ActionBase):
         run = engine.take_reports(run, self._reports_of_turn(run), now)
         run = engine.enter_play(run, self._play(), self._vars["ansible_play_hosts"])
         run = engine.decide(run, now, returns=bool(self._task.args.get("returns")))
-        kept = {**self._keep({**run, "lines": []}), "lines": run["lines"], "orders": _complete(run)}
+        kept = {**self._keep({**run, "lines": []}), "lines": run["lines"], "orders": _complete(run, self._author())}
         return {**kept, "refused": " ".join(run["refused"])}
+
+    def _author(self) -> dict[str, str | None]:
+        """Return who runs this, for the marks. AWX gives each job its number."""
+        job = self._vars.get("awx_job_id") or self._vars.get("tower_job_id")
+        user = self._vars.get("awx_user_name") or self._vars.get("tower_user_name")
+        return {
+            "controller": socket.gethostname(),
+            "user": str(user) if user else _user(),
+            "job": str(job) if job else None,
+        }
 
     def _reports_of_turn(self, run: engine.Run) -> dict[str, dict[str, Any]]:
         """Return what the hosts did in the latest turn; each keeps what it did last, whenever that was."""
@@ -202,11 +231,38 @@ class ActionModule(ActionBase):
     def _own(self) -> tuple[engine.Run, str]:
         return json.loads(self._vars[RUN]["state"]), self._vars["inventory_hostname"]
 
+    def _order(self) -> dict[str, Any]:
+        """Return the order of this host with what only the tasks need to know."""
+        order: dict[str, Any] = self._vars[RUN]["orders"][self._vars["inventory_hostname"]]
+        return order
+
+    def _mark(self) -> dict[str, Any]:
+        """Write the mark before the first task of a preparation."""
+        mark = self._order()["mark"]
+        why = self._reach(lambda: write_mark(self, mark)) if mark else None
+        return {"failed": True, "msg": f"The mark of this VM could not be written: {why}"} if why else {}
+
+    def _reach(self, change: Callable[[], str | None]) -> str | None:
+        """Return why something could not be changed on the host, also where that does not end."""
+        seconds = float(self._order()["mark_timeout"])
+        try:
+            with limit(seconds):
+                return change()
+        except TimeIsUpError:
+            self._connection._shell.tmpdir = None
+            return f"no answer within {seconds:g} s (event_response_ask_timeout)."
+        except AnsibleError as error:
+            return str(error)
+
     def _ask(self) -> dict[str, Any]:
         run, host = self._own()
         known, order = run["hosts"][host], run["orders"][host]
         questions = Questions(self, self._vars)
         report = self._outcome(order)
+        mark = self._order().get("mark")
+        if mark and report.get("reached"):
+            # How far it is is for people; nothing is decided by it.
+            self._reach(lambda: write_mark(self, {**mark, "state": PREPARED}))
         if run["do"] == engine.WAIT:
             awaited = {name: run["hosts"][name] for name in run["orders"]}
             known, answer = questions.wait(known, order, awaited, f"{run['serial']}_{run['turn']}")
@@ -217,7 +273,11 @@ class ActionModule(ActionBase):
 
     def _note(self) -> dict[str, Any]:
         run, host = self._own()
-        return self._reported(run, self._outcome(run["orders"][host]))
+        report = self._outcome(run["orders"][host])
+        mark = self._order()["mark"]
+        if mark and report["reached"]:
+            report["mark_left"] = self._reach(lambda: remove_mark(self, mark))
+        return self._reported(run, report)
 
     def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:
         return {"report": json.dumps({**report, "serial": run["serial"], "turn": run["turn"]}, default=str)}
@@ -229,7 +289,8 @@ class ActionModule(ActionBase):
         reached = self._task.args.get("reached")
         if reached is None:
             return {}
-        return {"reached": reached, "why": None if reached else self._reason()}
+        began = self._task.args.get("began", True)
+        return {"reached": reached, "began": began, "why": None if reached else self._reason()}
 
     def _read_checker(self, order: Mapping[str, Any]) -> dict[str, Any]:
         said = self._vars[CHECKER_SAYS]
@@ -274,7 +335,12 @@ class ActionModule(ActionBase):
         if run["refused"]:
             # Nobody was given anything to do.
             return {host: list(run["refused"]) for host in progress}, {"progress": progress, "answers": answers}
-        return verdict.find_faults(progress, answers, names), {"progress": progress, "answers": answers}
+        faults = verdict.find_faults(progress, answers, names)
+        for host in progress:
+            unclear = tell_unclear(host, run["hosts"][host])
+            if unclear:
+                faults[host] = [*faults.get(host, ()), *map(verdict.tell_reason, unclear)]
+        return faults, {"progress": progress, "answers": answers}
 
     def _report(self) -> dict[str, Any]:
         run = self._latest()
@@ -312,7 +378,7 @@ class ActionModule(ActionBase):
         return {"failed": True, "msg": " ".join(told)}
 
 
-def _complete(run: engine.Run) -> dict[str, Any]:
+def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
     """Return the orders with what only the tasks need to know."""
     orders: dict[str, Any] = {}
     if run["do"] == engine.REFUSE:
@@ -323,11 +389,35 @@ def _complete(run: engine.Run) -> dict[str, Any]:
         if run["do"] == engine.APPROVE:
             orders[host] = [{**each, **ask} for each in order]
         elif run["do"] in (engine.PREPARE, engine.RESTORE):
-            file = os.path.realpath(os.path.expanduser(given[run["do"]]))
-            orders[host] = {**order, "path": file, "timeout": int(float(given[f"{run['do']}_timeout"]))}
+            nothing = given[run["do"]] in ("", settings.NOTHING)
+            orders[host] = {
+                **order,
+                "path": "" if nothing else os.path.realpath(os.path.expanduser(given[run["do"]])),
+                "timeout": int(float(given[f"{run['do']}_timeout"])),
+                "mark": _mark_of(run, host, order, author),
+                "mark_timeout": ask["timeout"],
+            }
         else:
             orders[host] = {**order, **ask}
     return orders
+
+
+def _mark_of(run: engine.Run, host: str, order: Mapping[str, Any], author: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the mark that a host gets before its preparation, or that is removed after its restore; None for none."""
+    if run["check_mode"] or not order.get("is_marked", True):
+        return None
+    known = run["hosts"][host]
+    since = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = {**author, "run": run["id"], "boot_id": known["boot_id"], "vm_id": known["vm_id"]}
+    return new_mark(BY_RUN, order["event"], since, **told) if known["marks"] is not None else None
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may have a user without a name.
+        return None
 
 
 def _is_usable(known: Mapping[str, Any]) -> bool:

@@ -15,15 +15,25 @@ from ._imds import ImdsClient
 from ._selection import NO_DOCUMENT, Selection, check_words, keys, select_events, words
 from ._summary import summarize
 
+_MOST_FAULTS = 10
+
+ReadMarks = Callable[["str | None"], "tuple[list[dict[str, Any]], list[str]]"]
+
 
 def get_info(
-    params: Mapping[str, Any], client: ImdsClient, warn: Callable[[str], None], boot_id: str | None
+    params: Mapping[str, Any],
+    client: ImdsClient,
+    warn: Callable[[str], None],
+    boot_id: str | None,
+    read_marks: ReadMarks | None = None,
 ) -> dict[str, Any]:
     """Return the selected events, and what else the module documents.
 
     :param params: the module's options.
     :param warn: is called with each warning, also where an error follows.
     :param boot_id: names the current boot of the VM, None where it has no name.
+    :param read_marks: returns the marks on the VM with this vmId, and what is wrong with them; None where nobody can
+        read them.
     :raises ImdsError: there was no usable answer.
     :raises ValueError: an option is wrong, or the name of this VM is needed and not known.
     """
@@ -41,6 +51,13 @@ def get_info(
     else:
         events = select_events(found.document, _read_selection(params), now, only_for)
         message = summarize(events, found.document, now, identity.name)
+    marks = None
+    if read_marks is not None:
+        marks, faults = read_marks(identity.vm_id)
+        for fault in faults[:_MOST_FAULTS]:
+            warn(f"A mark on this VM: {fault}")
+        if len(faults) > _MOST_FAULTS:
+            warn(f"{len(faults) - _MOST_FAULTS} more marks on this VM are faulty.")
     return {
         "changed": False,
         "events": [event.to_dict(now, identity.name) for event in events],
@@ -51,6 +68,7 @@ def get_info(
         "vm_id": identity.vm_id,
         "resource_id": identity.resource_id,
         "boot_id": boot_id,
+        "marks": marks,
         "endpoint": found.client.endpoint,
         "api_version": found.client.api_version,
         "msg": message,

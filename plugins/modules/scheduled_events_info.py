@@ -267,6 +267,73 @@ boot_id:
   type: str
   sample: 4f6a5a2e-0f3c-4c55-9d7b-0a7c1ad5f0d1/12
   version_added: 1.1.0
+marks:
+  description:
+    - For which events this VM was prepared and has not been restored since, and by whom. A run of the role
+      P(fleetops.azure_maintenance.event_response#role) leaves such a mark while the VM is out of service.
+    - Those of root and of the user of the task count. Others are listed too, with a warning.
+    - Null for Windows hosts, which have none.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    event_id:
+      description: The event. Null where the mark cannot be read, as all but RV(marks[].file) and RV(marks[].fault).
+      type: str
+      sample: C7061BAC-AFDC-4513-B24B-AA5F13A16123
+    event_type:
+      description: Its type.
+      type: str
+      sample: Reboot
+    by:
+      description: What prepared the VM. V(run) is a run of the role.
+      type: str
+      sample: run
+    controller:
+      description: The machine on which the run was started.
+      type: str
+      sample: awx-task-6c5f
+    user:
+      description: Who started it.
+      type: str
+      sample: anna
+    job:
+      description: The number of the job in AWX.
+      type: str
+      sample: "812"
+    run:
+      description: Tells one run from another.
+      type: str
+      sample: 3f0c9be1d7a24c55
+    since:
+      description: When the preparation began. ISO 8601 in UTC.
+      type: str
+      sample: "2026-11-21T17:32:00Z"
+    boot_id:
+      description: The boot in which it began, as RV(boot_id).
+      type: str
+      sample: 4f6a5a2e-0f3c-4c55-9d7b-0a7c1ad5f0d1/12
+    vm_id:
+      description: The VM for which it was written. A mark of another VM, whose disk was copied, is not listed.
+      type: str
+      sample: 02aab8a4-74ef-476e-8182-f6d2ba4166a6
+    state:
+      description: How far it is, V(preparing) or V(prepared).
+      type: str
+      sample: prepared
+    file:
+      description: The file of the mark on the VM.
+      type: str
+      sample: /var/lib/azure-maintenance-marks/c7061bac-afdc-4513-b24b-aa5f13a16123.run.mark.json
+    counts:
+      description: Whether the collection goes by it.
+      type: bool
+      sample: true
+    fault:
+      description: Why it counts for nothing, null where it counts.
+      type: str
+      sample: null
+  version_added: 1.1.0
 endpoint:
   description: The endpoint that answered.
   returned: success
@@ -316,6 +383,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils._boot import read_boot_id
 from ..module_utils._info import get_info
+from ..module_utils._marks import read_marks
 from ..module_utils._module import end_module, freeze_objects, info_argument_spec, make_client
 
 
@@ -327,7 +395,7 @@ def main() -> None:
             msg="query is applied on the controller: "
             "call the module as fleetops.azure_maintenance.scheduled_events_info."
         )
-    end_module(module, lambda: get_info(params, make_client(params), module.warn, read_boot_id()))
+    end_module(module, lambda: get_info(params, make_client(params), module.warn, read_boot_id(), read_marks))
 
 
 if __name__ == "__main__":

@@ -31,22 +31,22 @@ QUERY = "fleetops.azure_maintenance.scheduled_events_info"
 # An event that module_defaults of the play leave out would be taken for gone.
 _ALL = {"scope": "this_vm", "event_types": [], "event_statuses": [], "event_sources": [], "event_ids": []}
 # The options of the step; others come from the defaults of the action group imds.
-_OF_STEP = ("step", "reached", "checker")
+_OF_STEP = ("step", "reached", "began", "checker")
 _SECONDS_BETWEEN_LINES = 60
 
 display = Display()
 
 
-class _TimeIsUpError(BaseException):
+class TimeIsUpError(BaseException):
     """As Ansible's own: nothing that a connection does about errors may keep it back."""
 
 
 @contextlib.contextmanager
-def _limit(seconds: float) -> Iterator[None]:
+def limit(seconds: float) -> Iterator[None]:
     """End what goes on inside after some seconds. Ansible runs each task in the main thread of a process of its own."""
 
     def end(_signal: int, _frame: Any) -> None:
-        raise _TimeIsUpError
+        raise TimeIsUpError
 
     before = signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -103,13 +103,13 @@ class Questions:
                 return host, answer
 
     def _ask(self, settings: Mapping[str, Any], was_prepared: bool) -> dict[str, Any]:
-        limit = float(settings["ask_timeout"])
+        seconds = float(settings["ask_timeout"])
         given = {name: value for name, value in self._action._task.args.items() if name not in _OF_STEP}
         arguments = {**given, **_ALL, **({"endpoint": settings["endpoint"]} if settings["endpoint"] else {})}
-        answer = self._end(limit, lambda: self._run_query(arguments))
+        answer = self._end(seconds, lambda: self._run_query(arguments))
         if was_prepared and "document_received" in answer and is_windows(self._action):
             # Such a host has no boot id.
-            told = self._end(limit, lambda: tell_boot_time(self._action, self._task_vars))
+            told = self._end(seconds, lambda: tell_boot_time(self._action, self._task_vars))
             if "booted_at" in told:
                 answer["booted_at"] = told["booted_at"]
             else:
@@ -131,15 +131,15 @@ class Questions:
         ).run(task_vars=self._task_vars)
         return answer
 
-    def _end(self, limit: float, question: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _end(self, seconds: float, question: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the answer to a question, also where there is none within the limit."""
         try:
-            with _limit(limit):
+            with limit(seconds):
                 return question()
-        except _TimeIsUpError:
+        except TimeIsUpError:
             # A connection that hangs would keep its reset as well.
             self._action._connection._shell.tmpdir = None
-            return {"unreachable": True, "msg": f"no answer within {limit:g} s (event_response_ask_timeout)."}
+            return {"unreachable": True, "msg": f"no answer within {seconds:g} s (event_response_ask_timeout)."}
         except AnsibleConnectionFailure as error:
             self._leave_connection()
             return {"unreachable": True, "msg": str(error)}
@@ -156,9 +156,9 @@ class Questions:
             # That one does nothing but print a warning.
             return
         try:
-            with _limit(10):
+            with limit(10):
                 connection.reset()
-        except (AnsibleError, _TimeIsUpError) as error:
+        except (AnsibleError, TimeIsUpError) as error:
             display.vvv(f"The connection could not be reset: {error}")
 
 

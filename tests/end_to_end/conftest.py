@@ -130,6 +130,7 @@ def runner(home):
             "ANSIBLE_NOCOLOR": "true",
             "ANSIBLE_DEPRECATION_WARNINGS": "true",
             "AZURE_IMDS_ENDPOINT": NOWHERE,
+            "AZURE_MAINTENANCE_MARKS": str(home / "marks"),
         }
         ended = subprocess.run(
             argv,

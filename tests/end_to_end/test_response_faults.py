@@ -132,23 +132,27 @@ def test_a_file_fails_in_each_way_that_ansible_knows(each_alone, phase, faults):
     assert sorted(summary["not_restored"]) == sorted(left)
 
 
-# Which use of the connection of a host finds it down, what it is for, whether the event is approved, and the story
+# Which use of the connection of a host finds it down: what it is for. Where the host is back for the next use: whether
+# the event is approved, whether the host has a fault, and the story. Where it is gone for good: the same.
 LOSSES = [
     # It is asked once more before the end.
-    ("asked", True, ["prepare", "restore completed"]),
-    ("prepared", False, ["restore -"]),
-    ("asked again", False, ["prepare", "restore -"]),
+    ("asked", (True, False, "prepare restore"), (False, True, "")),
+    ("marked", (False, True, ""), (False, True, "")),
+    ("prepared", (False, True, "restore"), (False, True, "")),
+    ("marked as prepared", (True, False, "prepare restore"), (False, True, "prepare")),
+    ("asked again", (False, True, "prepare restore"), (False, True, "prepare")),
     # Nobody knows whether it was approved, so its end is waited for.
-    ("told to approve", False, ["prepare", "restore completed"]),
-    ("asked whether it is over", True, ["prepare", "restore completed"]),
-    ("restored", True, ["prepare", "restore completed"]),
+    ("told to approve", (False, False, "prepare restore"), (False, True, "prepare")),
+    ("asked whether it is over", (True, False, "prepare restore"), (True, True, "prepare")),
+    ("restored", (True, False, "prepare restore"), (True, True, "prepare")),
+    ("its mark removed", (True, True, "prepare restore"), (True, True, "prepare restore")),
 ]
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("back_after", [1, 0], ids=["for a moment", "for good"])
 def test_a_host_is_lost_in_each_task_that_needs_it(each_alone, back_after):
-    fleet, hosts, events = each_alone([task for task, _approved, _story in LOSSES])
+    fleet, hosts, events = each_alone([task for task, *_ends in LOSSES])
     for number, host in enumerate(hosts.values()):
         fleet.set(host, mortal_dies_at=number + 1, mortal_back_after=back_after)
     wait, reconnect = (600, 300) if back_after else (20, 1)
@@ -161,18 +165,19 @@ def test_a_host_is_lost_in_each_task_that_needs_it(each_alone, back_after):
     assert run.code == 2, run.out + run.err
     summary = summary_of(run)
     approved = {event for _vm, ids in fleet.approved for event in ids}
-    restored = ("asked", "told to approve", "asked whether it is over", "restored") if back_after else ()
-    assert sorted(summary["faults"]) == sorted(host for task, host in hosts.items() if task not in restored)
-    lost = [] if back_after else [host for task, host in hosts.items() if task != "asked"]
-    assert sorted(summary["not_restored"]) == sorted(lost)
+    ends = {hosts[task]: for_a_moment if back_after else for_good for task, for_a_moment, for_good in LOSSES}
+    told = {
+        host: (
+            events[host] in approved,
+            host in summary["faults"],
+            " ".join(line.split()[0] for line in fleet.story(host)),
+        )
+        for host in ends
+    }
+    assert told == ends, run.out
+    lost = [] if back_after else [host for host, (_approved, _fault, story) in ends.items() if story == "prepare"]
+    assert sorted(summary["not_restored"]) == sorted([*lost, *([] if back_after else [hosts["prepared"]])])
     assert summary["not_asked"] == ([] if back_after else [hosts["asked"]])
-    for task, is_approved, story in LOSSES:
-        host = hosts[task]
-        if task == "asked" and not back_after:
-            is_approved, story = False, []
-        assert (events[host] in approved) is is_approved, task
-        phases = [line.replace(f" {host} Reboot", "") for line in fleet.story(host)]
-        assert phases == (story if back_after else story[: story.count("prepare")]), task
 
 
 @pytest.mark.releases
@@ -186,7 +191,7 @@ def test_a_host_is_lost_in_each_task_that_needs_it(each_alone, back_after):
 def test_an_error_while_asking_that_is_not_a_lost_connection_leaves_nobody_unrestored(each_alone, playbook, play):
     """Such as a prompt of sudo that does not come while a host goes down."""
     fleet, hosts, events = each_alone(["asked again", "once while it waits", "twice while it waits", "none"])
-    for task, use, times in (("asked again", 3, 1), ("once while it waits", 5, 1), ("twice while it waits", 5, 2)):
+    for task, use, times in (("asked again", 5, 1), ("once while it waits", 7, 1), ("twice while it waits", 7, 2)):
         fleet.set(hosts[task], mortal_dies_at=use, mortal_back_after=times, mortal_error="plain")
     run = fleet.respond(playbook=playbook, play=play)
     assert run.code == 2, run.out + run.err
@@ -205,8 +210,8 @@ def test_an_approval_whose_answer_was_lost_with_the_connection_leaves_the_hosts_
     """The event has started, and this run does not wait for its end."""
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF, started_for=LONG)
-    # Asked, prepared, asked again, told to approve
-    fleet.set("host-a", mortal_cut_at=4)
+    # Asked, marked, prepared, marked as prepared, asked again, told to approve
+    fleet.set("host-a", mortal_cut_at=6)
     run = fleet.respond(playbook=RESPOND, event_response_wait=False)
     assert run.code == 2, run.out + run.err
     assert fleet.approved == [("web-1", [event])]
@@ -229,7 +234,7 @@ def test_a_host_whose_connection_drops_while_it_is_prepared_is_restored(make_fle
     fleet = make_fleet(hosts, HOSTS)
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     for host in lost.split():
-        fleet.set(host, mortal_dies_at=3, mortal_back_after=2)
+        fleet.set(host, mortal_dies_at=4, mortal_back_after=2)
     still = """
     - name: Go on
       raw: "true"
@@ -348,7 +353,7 @@ def test_p13_a_host_that_a_file_brings_back_fails_with_its_reason(make_fleet):
     """
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
     events = {host: fleet.announce(HOSTS[host], notice=FAR_OFF) for host in ("host-a", "host-b")}
-    fleet.set("host-b", mortal_dies_at=3, mortal_back_after=1)
+    fleet.set("host-b", mortal_dies_at=4, mortal_back_after=1)
     run = fleet.respond(prepare=NOTE.format(words="drained") + "- meta: clear_host_errors\n")
     assert run.code == 2, run.out + run.err
     assert fleet.approved == [("web-1", [events["host-a"]])]
@@ -404,7 +409,7 @@ def test_a_role_alone_names_who_was_lost(make_fleet):
     """Ansible does not bring it back in the same play; the others go on."""
     fleet = make_fleet(list(HOSTS), HOSTS)
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
-    fleet.set("host-b", mortal_dies_at=2)
+    fleet.set("host-b", mortal_dies_at=3)
     run = fleet.respond()
     assert run.code != 0
     assert fleet.approved == []
@@ -424,8 +429,8 @@ def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_run(make_flee
     for vm in hosts.values():
         fleet.announce(vm, event_type="Freeze", notice=FAR_OFF)
     reboots = {host: fleet.announce(vm, notice=FAR_OFF) for host, vm in hosts.items()}
-    # A response asks, prepares, asks again, approves, waits and restores.
-    for host, use in {"host-a": 7, "host-b": 7, "host-c": 12}.items():
+    # A response asks, marks, prepares, marks as prepared, asks again, approves, waits, restores and removes the mark.
+    for host, use in {"host-a": 10, "host-b": 10, "host-c": 17}.items():
         fleet.set(host, mortal_dies_at=use, mortal_back_after=1)
     fleet.set("host-d", second_due_within="{{ nowhere }}")
     # Were all hosts of that play lost, it would be the last one.
@@ -460,7 +465,7 @@ def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_play(make_fle
     for host in ("host-a", "host-b"):
         fleet.announce(HOSTS[host], event_type="Freeze", notice=FAR_OFF)
     reboot = fleet.announce("web-1", "web-2", notice=FAR_OFF)
-    fleet.set("host-b", mortal_dies_at=2)
+    fleet.set("host-b", mortal_dies_at=3)
     given = fleet.write_files()
     respond = [
         {
@@ -484,7 +489,7 @@ def test_a_play_that_ignores_errors_still_knows_who_is_prepared_and_who_is_resto
     fleet, hosts, events = each_alone(["fails", "is lost", "is not restored", "goes well"])
     failing, lost, unrestored, well = hosts.values()
     fleet.set(failing, prepare_fault="failed command")
-    fleet.set(lost, mortal_dies_at=2, mortal_back_after=1)
+    fleet.set(lost, mortal_dies_at=3, mortal_back_after=1)
     fleet.set(unrestored, restore_fault="failed command")
     files = {
         phase: RAISE.replace("fault }}", f"{phase}_fault }}}}").replace("fault != 'none'", f"{phase}_fault is defined")

@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ANNOUNCED, ENDED
+from ...module_utils._marks import RUN
 from .approval_results import apply_approval_results, hold_back_refused
 from .event_ids import resolve_event_ids
 from .hosts import (
@@ -30,7 +31,16 @@ from .hosts import (
     track_events,
 )
 from .limit import BOTH, NEITHER, next_urgent, queue_events
-from .messages import format_held_back, format_limit, format_not_asked, format_plan, format_queued, format_unwanted
+from .marks import compare_marks, event_of, take_up_marks
+from .messages import (
+    format_held_back,
+    format_limit,
+    format_not_asked,
+    format_plan,
+    format_queued,
+    format_sentence,
+    format_unwanted,
+)
 from .plan import OTHER_BATCH, plan_approval
 from .progress import is_near, must_restore, note_interrupted_preparation, progress_key, start_preparation, update_event
 from .settings import CHECKER, NOTHING, as_boolean
@@ -53,7 +63,14 @@ _MOST_TRIES = 2
 
 
 def new_run(
-    serial: int, play: str, hosts: Iterable[str], earlier: Mapping[str, Host] | None = None, check_mode: bool = False
+    serial: int,
+    play: str,
+    hosts: Iterable[str],
+    earlier: Mapping[str, Host] | None = None,
+    check_mode: bool = False,
+    run_id: str = "",
+    only_marked: bool = False,
+    open_too: bool = False,
 ) -> Run:
     """Return a run that has not begun.
 
@@ -61,11 +78,17 @@ def new_run(
     :param play: which play it begins in.
     :param hosts: all hosts of the play, in their order.
     :param earlier: what is known of the hosts of earlier batches of the play.
+    :param run_id: names the run on the marks of the VMs; no other run has it.
+    :param only_marked: it restores what earlier runs have left, and prepares for nothing.
+    :param open_too: it does so although the event is not over.
     """
     return {
         "serial": serial,
+        "id": run_id,
         "play": play,
         "check_mode": check_mode,
+        "only_marked": only_marked,
+        "open_too": open_too,
         "turn": 0,
         "turns": _TURNS,
         # When hosts were last given something to do after which what they had answered may be old
@@ -147,6 +170,8 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
             known = _take_preparation(name, known, order["event_id"], report)
         elif run["do"] == RESTORE and report is not None:
             why = None if report["reached"] else f"{name} could not be restored: {report['why']}"
+            if report.get("mark_left"):
+                why = f"{name} is restored, and its mark could not be removed: {report['mark_left']}"
             known = _update(known, order["event_id"], restored=report["reached"], why=why)
             if why:
                 known = _update(known, order["event_id"], failed=True)
@@ -167,6 +192,8 @@ def _take_preparation(name: str, known: Host, event_id: str, report: Mapping[str
     if report["reached"] is None:
         # Its checker has not finished, and is asked again.
         return known
+    if report.get("began") is False:
+        known = _update(known, event_id, prepared=False, restored=True, marked=None)
     return _update(known, event_id, failed=True, why=f"{name} could not be prepared: {report['why']}")
 
 
@@ -238,9 +265,14 @@ def _look_around(run: Run, now: float) -> Run:
         wanted = None if names["event_ids"] is None else [fold_case(name) for name in names["event_ids"]]
     for host, known in _present(run).items():
         if known["answered_at"] is not None and (first or run["all_asked"]):
-            known, left_out = track_events(known, wanted, now)
-            if not first:
+            known, left_out = track_events(known, [] if run["only_marked"] else wanted, now)
+            if not first and not run["only_marked"]:
                 lines += [line for event in left_out for line in format_unwanted(host, event)]
+            known = compare_marks(host, known)
+            if not known["taken_up"] and known["answer"]["document_is_clear"]:
+                known, told = take_up_marks(host, known, wanted, run, now)
+                known = {**known, "taken_up": True}
+                lines += [line for sentence in told for line in format_sentence(sentence)]
         hosts[host] = note_deletion(known, now)
     silent = {
         host: known["no_answer"]
@@ -273,6 +305,8 @@ def _resolve(run: Run, now: float) -> dict[str, Any]:
             answers[host] = {"failed": True} if known["times_asked"] or known["away"] else None
         else:
             listed = [event for event in known["listed"] if is_wanted(known, event, None, now)]
+            # One that is over may have left a VM out of service.
+            listed += [event_of(mark, known["name"]) for mark in known["marks"] or () if mark["by"] == RUN]
             answers[host] = {**known["answer"], "events": listed}
     return resolve_event_ids(shared(run, "event_ids"), answers)
 
@@ -346,8 +380,10 @@ def _prepare(run: Run, now: float) -> Run | None:
         if each is None or known["settings"]["prepare"] == CHECKER:
             continue
         event_id = each["event"]["event_id"]
-        begun = {**known, "events": start_preparation(known["events"], event_id, known["boot_id"], now)}
-        if known["settings"]["prepare"] == NOTHING:
+        nothing = known["settings"]["prepare"] == NOTHING
+        marked = None if nothing or run["check_mode"] else run["id"]
+        begun = {**known, "events": start_preparation(known["events"], event_id, known["boot_id"], now, marked)}
+        if nothing:
             hosts[host] = _update(begun, event_id, prepared=True)
             continue
         hosts[host] = begun
@@ -487,10 +523,10 @@ def _restore(run: Run, now: float) -> Run | None:
     for host, known in _present(run).items():
         for each in restores(known, run["check_mode"]):
             event_id = each["event"]["event_id"]
-            if known["settings"]["restore"] in ("", NOTHING):
+            if known["settings"]["restore"] in ("", NOTHING) and not each["marked"]:
                 known = _update(known, event_id, restored=True)
             else:
-                phases = {"phase": each["phase"], "outcome": each["outcome"]}
+                phases = {"phase": each["phase"], "outcome": each["outcome"], "is_marked": bool(each["marked"])}
                 orders[host] = {"event_id": event_id, "event": each["event"], **phases}
                 break
         hosts[host] = known

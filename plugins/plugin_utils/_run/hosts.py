@@ -14,6 +14,7 @@ from typing import Any, Mapping
 from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ENDED
 from ...module_utils._selection import Selection, keys, words
+from .marks import find_holding
 from .progress import (
     deletes_vm,
     follow_progress,
@@ -53,6 +54,13 @@ NEW_HOST: Host = {
     "away": False,
     # What its checker said last
     "checker": None,
+    "vm_id": None,
+    # The marks on the VM that count, as the latest answer lists them; None where it tells of none, as of Windows
+    "marks": None,
+    # Whether what earlier runs have left on it was taken up
+    "taken_up": False,
+    # Whether it may be restored although an event of the VM is not over
+    "open_too": False,
 }
 
 
@@ -82,6 +90,8 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
             answer=told,
             name=answer.get("resource_name") or host["name"],
             boot_id=answer.get("boot_id"),
+            vm_id=answer.get("vm_id"),
+            marks=None if answer.get("marks") is None else [mark for mark in answer["marks"] if mark["counts"]],
             listed=_list_events(host["listed"], answer),
         )
     return taken
@@ -161,12 +171,13 @@ def has_coming(host: Host) -> bool:
 def restores(host: Host, check_mode: bool = False) -> list[dict[str, Any]]:
     """Return the progress of the events after which a host is to be restored now, in the order of their ends.
 
-    None, while one of its events is to come (P3), any event of the VM is Started, or it cannot be reached.
+    None, while one of its events is to come (P3), any event of the VM is Started, somebody else has prepared it for
+    one, or it cannot be reached.
     """
     left = [each for each in host["events"] if must_restore(each)]
     if check_mode:
         return left
-    if host["unreachable"] or has_coming(host) or started(host):
+    if host["unreachable"] or (not host["open_too"] and (has_coming(host) or started(host) or find_holding(host))):
         return []
     return sorted(left, key=lambda each: (each["ended_after_seconds"] or 0) + each["seen_at"])
 
@@ -196,7 +207,7 @@ def awaited_until(host: Host, wait_timeout: float) -> float | None:
         return None
     if host["unreachable"]:
         return float(host["lost_since"]) + min(wait_timeout, seconds(host, "reconnect_timeout"))
-    if started(host):
+    if started(host) or find_holding(host):
         since = max(each["waits_since"] or each["seen_at"] for each in waiting)
         return float(since) + wait_timeout
     return None

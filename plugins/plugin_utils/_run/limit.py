@@ -12,6 +12,7 @@ from typing import Any, Mapping
 
 from ...module_utils._lifecycle import ANNOUNCED, ENDED
 from .hosts import Host, seconds
+from .marks import find_foreign
 from .progress import must_restore, progress_key, seconds_left
 
 # What an event may do now
@@ -38,11 +39,11 @@ def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, A
     """
     own = {host: known for host, known in hosts.items() if known["settings"] is not None}
     waiting = _find_waiting(own)
-    # Those that are out of service for another event
+    # Those that are out of service for another event, or on the account of somebody else
     taken = {
         host
         for host, known in own.items()
-        if any(_is_out(each) and progress_key(each) not in waiting for each in known["events"])
+        if find_foreign(known) or any(_is_out(each) and progress_key(each) not in waiting for each in known["events"])
     }
     queue = {}
     for key, entry in sorted(waiting.items(), key=lambda item: _start(item[1]["event"], now)):

@@ -151,6 +151,10 @@ def format_unwanted(host: str, event: Mapping[str, Any]) -> list[str]:
     )
 
 
+def format_sentence(sentence: str) -> list[str]:
+    return _wrap(sentence, "")
+
+
 def merge_reasons(reasons: Iterable[tuple[str, str]]) -> list[str]:
     """Return sentences about hosts, one for all the hosts about which the same is said.
 

@@ -42,6 +42,8 @@ NEW_PROGRESS: dict[str, Any] = {
     "boot_id": None,
     "prepared_boot_id": None,
     "prepared_since": None,
+    # The run whose mark the VM has for it
+    "marked": None,
     # Since it was first seen, which shows that it took place; since its preparation, which undoes that
     "booted": False,
     "rebooted": False,
@@ -187,15 +189,19 @@ def update_event(progress: Iterable[Mapping[str, Any]], event_id: str, **changes
 
 
 def start_preparation(
-    progress: Iterable[Mapping[str, Any]], event_id: str, boot_id: str | None, now: float
+    progress: Iterable[Mapping[str, Any]], event_id: str, boot_id: str | None, now: float, marked: str | None = None
 ) -> list[dict[str, Any]]:
-    """Note that the preparation for an event begins, so that a host that is lost in it is restored later."""
+    """Note that the preparation for an event begins, so that a host that is lost in it is restored later.
+
+    :param marked: the run whose mark the VM gets, None where it gets none.
+    """
     return update_event(
         progress,
         event_id,
         prepared=False,
         prepared_boot_id=boot_id,
         prepared_since=now,
+        marked=marked,
         rebooted=False,
         connection_lost=False,
     )

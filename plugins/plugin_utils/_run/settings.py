@@ -169,12 +169,15 @@ def _tell_unknown_words(name: str, given: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def tell_wrong_input(given: Mapping[str, str]) -> list[str]:
+def tell_wrong_input(given: Mapping[str, str], only_marked: bool = False) -> list[str]:
     """Return what is wrong with the variables of the role, a sentence each.
 
     :param given: the values, as text, by the names without ``event_response_``.
+    :param only_marked: whether the run only restores what earlier runs have left.
     """
     faults = []
+    if only_marked and not given.get("restore"):
+        faults.append(f"event_response_restore must be the path of a file with tasks, or the word {NOTHING}.")
     if not given.get("prepare"):
         faults.append(_UNNAMED)
     if given.get("prepare") == CHECKER and given.get("restore", "") not in ("", NOTHING):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, Callable
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import RUN, new_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.wait_schedule import pause_between
@@ -88,6 +89,8 @@ class Fleet:
     :ivar lines: what was said.
     """
 
+    _runs = 0
+
     def __init__(
         self, hosts: list[str], *events: FleetEvent, plays: int = 3, check_mode: bool = False, **settings: Any
     ):
@@ -103,17 +106,32 @@ class Fleet:
         # Files that fail, and those in which the host is lost: "prepare web-1"
         self.failing: set[str] = set()
         self.losing: set[str] = set()
+        # The marks on each host, by the keys of their events
+        self.marks: dict[str, dict[str, dict[str, Any]]] = {host: {} for host in hosts}
+        # Hosts on which no mark can be written, or removed
+        self.no_marks: set[str] = set()
+        # The first so many turns that a run takes; it is broken off then
+        self.most_turns: int | None = None
         self.approval: Callable[[FleetEvent], dict[str, Any]] | None = None
         self.done: list[str] = []
         self._plays = plays
         self._play = 1
-        run = engine.new_run(1, "play-1", hosts, None, check_mode)
+        Fleet._runs += 1
+        only_marked, open_too = settings.pop("only_marked", False), settings.pop("open_too", False)
+        run = engine.new_run(1, "play-1", hosts, None, check_mode, f"run-{Fleet._runs}", only_marked, open_too)
         own = settings.pop("own", {})
         for host in hosts:
             given = {**SETTINGS, **settings, **own.get(host, {})}
-            run["hosts"][host] = {**NEW_HOST, "settings": given}
+            run["hosts"][host] = {**NEW_HOST, "settings": given, "open_too": open_too}
         self.run = {**run, "batch": list(hosts)}
         self._gone: set[str] = set()
+
+    def again(self, **settings: Any) -> Fleet:
+        """Return another run over the same hosts, from now on."""
+        other = Fleet(list(self.names), *self.events, **settings)
+        for name in ("now", "names", "boots", "story", "posted", "down", "marks"):
+            setattr(other, name, getattr(self, name))
+        return other
 
     def is_down(self, host: str) -> bool:
         first, last = self.down.get(host, (0.0, 0.0))
@@ -121,7 +139,9 @@ class Fleet:
 
     def go(self) -> Fleet:
         """Take turns until the run is done."""
-        for _turn in range(_MOST_TURNS):
+        for turn in range(_MOST_TURNS):
+            if turn == self.most_turns:
+                return self
             returns = self._play < self._plays
             present = [host for host in self.names if host not in self._gone]
             self.run = engine.enter_play(self.run, f"play-{self._play}", present)
@@ -166,6 +186,8 @@ class Fleet:
             "document_incarnation": 1,
             "resource_name": name,
             "boot_id": self.boots[host],
+            "vm_id": f"id-of-{host}",
+            "marks": [{**mark, "counts": True} for mark in self.marks[host].values()],
             "msg": "",
         }
 
@@ -198,11 +220,26 @@ class Fleet:
         return {"host": self._known(host), "reached": True, "why": None}
 
     def _prepare(self, host: str, order: Any) -> dict[str, Any] | None:
+        if host in self.no_marks:
+            return {"host": self._known(host), "reached": False, "began": False, "why": "The disk is full."}
+        if not self.is_down(host):
+            since = datetime.fromtimestamp(self.now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            told = {"run": self.run["id"], "boot_id": self.boots[host], "vm_id": f"id-of-{host}"}
+            mark = new_mark(RUN, order["event"], since, controller="control", user="anna", **told)
+            self.marks[host][order["event_id"]] = mark
         return self._file("prepare", host, order)
 
     def _restore(self, host: str, order: Any) -> dict[str, Any] | None:
-        report = self._file("restore", host, order)
-        return report and {name: report[name] for name in ("reached", "why")}
+        if order["is_marked"] and self.run["hosts"][host]["settings"]["restore"] in ("", "nothing"):
+            report: dict[str, Any] | None = {"reached": True, "why": None}
+        else:
+            report = self._file("restore", host, order)
+        if report and report["reached"] and order["is_marked"]:
+            if host in self.no_marks:
+                report["mark_left"] = "The disk is read-only."
+            else:
+                self.marks[host].pop(order["event_id"], None)
+        return report and {name: report[name] for name in ("reached", "why", "mark_left") if name in report}
 
     def _approve(self, host: str, order: Any) -> dict[str, Any]:
         results = []

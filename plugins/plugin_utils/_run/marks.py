@@ -1,0 +1,185 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What the marks on the VMs mean for a run; pure (P2, P3 and P16 over all runs and checkers)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Mapping, Sequence
+
+from ...module_utils._document import fold_case
+from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, STARTED, same_boot
+from ...module_utils._marks import CHECKER, RUN, find_mark, tell_author, tell_mark
+from ...module_utils._selection import keys, words
+from .._parts import read_utc
+from .progress import NEW_PROGRESS, must_restore, progress_key, update_event
+
+Host = dict[str, Any]
+
+_NO_RESTORE = (
+    "{host} is out of service {mark}. The event is over, and this run has no event_response_restore. Give it the file "
+    "that puts the VM back, or the word nothing where nothing is to be put back."
+)
+_OPEN = (
+    "{host} is out of service {mark}. The event is not over, so the VM stays as it is. Run this again when it is over, "
+    "or with restore_open=true."
+)
+_UNCLEAR = "{host} is out of service {mark}. No clear answer of Azure told whether the event is over. Run this again."
+_TAKEN_OVER = "{host} was taken over by {author}, which began to prepare it while this run went on."
+_RESTORED = "{host} was restored by somebody else while this run went on."
+
+
+def is_own(host: Host, mark: Mapping[str, Any]) -> bool:
+    """Tell whether this run wrote a mark, or has taken it up."""
+    key = fold_case(mark["event_id"])
+    return any(progress_key(each) == key and each["marked"] == mark["run"] for each in host["events"])
+
+
+def find_foreign(host: Host) -> list[Mapping[str, Any]]:
+    """Return the marks on a VM of which another run or a checker takes care."""
+    return [mark for mark in host["marks"] or () if mark["by"] == CHECKER or not is_own(host, mark)]
+
+
+def find_holding(host: Host) -> list[Mapping[str, Any]]:
+    """Return the marks of others for events that are still listed: until they are over nobody restores (P3)."""
+    listed = {fold_case(event["event_id"]) for event in host["listed"]}
+    return [mark for mark in find_foreign(host) if fold_case(mark["event_id"]) in listed]
+
+
+def take_up_marks(
+    name: str, host: Host, wanted: Sequence[str] | None, run: Mapping[str, Any], now: float
+) -> tuple[Host, list[str]]:
+    """Take up what runs that were broken off have left, and say who has this VM out of service.
+
+    An event that is over is to be restored; one that has started is restored when it is over. One that is to come is
+    prepared anew, because nobody knows how far that run was, and with which file.
+
+    :param name: of the host.
+    :param wanted: the keys of the only events that are wanted; None for all.
+    :param run: ``check_mode``, ``only_marked`` and ``open_too`` as for engine.new_run().
+    :returns: what is known of the host then, and sentences.
+    """
+    events, told = list(host["events"]), []
+    listed = {fold_case(event["event_id"]) for event in host["listed"]}
+    for mark in find_foreign(host):
+        key = fold_case(mark["event_id"])
+        told.append(f"{name} is out of service {tell_mark(mark)}.")
+        if mark["by"] == CHECKER:
+            continue
+        before = next((each for each in events if progress_key(each) == key and each["phase"] != ENDED), None)
+        if before is not None and before["phase"] == STARTED:
+            events = update_event(events, key, prepared=True, **_preparation(mark))
+        elif not _is_wanted(host, mark, wanted):
+            continue
+        elif key not in listed or run["open_too"]:
+            events.append(_take_up_ended(name, host, mark, run["check_mode"], now))
+        elif run["only_marked"]:
+            why = _OPEN.format(host=name, mark=tell_mark(mark))
+            events.append({**_take_up_ended(name, host, mark, True, now), **_left(why)})
+    return {**host, "events": events}, told
+
+
+def tell_unclear(name: str, host: Host) -> list[str]:
+    """Return for which marks of earlier runs no document told whether their events are over, a sentence each."""
+    left = [] if host["taken_up"] else [mark for mark in find_foreign(host) if mark["by"] == RUN]
+    return [_UNCLEAR.format(host=name, mark=tell_mark(mark)) for mark in left]
+
+
+def _left(why: str) -> dict[str, Any]:
+    return {"restored": False, "failed": True, "why": [why]}
+
+
+def _is_wanted(host: Host, mark: Mapping[str, Any], wanted: Sequence[str] | None) -> bool:
+    """Tell whether the variables of a host select an event that is over, of which its mark alone tells."""
+    if wanted is not None and fold_case(mark["event_id"]) not in wanted:
+        return False
+    types = keys(words(host["settings"]["event_types"]))
+    return not types or fold_case(mark["event_type"] or "") in types
+
+
+def _preparation(mark: Mapping[str, Any]) -> dict[str, Any]:
+    since = read_utc(str(mark["since"] or ""))
+    return {
+        "marked": mark["run"],
+        "prepared_boot_id": mark["boot_id"],
+        "prepared_since": since.timestamp() if isinstance(since, datetime) else 0.0,
+    }
+
+
+def _take_up_ended(name: str, host: Host, mark: Mapping[str, Any], check_mode: bool, now: float) -> dict[str, Any]:
+    booted = not same_boot(mark["boot_id"], host["boot_id"])
+    each = {
+        **NEW_PROGRESS,
+        **_preparation(mark),
+        "event": event_of(mark, host["name"]),
+        "phase": ENDED,
+        # Without a boot nobody knows whether it took place.
+        "outcome": COMPLETED if booted else None,
+        "prepared": True,
+        "settled": True,
+        "stays_prepared": False,
+        "boot_id": mark["boot_id"],
+        "booted": booted,
+        "seen_at": now,
+        "waits_since": now,
+        "ended_after_seconds": 0,
+        "why": [],
+    }
+    if not host["settings"]["restore"] and not check_mode:
+        each.update(_left(_NO_RESTORE.format(host=name, mark=tell_mark(mark))))
+    return each
+
+
+def event_of(mark: Mapping[str, Any], resource_name: str | None) -> dict[str, Any]:
+    """Return the event of a mark as scheduled_events_info would have returned it; Azure tells no more of it."""
+    unknown = ("event_status", "resource_type", "not_before", "not_before_raw", "seconds_until_start", "description")
+    return {
+        **dict.fromkeys((*unknown, "event_source", "duration_seconds")),
+        "event_id": mark["event_id"],
+        "event_type": mark["event_type"],
+        "resources": [resource_name] if resource_name else [],
+        "affects_this_vm": True,
+        "leader": resource_name,
+        "is_leader": True,
+    }
+
+
+def compare_marks(name: str, host: Host) -> Host:
+    """Note which preparations of this run somebody else has taken back, or taken over, since.
+
+    A mark that is missing after a boot proves nothing: the disk may be a new one.
+
+    :param name: of the host.
+    """
+    events = []
+    for each in host["events"]:
+        is_newer = host["answered_at"] is not None and host["answered_at"] > (each["prepared_since"] or 0.0)
+        same = same_boot(each["prepared_boot_id"], host["boot_id"])
+        if host["marks"] is None or not each["marked"] or not must_restore(each) or each["failed"] or not is_newer:
+            events.append(each)
+            continue
+        mark = find_mark(host["marks"], each["event"]["event_id"], RUN)
+        if mark is not None and mark["run"] != each["marked"]:
+            why = _TAKEN_OVER.format(host=name, author=tell_author(mark))
+            events += update_event([each], progress_key(each), restored=True, failed=True, why=why)
+        elif mark is None and same:
+            events.append(_note_restored(name, each))
+        else:
+            events.append(each)
+    return {**host, "events": events}
+
+
+def _note_restored(name: str, each: Mapping[str, Any]) -> dict[str, Any]:
+    """A host that was put back before its event was approved is prepared again, once (P2)."""
+    why = _RESTORED.format(host=name)
+    again = each["phase"] == ANNOUNCED and not each["settled"]
+    if again and why not in each["why"]:
+        changes = {"prepared": None, "marked": None}
+    else:
+        changes = {"restored": True, "failed": each["failed"] or again}
+    noted: dict[str, Any] = update_event([each], progress_key(each), why=why, **changes)[0]
+    return noted

@@ -1,0 +1,175 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""P16: a VM that is out of service on our account carries a mark, and the next run sees it (D1, D2, D6)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
+    FAR_OFF,
+    LONG,
+    RESPOND,
+    Fleet,
+    summary_of,
+)
+
+pytestmark = pytest.mark.releases
+HOLD = """
+- name: Remember the controller
+  ansible.builtin.raw: >-
+    echo {{ lookup('ansible.builtin.pipe', 'ps -o ppid= -p $PPID') | trim }} >{{ story }}.controller;
+    mv {{ story }}.controller {{ story | dirname }}/controller
+- name: Hold
+  ansible.builtin.raw: until [ -e {{ story | dirname }}/go ]; do sleep 0.1; done
+"""
+
+
+@pytest.fixture
+def fleet(ansible, simulator, tmp_path):
+    (tmp_path / "fleet").mkdir()
+    hosts = {"host-a": "web-1", "host-b": "web-2"}
+    return Fleet(ansible, simulator, tmp_path / "fleet", hosts, hosts)
+
+
+@pytest.fixture
+def marks(tmp_path):
+    """The marks on the VMs."""
+
+    def read():
+        return [json.loads(path.read_text()) for path in (tmp_path / "home/marks").glob("*.mark.json")]
+
+    return read
+
+
+def phases(fleet):
+    return {event["phase"] for event in fleet.azure.control("GET", "/simulator/events")["events"]}
+
+
+def break_off(fleet, stage, how):
+    """Run, and kill Ansible in the middle of a stage; what it had begun on the hosts ends by itself."""
+    controller, go = fleet.folder / "controller", fleet.folder / "go"
+
+    def kill():
+        os.kill(int(controller.read_text()), how)
+        go.touch()
+
+    if stage == "waiting":
+        (fleet.folder / "go").touch()
+    reached = {
+        "preparing": controller.exists,
+        "waiting": lambda: controller.exists() and "started" in phases(fleet),
+        "restoring": controller.exists,
+    }
+    hold = {"prepare" if stage != "restoring" else "restore": HOLD}
+    with fleet.meanwhile(reached[stage], kill):
+        run = fleet.respond("-e", "awx_job_id=812", playbook=RESPOND, **hold)
+    assert run.code != 0
+    return run
+
+
+@pytest.mark.parametrize(
+    ("stage", "again", "how", "story"),
+    [
+        ("preparing", "before", signal.SIGKILL, ["prepare", "prepare", "restore completed"]),
+        ("preparing", "after", signal.SIGTERM, ["prepare", "restore -"]),
+        ("waiting", "during", signal.SIGINT, ["prepare", "restore completed"]),
+        ("waiting", "after", signal.SIGKILL, ["prepare", "restore -"]),
+        ("restoring", "after", signal.SIGTERM, ["prepare", "restore completed", "restore -"]),
+    ],
+)
+def test_d1_a_run_that_was_broken_off_is_mended_by_the_next(fleet, marks, stage, again, how, story):
+    lasts = LONG if stage == "waiting" else 0
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF, started_for=lasts)
+    break_off(fleet, stage, how)
+    assert {mark["event_id"] for mark in marks()} == {event}
+    assert {mark["job"] for mark in marks()} == {"812"}
+    if (stage, again) == ("preparing", "after"):
+        fleet.azure.control("DELETE", f"/simulator/events/{event}")
+    elif (stage, again) == ("waiting", "after"):
+        fleet.pass_time(LONG)
+    if again == "during":
+        with fleet.coming("web-1", "web-2", seconds=LONG):
+            run = fleet.respond(playbook=RESPOND)
+    else:
+        run = fleet.respond(playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert marks() == []
+    assert "host-a is out of service since" in run.words
+    assert "by AWX job 812 of" in run.words
+    assert summary_of(run)["not_restored"] == []
+    for host in ("host-a", "host-b"):
+        assert [line.replace(f" {host} Reboot", "") for line in fleet.story(host)] == story, run.out
+
+
+def test_p16_a_vm_carries_a_mark_while_it_is_out_of_service(fleet, marks):
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    keep = "- name: Look\n  ansible.builtin.raw: cp -r $AZURE_MAINTENANCE_MARKS {{ story }}.marks\n"
+    run = fleet.respond(playbook=RESPOND, restore=keep)
+    assert run.code == 0, run.out + run.err
+    assert marks() == []
+    for host in ("host-a", "host-b"):
+        kept = [json.loads(path.read_text()) for path in (fleet.folder / f"{host}.story.marks").glob("*.mark.json")]
+        assert {mark["event_id"] for mark in kept} == {event}
+        assert {mark["state"] for mark in kept} == {"prepared"}
+        assert all(mark["controller"] and mark["user"] and mark["since"] and mark["vm_id"] for mark in kept)
+
+
+def test_where_no_mark_can_be_written_nobody_is_prepared_and_the_run_says_so(fleet, tmp_path):
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    (tmp_path / "home/marks").write_text("no folder")
+    run = fleet.respond(playbook=RESPOND, event_response_wait_timeout=60)
+    assert run.code == 2, run.out + run.err
+    assert fleet.story("host-a") == fleet.story("host-b") == []
+    assert fleet.approved == []
+    assert (
+        "could not be prepared: Mark this host as out of service: The mark of this VM could not be written" in run.words
+    )
+
+
+def test_in_check_mode_no_mark_is_written(fleet, marks):
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    run = fleet.respond("--check", playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert marks() == []
+
+
+def test_d6_a_second_run_says_at_once_who_is_at_work(fleet, marks):
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    break_off(fleet, "preparing", signal.SIGKILL)
+    run = fleet.respond("--check", playbook=RESPOND)
+    assert "host-a, host-b are out of service" in run.words or "host-a is out of service since" in run.words
+    assert f"for Reboot {event[:8]} by AWX job 812 of" in run.words
+    assert len(marks()) == 2
+
+
+def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet, marks):
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    break_off(fleet, "preparing", signal.SIGKILL)
+    restore = ["fleetops.azure_maintenance.restore", "-e", f"event_response_restore={fleet.folder}/restore.yml"]
+    early = fleet.run(*restore)
+    assert early.code == 2, early.out + early.err
+    assert "The event is not over, so the VM stays as it is." in early.words
+    fleet.azure.control("DELETE", f"/simulator/events/{event}")
+    listed = fleet.run(*restore, "--check")
+    assert listed.code == 0, listed.out + listed.err
+    assert f"for Reboot {event[:8]} by AWX job 812 of" in listed.words
+    assert len(marks()) == 2
+    assert fleet.story("host-a") == ["prepare host-a Reboot"]
+    run = fleet.run(*restore)
+    assert run.code == 0, run.out + run.err
+    assert marks() == []
+    for host in ("host-a", "host-b"):
+        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot -"]
+    assert fleet.approved == []
+
+
+def test_the_playbook_restore_needs_a_file(fleet):
+    run = fleet.run("fleetops.azure_maintenance.restore")
+    assert run.code == 2, run.out + run.err
+    assert "event_response_restore must be" in run.words

@@ -1,0 +1,288 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs that were broken off, and runs beside each other: the marks on the VMs tell one of another."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import CHECKER, new_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import verdict
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import tell_unclear
+
+_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
+_module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+Fleet, FleetEvent, START = _module.Fleet, _module.FleetEvent, _module.START
+
+
+def said(fleet):
+    return " ".join(" ".join(fleet.lines).split())
+
+
+def faults(fleet):
+    """Return what the run says at its end of each host that did not go well."""
+    run = fleet.run
+    progress = {
+        host: verdict.note_unrestored(known["events"], host, False, 60.0) for host, known in run["hosts"].items()
+    }
+    return verdict.find_faults(progress, {host: known["answer"] for host, known in run["hosts"].items()}, ())
+
+
+def test_p16_a_vm_has_a_mark_from_its_preparation_to_its_restore():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]))
+    fleet.most_turns = 2
+    fleet.go()
+    (mark,) = fleet.marks["web-1"].values()
+    assert (mark["event_id"], mark["event_type"], mark["run"], mark["boot_id"]) == (
+        "A1",
+        "Reboot",
+        fleet.run["id"],
+        "boot-1",
+    )
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"])).go()
+    assert fleet.marks == {"web-1": {}}
+
+
+@pytest.mark.parametrize(("turns", "done"), [(2, "prepare"), (3, "approve"), (4, "wait")])
+def test_d1_a_run_that_was_broken_off_is_mended_by_the_next_when_the_event_is_over(turns, done):
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=100.0))
+    fleet.most_turns = turns
+    fleet.go()
+    assert fleet.done[-1] == done
+    fleet.now += 5000
+    fleet.boots["web-1"] = "boot-2"
+    after = fleet.again().go()
+    assert after.story == {"web-1": ["prepare A1", "restore A1"], "web-2": ["prepare A1", "restore A1"]}
+    assert fleet.marks == {"web-1": {}, "web-2": {}}
+    outcomes = {host: known["events"][0]["outcome"] for host, known in after.run["hosts"].items()}
+    assert outcomes == {"web-1": "completed", "web-2": None}
+    assert faults(after) == {}
+    assert "web-1 is out of service since 2026-11-21T10:0" in said(after)
+    assert "for Reboot A1 by a run of anna on control." in said(after)
+
+
+def test_d1_one_that_begins_while_the_event_is_started_restores_when_it_is_over():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], lasts=400.0))
+    fleet.most_turns = 3
+    fleet.go()
+    fleet.now += 100
+    after = fleet.again().go()
+    assert after.story == {"web-1": ["prepare A1", "restore A1"]}
+    assert after.now >= START + 400
+    assert faults(after) == {}
+
+
+def test_d1_one_that_begins_before_the_event_prepares_anew():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]))
+    fleet.most_turns = 2
+    fleet.go()
+    after = fleet.again().go()
+    assert after.story == {"web-1": ["prepare A1", "prepare A1", "restore A1"]}
+    assert [event for _host, event, _names in after.posted] == ["A1"]
+    assert fleet.marks == {"web-1": {}}
+
+
+def test_d1_without_a_restore_file_the_vm_is_named_and_the_run_fails():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
+    fleet.most_turns = 2
+    fleet.go()
+    fleet.now += 5000
+    after = fleet.again(restore="").go()
+    (fault,) = faults(after)["web-1"]
+    assert fault.startswith("web-1 is out of service since 2026-11-21T10:00:0")
+    assert "has no event_response_restore" in fault
+    assert len(fleet.marks["web-1"]) == 1
+
+
+def test_d1_the_word_nothing_removes_the_mark():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
+    fleet.most_turns = 2
+    fleet.go()
+    fleet.now += 5000
+    after = fleet.again(restore="nothing").go()
+    assert (fleet.marks, faults(after)) == ({"web-1": {}}, {})
+
+
+@pytest.mark.parametrize("restore", ["", "nothing"])
+def test_a_run_without_a_restore_file_leaves_no_mark(restore):
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]), restore=restore).go()
+    assert fleet.story == {"web-1": ["prepare A1"]}
+    assert fleet.marks == {"web-1": {}}
+
+
+def test_d1_an_event_that_the_run_leaves_out_is_named():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
+    fleet.most_turns = 2
+    fleet.go()
+    fleet.now += 5000
+    after = fleet.again(event_types=["Freeze"]).go()
+    assert "web-1 is out of service since" in said(after)
+    assert after.story == {"web-1": ["prepare A1"]}
+
+
+def test_d1_an_id_that_is_over_is_restored_where_the_run_is_limited_to_it():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
+    fleet.most_turns = 2
+    fleet.go()
+    fleet.now += 5000
+    after = fleet.again(event_ids=["A1"]).go()
+    assert after.story == {"web-1": ["prepare A1", "restore A1"]}
+    assert faults(after) == {}
+
+
+def test_d1_where_no_document_tells_whether_the_event_is_over_the_vm_is_named():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
+    fleet.most_turns = 2
+    fleet.go()
+    fleet.now += 5000
+    after = fleet.again()
+    clear = after.answer
+    after.answer = lambda host: {**clear(host), "document_is_clear": False}
+    after.go()
+    assert after.story == {"web-1": ["prepare A1"]}
+    (fault,) = tell_unclear("web-1", after.run["hosts"]["web-1"])
+    assert "No clear answer of Azure told whether the event is over." in fault
+
+
+def test_d2_p2_who_was_restored_by_another_run_is_prepared_again_before_the_approval():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("B2", ["web-1", "web-2"], notice=9000.0))
+    fleet.most_turns = 2
+    fleet.go()
+    # A person runs a restore for web-1.
+    fleet.marks["web-1"].clear()
+    fleet.story["web-1"].append("restored by hand")
+    fleet.now += 60
+    fleet.most_turns = None
+    # What this run knows of web-1 is old when it approves, so it asks again.
+    fleet.run["acted_at"] = fleet.now
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare B2", "restored by hand", "prepare B2", "restore B2"]
+    assert fleet.story["web-2"] == ["prepare B2", "restore B2"]
+
+
+def test_d2_p2_who_is_restored_by_somebody_else_twice_is_not_approved():
+    fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=9000.0))
+    prepare = fleet._prepare
+
+    def prepare_in_vain(host, order):
+        report = prepare(host, order)
+        fleet.marks[host].clear()
+        fleet.now += 1
+        return {**report, "host": fleet._known(host)}
+
+    fleet._prepare = prepare_in_vain
+    fleet.go()
+    assert fleet.posted == []
+    assert fleet.story["web-1"] == ["prepare B2", "prepare B2"]
+    assert "was restored by somebody else while this run went on" in " ".join(faults(fleet)["web-1"])
+
+
+def test_d2_p3_nobody_is_restored_while_another_run_has_the_vm_prepared_for_an_open_event():
+    first = FleetEvent("A1", ["web-1"], lasts=10.0)
+    second = FleetEvent("B2", ["web-1"], event_type="Freeze", notice=9000.0)
+    slow = Fleet(["web-1"], first, second, event_types=["Freeze"], approve=False, wait=False)
+    slow.most_turns = 2
+    slow.go()
+    quick = slow.again(event_types=["Reboot"], wait_timeout=600)
+    quick.go()
+    assert quick.story["web-1"] == ["prepare B2", "prepare A1"]
+    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Freeze B2" in said(quick)
+    assert list(faults(quick)) == ["web-1"]
+
+
+def test_d6_p6_a_run_that_was_taken_over_while_it_waits_restores_nothing():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=9000.0, lasts=5000.0))
+    fleet.most_turns = 2
+    fleet.go()
+    other = fleet.again()
+    other.most_turns = 2
+    other.go()
+    fleet.now = other.now + 1
+    fleet.run["acted_at"] = fleet.now
+    fleet.most_turns = None
+    fleet.go()
+    assert fleet.posted == []
+    assert fleet.story["web-1"] == ["prepare A1", "prepare A1"]
+    assert "was taken over by a run of anna on control" in " ".join(faults(fleet)["web-1"])
+
+
+def test_p3_a_checker_that_has_the_vm_prepared_for_an_open_event_keeps_it_out_of_service():
+    first, second = FleetEvent("A1", ["web-1"], lasts=10.0), FleetEvent("B2", ["web-1"], notice=400.0, lasts=10.0)
+    fleet = Fleet(["web-1"], first, second, event_ids=["A1"])
+    told = second.told("web-1", START)
+    fleet.marks["web-1"]["B2"] = {**new_mark(CHECKER, told, "2026-11-21T09:59:00Z"), "counts": True}
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    assert fleet.now >= START + 400
+    assert "web-1 is out of service since 2026-11-21T09:59:00Z for Reboot B2 by its checker." in said(fleet)
+
+
+def test_where_no_mark_can_be_written_the_preparation_does_not_begin():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]))
+    fleet.no_marks.add("web-1")
+    fleet.go()
+    assert (fleet.story["web-1"], fleet.posted) == ([], [])
+    assert "web-1 could not be prepared: The disk is full." in " ".join(faults(fleet)["web-1"])
+
+
+def test_a_mark_that_cannot_be_removed_is_named():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]))
+    fleet.most_turns = 2
+    fleet.go()
+    fleet.no_marks.add("web-1")
+    fleet.most_turns = None
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    assert "its mark could not be removed: The disk is read-only." in " ".join(faults(fleet)["web-1"])
+
+
+def test_after_a_boot_a_mark_that_is_missing_proves_no_restore():
+    """The disk of a VM that was redeployed may be a new one."""
+    event = FleetEvent("A1", ["web-1"], event_type="Redeploy", lasts=100.0)
+    fleet = Fleet(["web-1"], event)
+    fleet.most_turns = 3
+    fleet.go()
+    fleet.marks["web-1"].clear()
+    fleet.boots["web-1"] = "boot-2"
+    fleet.most_turns = None
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+
+
+ONLY_MARKED = {"only_marked": True, "prepare": "nothing", "approve": False, "wait": False}
+
+
+def broken_off(**more):
+    """Return a fleet with a VM that a run left prepared, and a second event."""
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], **more), FleetEvent("B2", ["web-2"], notice=9000.0))
+    fleet.run["hosts"]["web-2"]["settings"]["event_types"] = ["Freeze"]
+    fleet.most_turns = 2
+    fleet.go()
+    return fleet
+
+
+def test_restore_puts_back_what_is_marked_and_over_and_does_nothing_else():
+    fleet = broken_off(notice=10.0)
+    fleet.now += 5000
+    after = fleet.again(**ONLY_MARKED).go()
+    assert after.story == {"web-1": ["prepare A1", "restore A1"], "web-2": []}
+    assert (after.posted, fleet.marks["web-1"], faults(after)) == ([], {}, {})
+
+
+@pytest.mark.parametrize(("notice", "later"), [(900.0, 10), (10.0, 20)], ids=["Scheduled", "Started"])
+def test_restore_leaves_a_vm_whose_event_is_not_over_and_names_it(notice, later):
+    fleet = broken_off(notice=notice)
+    fleet.now += later
+    after = fleet.again(**ONLY_MARKED).go()
+    assert after.story["web-1"] == ["prepare A1"]
+    (fault,) = faults(after)["web-1"]
+    assert "The event is not over, so the VM stays as it is." in fault
+    assert len(fleet.marks["web-1"]) == 1
+    told = fleet.again(**ONLY_MARKED, open_too=True).go()
+    assert told.story["web-1"] == ["prepare A1", "restore A1"]
+    assert (fleet.marks["web-1"], faults(told)) == ({}, {})
