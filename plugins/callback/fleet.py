@@ -200,7 +200,8 @@ class CallbackModule(Minimal):
         host, said = result._host.get_name(), result._result["answer"]
         answer = read_answer(host, said, bool(said.get("failed")))
         if "events" in said:
-            self._response.take(host, answer)
+            # What earlier runs have left is told by this run, which may restore it.
+            self._response.take(host, {**answer, "out_of_service": []})
         else:
             self._response.lost[host] = answer
         self._handle_warnings(result._result)

@@ -85,7 +85,8 @@ _value:
       C(host) of the inventory, null if no host that answered has this name; C(told_by), the hosts that told of it; and
       C(contradictions), each with a C(field) and in C(told) each C(value) with the C(hosts) that told it.
     - A host has C(host), C(state) (one of the words above), C(reason) and C(message) if it gave no answer,
-      C(resource_name), C(asked_at), C(event_ids) of the events that may affect it, and C(warnings).
+      C(resource_name), C(asked_at), C(event_ids) of the events that may affect it, C(warnings), and C(out_of_service),
+      which has a text for each mark on the VM, since when, for which event and on whose account.
   type: raw
 """
 

@@ -56,6 +56,7 @@ def _not_asked(host: str, left_out: list[str]) -> HostResult:
         "asked_at": None,
         "events": [],
         "warnings": [],
+        "out_of_service": [],
     }
 
 
@@ -64,6 +65,7 @@ def _without_events(result: HostResult) -> dict[str, Any]:
     shown = {name: result[name] for name in ("host", "state", "reason", "message", "resource_name", "asked_at")}
     shown["event_ids"] = [event["event_id"] for event in result["events"] if event["affects_this_vm"] is not False]
     shown["warnings"] = result["warnings"]
+    shown["out_of_service"] = result["out_of_service"]
     return shown
 
 

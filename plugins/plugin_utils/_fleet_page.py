@@ -29,6 +29,7 @@ from ._fleet_text import (
     not_answered,
     nothing_known,
     number,
+    out_of_service,
     reason_words,
     tidy,
     when,
@@ -61,6 +62,7 @@ def as_html(report: Report, warn_after: float = WARN_AFTER) -> str:
         f'<header><h1>Azure maintenance</h1><p class="dim">{_told_at(report, warn_after)}</p></header>',
         _counts(report),
         _FILTER if events else "",
+        _out_of_service(report),
         _silent_hosts(report),
         _timeline(report),
         _events_table(events) if events else "",
@@ -202,6 +204,11 @@ def _silent_hosts(report: Report) -> str:
         'not say what is coming for them.</p><div class="scroll few" tabindex="0" role="region" '
         f'aria-label="Hosts without an answer">{html_table("silent", names, bodies)}</div></section>'
     )
+
+
+def _out_of_service(report: Report) -> str:
+    items = [f"<li>{escape(tidy(host))} <span>{escape(tidy(why))}</span></li>" for host, why in out_of_service(report)]
+    return f'<section id="out-of-service"><h2>Out of service</h2><ul>{"".join(items)}</ul></section>' if items else ""
 
 
 def _hosts(report: Report) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ..module_utils._document import LONGEST_DURATION
 from ..module_utils._errors import one_line
+from ..module_utils._marks import tell_mark
 from ._failure_text import are_results, tell_failure, what_was_printed
 from ._masking import mask_secrets
 from ._parts import HostResult, Kind, Part, new_part, read_utc
@@ -96,7 +97,14 @@ def read_result(host: str, result: Any) -> HostResult:
         "resource_name": result.get("resource_name"),
         "events": events,
         "warnings": [str(text) for text in result.get("warnings") or () if isinstance(text, str)],
+        "out_of_service": _out_of_service(result.get("marks")),
     }
+
+
+def _out_of_service(marks: Any) -> list[str]:
+    """Return since when, for which event and on whose account the VM is out of service: of each mark that counts."""
+    listed = [mark for mark in marks if isinstance(mark, dict)] if isinstance(marks, list) else []
+    return [tell_mark(mark) for mark in listed if mark.get("counts") and mark.get("event_id")]
 
 
 def no_answer(host: str, state: str, reason: str, message: str) -> HostResult:
@@ -108,6 +116,7 @@ def no_answer(host: str, state: str, reason: str, message: str) -> HostResult:
         "resource_name": None,
         "events": [],
         "warnings": [],
+        "out_of_service": [],
     }
 
 
@@ -157,6 +166,8 @@ def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
 def _result_complaint(told: dict[str, Any]) -> str | None:
     if not isinstance(told.get("events"), list) or not _are_texts(told.get("warnings")):
         return " has no lists of events and warnings"
+    if not _are_texts(told.get("out_of_service")):
+        return " has no list that tells why it is out of service"
     complaint = _complaint(told["events"], told["resource_name"])
     return f": {complaint}" if complaint else None
 
@@ -164,7 +175,7 @@ def _result_complaint(told: dict[str, Any]) -> str | None:
 # Raise the version with every change of what a part holds.
 KIND = Kind(
     "fleetops.azure_maintenance.fleet_part",
-    1,
+    2,
     "fleet report",
     "results",
     STATES,

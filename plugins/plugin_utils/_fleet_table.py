@@ -58,6 +58,9 @@ def fleet_lines(
     if others:
         shown = [_cut(one_line(name), _LONGEST_NAME) for name in sorted(dict.fromkeys(others), key=natural)]
         lines += ["", "Also affected: " + _fit(shown, width - len("Also affected: "))]
+    out = sorted((told for told in results if told["out_of_service"]), key=lambda told: natural(told["host"]))
+    if out:
+        lines += ([""] if lines else []) + ["Out of service:"] + _out_lines(out, width)
     silent = [told for told in results if told["state"] not in (QUIET, AFFECTED)]
     silent.sort(key=lambda told: natural(told["host"]))
     if silent:
@@ -189,6 +192,20 @@ def _vm_lines(names: Sequence[str], width: int) -> list[str]:
 def _first(names: Sequence[str], number: int) -> str:
     left = len(names) - number
     return ", ".join(names[:number]) + (f", +{left} more" if left > 0 else "")
+
+
+def _out_lines(results: Sequence[HostResult], width: int) -> list[str]:
+    return [
+        line
+        for told in results
+        for why in told["out_of_service"]
+        for line in textwrap.wrap(
+            escape(f"{told['host']}  {why}"),
+            max(width, _LONGEST_NAME),
+            initial_indent=_GAP,
+            subsequent_indent=_GAP * 3,
+        )
+    ]
 
 
 def _silent_lines(results: Sequence[HostResult], width: int) -> list[str]:

@@ -133,6 +133,12 @@ def not_answered(report: Report) -> list[dict[str, Any]]:
     return sorted(silent, key=lambda host: (order.index(host["state"]), natural(host["host"])))
 
 
+def out_of_service(report: Report) -> list[tuple[str, str]]:
+    """Return each host that is out of service on our account, and since when, for which event and on whose account."""
+    hosts = sorted(report["hosts"], key=lambda host: natural(host["host"]))
+    return [(host["host"], why) for host in hosts for why in host["out_of_service"]]
+
+
 def all_contradictions(report: Report) -> list[tuple[dict[str, Any], str]]:
     """Return each contradiction as a sentence, with its event."""
     return [(event, describe_contradiction(one)) for event in report["events"] for one in event["contradictions"]]
@@ -154,6 +160,10 @@ def as_lines(report: Report) -> list[str]:
         lines.append(f"{one_line(event['event_type'] or 'unknown event')} {when(event)}: {shown or 'no VM named'}")
     if len(report["events"]) > _MOST_EVENTS:
         lines.append(f"and {number(len(report['events']) - _MOST_EVENTS, 'more event')}")
+    out = list(dict.fromkeys(host for host, _why in out_of_service(report)))
+    if out:
+        more = f" and {len(out) - 4} more" if len(out) > 4 else ""
+        lines.append(f"Out of service on our account: {', '.join(map(one_line, out[:4]))}{more}")
     contradictions = all_contradictions(report)
     if contradictions:
         lines.append(f"VMs contradict each other about {number(report['counts']['contradictions'], 'event')}.")
@@ -197,6 +207,11 @@ def as_markdown(report: Report) -> str:
     if contradictions:
         lines += ["## Contradictions", ""]
         lines += [f"- {markdown(event['event_id'])}: {markdown(text)}" for event, text in contradictions]
+        lines.append("")
+    out = out_of_service(report)
+    if out:
+        lines += ["## Out of service", ""]
+        lines += [f"- {markdown(host)}: {markdown(why)}" for host, why in out]
         lines.append("")
     silent = not_answered(report)
     if silent:

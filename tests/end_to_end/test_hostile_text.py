@@ -411,7 +411,8 @@ def hostile_part(text):
     """A part as another slice could have written it, or whoever may write into the folder."""
     host = {"state": "failed", "reason": text("reason"), "message": text("message"), "resource_name": None}
     look = {"host": text("host"), **host, "events": [], "warnings": [text("warning")]}
-    head = {"format": NAMESPACE + "fleet_part", "version": 1, "name": text("part"), "asked_at": "2026-11-21T10:00:00Z"}
+    look["out_of_service"] = [text("out")]
+    head = {"format": NAMESPACE + "fleet_part", "version": 2, "name": text("part"), "asked_at": "2026-11-21T10:00:00Z"}
     return json.dumps({**head, "hosts": [look]})
 
 

@@ -108,6 +108,7 @@ HOST = {
     "resource_name": None,
     "events": [],
     "warnings": [],
+    "out_of_service": [],
 }
 
 
@@ -119,7 +120,7 @@ HOST = {
         pytest.param("{}", "Part slice-1.json is not a part of a fleet report", id="something else"),
         pytest.param(
             broken(version=0),
-            'Part slice-1.json holds results of another version of the collection (format "0", this one reads 1): '
+            'Part slice-1.json holds results of another version of the collection (format "0", this one reads 2): '
             "delete it, and run that slice again with the same version as the merge.",
             id="an older version",
         ),
@@ -135,6 +136,7 @@ HOST = {
         pytest.param(broken(hosts=[{**HOST, "state": "odd"}]), "it has an entry that is not a host", id="a state"),
         pytest.param(broken(hosts=[{**HOST, "message": 1}]), "host a has a message that is not a text", id="a message"),
         pytest.param(broken(hosts=[{**HOST, "warnings": [1]}]), "no lists of events and warnings", id="warnings"),
+        pytest.param(broken(hosts=[{**HOST, "out_of_service": [1]}]), "why it is out of service", id="out of service"),
         pytest.param(
             broken(hosts=[{**HOST, "events": [{"event_id": "A-1"}]}]),
             "Part slice-1.json cannot be merged (host a: an event lacks 'event_type', as from another version",
@@ -181,3 +183,28 @@ def test_the_time_is_the_present_unless_given() -> None:
     found = _parts.read_utc(fleet_report.fleet_report([])["generated_at"])
     assert found is not None
     assert found.year >= 2026
+
+
+def test_p16_a_mark_that_counts_is_in_every_form_of_the_report():
+    mark = {
+        "event_id": "C7061BAC-AFDC",
+        "event_type": "Reboot",
+        "by": "run",
+        "since": "2026-11-21T17:32:00Z",
+        "controller": "control|<b>",
+        "user": "anna",
+        "job": "812",
+        "counts": True,
+    }
+    other = {**mark, "job": "999", "counts": False}
+    answer = {"events": [], "resource_name": "web-1", "document_is_clear": True, "marks": [mark, other, "odd"]}
+    why = "since 2026-11-21T17:32:00Z for Reboot C7061BAC by AWX job 812 of anna on control|<b>"
+    parts = [part_of({"web-1": answer})]
+    merged = fleet_report.fleet_report(parts)
+    assert merged["hosts"][0]["out_of_service"] == [why]
+    assert "Out of service on our account: web-1" in fleet_report.fleet_report(parts, "lines")
+    page = fleet_report.fleet_report(parts, "html")
+    assert "Out of service" in page
+    assert "AWX job 812 of anna on control|&lt;b&gt;" in page
+    assert "job 999" not in page
+    assert "AWX job 812 of anna on control\\|" in fleet_report.fleet_report(parts, "md")

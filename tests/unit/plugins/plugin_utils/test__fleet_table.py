@@ -43,8 +43,9 @@ def event(event_id=ID, **changes):
 STARTED = {"event_status": "Started", "not_before": None}
 
 
-def look(host, state, message=None, resource_name=None, events=()):
-    return {"host": host, "state": state, "message": message, "resource_name": resource_name, "events": events}
+def look(host, state, message=None, resource_name=None, events=(), out=()):
+    told = {"host": host, "state": state, "message": message, "resource_name": resource_name, "events": events}
+    return {**told, "out_of_service": list(out)}
 
 
 def fleet_lines(looks, width):
@@ -53,6 +54,19 @@ def fleet_lines(looks, width):
 
 def lines(*events, width=80):
     return fleet_lines([look("web-1", AFFECTED, "", "web-1", events)], width)
+
+
+def test_p16_who_is_out_of_service_is_told_since_when_for_what_and_on_whose_account():
+    why = "since 2026-11-21T17:32:00Z for Reboot C7061BAC by AWX job 812 of anna on awx-task-6c5f"
+    told = fleet_lines([look("web-10", QUIET, out=[why]), look("web-2", QUIET, out=["since \x1b[31m"])], 80)
+    assert told == [
+        "Out of service:",
+        "  web-2  since \\u001b[31m",
+        "  web-10  since 2026-11-21T17:32:00Z for Reboot C7061BAC by AWX job 812 of anna",
+        "      on awx-task-6c5f",
+        "",
+        "2 hosts asked: 2 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed",
+    ]
 
 
 def test_a_fleet_as_it_is_seen_at_80_columns():
