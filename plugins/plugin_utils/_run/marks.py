@@ -177,9 +177,8 @@ def _note_restored(name: str, each: Mapping[str, Any]) -> dict[str, Any]:
     """A host that was put back before its event was approved is prepared again, once (P2)."""
     why = _RESTORED.format(host=name)
     again = each["phase"] == ANNOUNCED and not each["settled"]
+    changes: dict[str, Any] = {"restored": True, "failed": each["failed"] or again}
     if again and why not in each["why"]:
         changes = {"prepared": None, "marked": None}
-    else:
-        changes = {"restored": True, "failed": each["failed"] or again}
     noted: dict[str, Any] = update_event([each], progress_key(each), why=why, **changes)[0]
     return noted
