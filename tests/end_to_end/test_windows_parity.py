@@ -30,7 +30,10 @@ SCENARIOS = {f"S{number}" for number in range(1, 19)} - {"S1", "S5", "S11", "S15
 # What Ansible adds to a result, newer releases for a module and not for an action plugin
 OF_ANSIBLE = {"exception", "failed_when_suppressed_exception"}
 # What differs, each with the words of the guide that say so: a key of all results,
-KEYS = {"boot_id": "is null, because what a boot is called is told by no module"}
+KEYS = {
+    "boot_id": "is null, because what a boot is called is told by no module",
+    "marks": "is null: a run writes no marks there",
+}
 # a key of results with a reason,
 KEYS_BY_REASON = {
     ("msg", "unreachable"): "Some words of ``msg`` differ",
