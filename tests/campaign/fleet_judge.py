@@ -21,6 +21,10 @@ class Prepared:
     finished_at: float = 0.0
     restored: int = 0
     restore_failed: bool = False
+    # A person has put the VM back since
+    by_person: bool = False
+    # Of a run that was broken off
+    first_begun: int = 0
 
 
 class Judge:
@@ -37,6 +41,7 @@ class Judge:
         self._restored_at: dict[str, float] = {}
         self._new: set[tuple[str, str]] = set()
         self.restores = 0
+        self.is_second = False
 
     def note(self, text: str) -> None:
         self.story.append(f"{self._world.now - 1_800_000_000.0:8.1f}  {text}")
@@ -53,7 +58,7 @@ class Judge:
                 self._new.add((host, event["event_id"]))
 
     def _may_list(self, host: str, event_id: str) -> bool:
-        told = self._told[host]
+        told = self._told.get(host, {"document_is_clear": False})
         return not told["document_is_clear"] or any(event["event_id"] == event_id for event in told["events"])
 
     def prepare_begins(self, host: str, event_id: str) -> None:
@@ -61,6 +66,24 @@ class Judge:
         done = self.files.setdefault((host, event_id), Prepared())
         self.require("P6", done.begun == 0, f"{host} prepares for {event_id} again")
         done.begun += 1
+        done.restored, done.by_person = 0, False
+
+    def person_restores(self, host: str) -> None:
+        self.note(f"A person restores {host}")
+        self._restored_at[host] = self._world.now
+        for (name, _event), done in self.files.items():
+            if name == host:
+                done.by_person = done.begun + done.first_begun > 0
+                done.begun = done.first_begun = 0
+
+    def breaks_off(self) -> None:
+        """The next run may prepare anew."""
+        self.note("The run is broken off")
+        self.is_second = True
+        self._new.clear()
+        self._told.clear()
+        for done in self.files.values():
+            done.first_begun, done.begun = done.begun + done.first_begun, 0
 
     def is_to_prepare(self, host: str, event_id: str) -> None:
         """A host that is lost before its first task may have begun, for all that is known."""
@@ -83,7 +106,8 @@ class Judge:
             done = self.files.get((vm.host, event.event_id))
             self.require("P2", self._is_ready(vm, done), f"{event.event_id} is approved, and {vm.host} is not prepared")
 
-        out = {name for name in self._world.vms if self._is_out(name)}
+        # Of a VM that has not answered a run knows nothing.
+        out = {name for name in self._told if self._is_out(name)}
         own = {vm.host for vm in map(self._world.vm_called, event.vms) if vm}
         # One event may take more hosts than that by itself.
         few = own <= out or not out - own or len(out | own) <= limit
@@ -91,7 +115,11 @@ class Judge:
 
     def _is_out(self, host: str) -> bool:
         """Tell whether a host was taken out of service for an event that Azure was let start, or has started."""
-        begun = {e for (name, e), done in self.files.items() if name == host and done.begun and not done.restored}
+        begun = {
+            e
+            for (name, e), done in self.files.items()
+            if name == host and (done.begun or done.first_begun) and not done.restored and not done.by_person
+        }
         return not self._world.vms[host].deleted and any(
             event.event_id in begun and (event.approved or event.status == "Started") for event in self._world.events
         )
@@ -126,7 +154,11 @@ class Judge:
         took = self._world.now - begun_at
         self.require("P15", took <= self._longest, f"the run takes {took:.0f} s")
         for (host, event_id), done in self.files.items():
-            if not done.begun or self._world.vms[host].deleted or host in faults or done.restored == 1:
+            vm = self._world.vms[host]
+            if not (done.begun or done.first_begun) or vm.deleted or host in faults or done.restored == 1:
+                continue
+            # A new disk tells the second run nothing, and nor does a VM that has another name by then.
+            if done.by_person or (self.is_second and not done.begun and vm.has_lost_marks):
                 continue
             stays = not waits and self._may_list(host, event_id)
             self.require("P13", stays, f"{host} is left prepared for {event_id}, and nobody says so")

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime, timezone
 from typing import Any, Mapping
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import RUN, new_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, verdict, wait_schedule
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import tell_unclear
 
 from .fleet_judge import Judge
 from .fleet_world import World, random_world
@@ -42,17 +45,25 @@ MOST_TURNS = 2000
 PLAYS = (("1", False), ("2", True), ("3", True), ("4", False))
 
 
+class BrokenOffError(Exception):
+    """Ansible was killed."""
+
+
 class FleetRun:
     """One run of the playbook respond.
 
     :param chance: decides which files fail, how long they take, and which connections are lost.
+    :param most_steps: after so many questions and files it is broken off.
     """
 
-    def __init__(self, world: World, judge: Judge, chance: random.Random, **settings: Any) -> None:
+    def __init__(
+        self, world: World, judge: Judge, chance: random.Random, run_id: str, most_steps: float, **settings: Any
+    ) -> None:
+        self._id, self._steps_left = run_id, most_steps
         self.world, self.judge, self._chance = world, judge, chance
         self.settings = {**SETTINGS, **settings}
         self.hosts = list(world.vms)
-        self.run = engine.new_run(1, PLAYS[0][0], self.hosts)
+        self.run = engine.new_run(1, PLAYS[0][0], self.hosts, run_id=run_id)
         self.run["batch"] = list(self.hosts)
         for host in self.hosts:
             self.run["hosts"][host] = {**NEW_HOST, "settings": self.settings}
@@ -89,7 +100,9 @@ class FleetRun:
                 waited = float(self.settings["wait_timeout"]) if not known["away"] else None
                 progress[host] = verdict.note_unrestored(known["events"], host, not self.settings["wait"], waited)
         self.judge.said += [event["event_id"] for event in verdict.summarize(progress)["events"]]
-        return verdict.find_faults(progress, answers, ())
+        faults = verdict.find_faults(progress, answers, ())
+        unclear = {host: tell_unclear(host, self.run["hosts"][host]) for host in progress}
+        return {host: faults.get(host, []) + unclear[host] for host in progress if host in faults or unclear[host]}
 
     # The tasks
 
@@ -113,8 +126,17 @@ class FleetRun:
             ends = max(ends, self.world.now)
         return reports
 
+    def _take_step(self) -> None:
+        self._steps_left -= 1
+        if self._steps_left < 0:
+            raise BrokenOffError
+
     def _question(self, host: str) -> dict[str, Any]:
+        self._take_step()
         vm = self.world.vms[host]
+        if vm.marks and self.world.is_up(host) and self._chance.random() < 0.01:
+            vm.marks.clear()
+            self.judge.person_restores(host)
         if not self.world.is_up(host):
             self.world.advance(self.world.now + (ASK_LIMIT if vm.hangs else 3.0))
             return {"unreachable": True, "msg": "Connection refused"}
@@ -137,13 +159,21 @@ class FleetRun:
         boot = self.world.vms[host].boot
         if not self.world.is_up(host):
             return False
+        self._take_step()
         self.world.advance(self.world.now + self._chance.choice((1.0, 10.0, 60.0)))
         return self.world.is_up(host) and boot == self.world.vms[host].boot and self._chance.random() > 0.03
 
     def _prepare(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
         event_id = order["event_id"]
         self.judge.is_to_prepare(host, event_id)
+        vm = self.world.vms[host]
         if self.world.is_up(host):
+            if vm.takes_no_marks:
+                known = self._asked(host, self.run["hosts"][host])
+                return {"host": known, "reached": False, "began": False, "why": "No space left on device."}
+            since = datetime.fromtimestamp(self.world.now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            told = {"run": self._id, "boot_id": f"{vm.name}-{vm.boot}", "vm_id": f"id of {vm.name}"}
+            vm.marks[event_id] = new_mark(RUN, order["event"], since, **told)
             self.judge.prepare_begins(host, event_id)
         if not self._file_goes_through(host):
             self._lost.add(host)
@@ -162,6 +192,8 @@ class FleetRun:
             return None
         fails = self._chance.random() < 0.05
         self.judge.restore_ends(host, event_id, fails)
+        if not fails and order["is_marked"]:
+            self.world.vms[host].marks.pop(event_id, None)
         return {"reached": not fails, "why": "Refill: it failed." if fails else None}
 
     def _approve(self, host: str, orders: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -227,5 +259,11 @@ def run_history(seed: int) -> Judge:
     for vm in world.vms.values():
         judge.note(f"{vm}")
     world.advance(world.now)
-    FleetRun(world, judge, chance, **settings).play()
+    try:
+        most = float("inf") if chance.random() < 0.6 else chance.randint(1, 25)
+        FleetRun(world, judge, chance, "1", most, **settings).play()
+    except BrokenOffError:
+        judge.breaks_off()
+        world.advance(world.now + chance.choice((1.0, 60.0, 600.0, 3000.0)))
+        FleetRun(world, judge, chance, "2", float("inf"), **settings).play()
     return judge

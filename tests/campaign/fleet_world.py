@@ -47,6 +47,11 @@ class Vm:
     deaf_until: float = 0.0
     # Answers have an entry that cannot be read until then.
     unclear_until: float = 0.0
+    # What is on its disk, by the ids of events, and whether a Redeploy gives it a new one
+    marks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    disk_is_local: bool = False
+    has_lost_marks: bool = False
+    takes_no_marks: bool = False
     # It gives a wrong name, as where resource_name is set to that of another VM.
     is_misnamed: bool = False
 
@@ -105,6 +110,9 @@ class World:
         for vm in filter(None, map(self.vm_called, event.vms)):
             if event.kind in ("Reboot", "Redeploy"):
                 vm.boot += 1
+                if event.kind == "Redeploy" and vm.disk_is_local:
+                    vm.has_lost_marks = vm.has_lost_marks or bool(vm.marks)
+                    vm.marks.clear()
                 vm.down_until = self.now + event.lasts / 2
             elif event.kind == "Freeze":
                 vm.down_until = self.now + min(event.lasts, 10.0)
@@ -134,6 +142,8 @@ class World:
             "document_incarnation": 1,
             "resource_name": "other" if vm.is_misnamed else vm.name,
             "boot_id": f"{vm.name}-{vm.boot}",
+            "vm_id": f"id of {vm.name}",
+            "marks": [{**mark, "counts": True} for mark in vm.marks.values()],
             "events": [self._show(event, vm) for event in there[1 if unclear else 0 :]],
         }
 
@@ -190,4 +200,6 @@ def random_world(chance: random.Random) -> World:
         vm.is_misnamed = vm.host == vm.name and chance.random() < 0.08
         if chance.random() < 0.08:
             vm.unclear_until = START + chance.choice((20.0, 200.0))
+        vm.disk_is_local = chance.random() < 0.2
+        vm.takes_no_marks = chance.random() < 0.04
     return World(vms, events)

@@ -35,9 +35,15 @@ def _follow_only_the_first(known, wanted, now, _track=engine.track_events):  # t
     return (known, []) if known["events"] or known["times_asked"] > 1 else _track(known, wanted, now)
 
 
+def _take_up_nothing(name, host, wanted, run, now):  # type: ignore[no-untyped-def]
+    return host, []
+
+
 # The mend that is taken back: where, by what, and which property says so
 MUTANTS = {
     "A1": (fleet_run, "ASK_LIMIT", 4 * 3600.0, "P15"),
+    "D1": (engine, "take_up_marks", _take_up_nothing, "P13"),
+    "D2": (engine, "compare_marks", lambda name, host: host, "P2"),
     "B5": (plan, "_is_called", lambda host, name: False, "P2"),
     "D4": (hosts, "started", lambda host: [], "P3"),
     "D5": (engine, "track_events", _follow_only_the_first, "P16"),

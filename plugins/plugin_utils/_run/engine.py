@@ -381,7 +381,7 @@ def _prepare(run: Run, now: float) -> Run | None:
             continue
         event_id = each["event"]["event_id"]
         nothing = known["settings"]["prepare"] == NOTHING
-        marked = None if nothing or run["check_mode"] else run["id"]
+        marked = each["marked"] if nothing or run["check_mode"] else run["id"]
         begun = {**known, "events": start_preparation(known["events"], event_id, known["boot_id"], now, marked)}
         if nothing:
             hosts[host] = _update(begun, event_id, prepared=True)

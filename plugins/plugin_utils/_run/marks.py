@@ -71,8 +71,9 @@ def take_up_marks(
         if mark["by"] == CHECKER:
             continue
         before = next((each for each in events if progress_key(each) == key and each["phase"] != ENDED), None)
-        if before is not None and before["phase"] == STARTED:
-            events = update_event(events, key, prepared=True, **_preparation(mark))
+        if before is not None:
+            prepared = before["prepared"] or before["phase"] == STARTED or None
+            events = update_event(events, key, prepared=prepared, **_preparation(mark))
         elif not _is_wanted(host, mark, wanted):
             continue
         elif key not in listed or run["open_too"]:
@@ -159,7 +160,8 @@ def compare_marks(name: str, host: Host) -> Host:
     for each in host["events"]:
         is_newer = host["answered_at"] is not None and host["answered_at"] > (each["prepared_since"] or 0.0)
         same = same_boot(each["prepared_boot_id"], host["boot_id"])
-        if host["marks"] is None or not each["marked"] or not must_restore(each) or each["failed"] or not is_newer:
+        is_known = each["marked"] and each["prepared"] and must_restore(each)
+        if host["marks"] is None or not is_known or not is_newer:
             events.append(each)
             continue
         mark = find_mark(host["marks"], each["event"]["event_id"], RUN)

@@ -242,8 +242,12 @@ def is_coming(each: Mapping[str, Any]) -> bool:
 
 
 def must_restore(each: Mapping[str, Any]) -> bool:
-    """Tell whether a preparation was begun that nothing has taken back."""
-    return each["prepared"] is not None and each["restored"] is None and not each["gone"]
+    """Tell whether a preparation was begun, by this run or an earlier one, that nothing has taken back."""
+    return was_begun(each) and each["restored"] is None and not each["gone"]
+
+
+def was_begun(each: Mapping[str, Any]) -> bool:
+    return each["prepared"] is not None or each["marked"] is not None
 
 
 def progress_key(each: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from ...module_utils._lifecycle import COMPLETED, ENDED, WITHDRAWN
 from ...module_utils._selection import words
 from .._failure_text import tell_failure
 from .messages import merge_reasons, name_event
-from .progress import is_coming, must_restore, progress_key
+from .progress import is_coming, must_restore, progress_key, was_begun
 
 _UNCLEAR = "{host} was given an answer of which a part could not be read, so an event may be missing. Run this again."
 
@@ -184,4 +184,4 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
 
 def _is_left(each: Mapping[str, Any]) -> bool:
     """Tell whether a preparation was begun and is not known to be taken back, as it should be."""
-    return bool(each["failed"] and each["prepared"] is not None and each["restored"] is not True)
+    return bool(each["failed"] and was_begun(each) and each["restored"] is not True)

@@ -286,3 +286,29 @@ def test_restore_leaves_a_vm_whose_event_is_not_over_and_names_it(notice, later)
     told = fleet.again(**ONLY_MARKED, open_too=True).go()
     assert told.story["web-1"] == ["prepare A1", "restore A1"]
     assert (fleet.marks["web-1"], faults(told)) == ({}, {})
+
+
+def test_d1_an_event_that_comes_before_its_turn_leaves_no_vm_that_an_earlier_run_prepared():
+    """The limit keeps the second run from preparing it anew."""
+    first = FleetEvent("A1", ["web-1", "web-2"], notice=3000.0, lasts=20.0)
+    second = FleetEvent("B2", ["web-2"], event_type="Freeze", notice=900.0, lasts=5.0)
+    fleet = Fleet(["web-1", "web-2"], first, second)
+    fleet.most_turns = 3
+    fleet.go()
+    assert set(fleet.marks["web-2"]) == {"A1", "B2"}
+    after = fleet.again(max_unavailable="1", approve=False, prepare_timeout=60).go()
+    assert fleet.marks == {"web-1": {}, "web-2": {}}
+    assert sorted(after.story["web-2"])[-2:] == ["restore A1", "restore B2"]
+
+
+def test_p2_who_was_put_back_while_its_event_is_held_back_is_not_approved_later():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=3000.0, lasts=20.0))
+    fleet.names["web-2"] = None
+    fleet.most_turns = 3
+    fleet.go()
+    assert fleet.done[-1] != "approve"
+    fleet.marks["web-1"].clear()
+    fleet.names["web-2"] = "web-2"
+    fleet.most_turns = None
+    fleet.go()
+    assert fleet.posted == []
