@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
@@ -51,13 +53,24 @@ def phases(fleet):
     return {event["phase"] for event in fleet.azure.control("GET", "/simulator/events")["events"]}
 
 
+def is_alive(process):
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
 def break_off(fleet, stage, how):
     """Run, and kill Ansible in the middle of a stage; what it had begun on the hosts ends by itself."""
     controller, go = fleet.folder / "controller", fleet.folder / "go"
 
     def kill():
-        os.kill(int(controller.read_text()), how)
-        go.touch()
+        # As people do it: of Python's locks, one may swallow the KeyboardInterrupt that Ansible makes of the signal.
+        while is_alive(int(controller.read_text())):
+            os.kill(int(controller.read_text()), how)
+            go.touch()
+            time.sleep(1)
 
     if stage == "waiting":
         (fleet.folder / "go").touch()
