@@ -22,19 +22,19 @@ def resource_id_of(name: str) -> str:
     return f"/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/{name}"
 
 
-def compute(name: str, /, **members: Any) -> bytes:
+def compute(vm: str, **members: Any) -> bytes:
     """Return the JSON of /metadata/instance/compute of a VM.
 
     :param members: replace members of it, or leave one out where the value is ....
     """
     content = {
         "location": "westeurope",
-        "name": name,
+        "name": vm,
         "osProfile": {"computerName": "db01"},
-        "resourceId": resource_id_of(name),
+        "resourceId": resource_id_of(vm),
         "storageProfile": {"dataDisks": [{"lun": "0"}, {"lun": "1"}]},
         "tagsList": [{"name": "team", "value": "data"}],
-        "vmId": vm_id_of(name),
+        "vmId": vm_id_of(vm),
         **members,
     }
     return json.dumps({key: value for key, value in content.items() if value is not ...}).encode()

@@ -441,7 +441,7 @@ def test_fleet_report_of_parts(fleet, damaged):
     name = fleet.text("file").replace("/", "\N{DIVISION SLASH}")
     part = hostile_part(fleet.text)
     if damaged:
-        part = part.replace('"version": 1', '"version": "{{ 7 * 7 }}"')
+        part = json.dumps({**json.loads(part), "version": "{{ 7 * 7 }}"})
     (folder / "parts" / f"{name}.json").write_text(part)
     settings = {"fleet_report_dir": Unsafe(folder), "fleet_report_mode": "merge", "fleet_report_max_age": 10**9}
     run = fleet.run(NAMESPACE + "fleet_report", target="host-a", **settings)
