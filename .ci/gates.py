@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -39,6 +40,8 @@ from venvs import LOGS, ROOT
 NO_TEST_RAN = 5
 # Set where a lab that does not stand is a failure
 LAB_REQUIRED = "LAB_REQUIRED"
+# Seconds after which a gate is ended and has failed, so that one that hangs takes no result from the others
+LIMIT = 2700
 # At once: two keep the cores busy, and the third uses them while one of the two waits.
 AT_ONCE = 3
 # Beside these: the VMs of two labs leave the others some CPU.
@@ -96,12 +99,18 @@ def run(gate: Gate, env: dict[str, str]) -> tuple[Result, str]:
     with open(log, "w") as output:
         place = tree / "fleetops" / "azure_maintenance"
         process = subprocess.Popen(bash, cwd=place, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        limit = threading.Timer(LIMIT, process.kill)
+        limit.start()
         # Popen.wait() does not say what the process has used.
         _pid, status, used = os.wait4(process.pid, 0)
+        limit.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.monotonic() - start
     state = {0: "passed", NO_TEST_RAN: "left out"}.get(process.returncode, "failed")
-    return Result(gate.name, state, seconds, used.ru_utime + used.ru_stime), log.read_text(errors="replace")
+    printed = log.read_text(errors="replace")
+    if process.returncode == -signal.SIGKILL:
+        printed += f"\nERROR: killed, after {seconds:.0f} s; a gate may take {LIMIT} s.\n"
+    return Result(gate.name, state, seconds, used.ru_utime + used.ru_stime), printed
 
 
 def tell(result: Result, printed: str) -> list[str]:

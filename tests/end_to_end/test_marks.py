@@ -74,9 +74,12 @@ def break_off(fleet, stage, how):
     controller, go = fleet.folder / "controller", fleet.folder / "go"
 
     def kill():
+        # Read once: a task that outlives Ansible writes down another process, the one that adopted it.
+        process = int(controller.read_text())
+        end = time.monotonic() + LONGEST_RUN
         # As people do it: of Python's locks, one may swallow the KeyboardInterrupt that Ansible makes of the signal.
-        while is_alive(int(controller.read_text())):
-            os.kill(int(controller.read_text()), how)
+        while is_alive(process) and time.monotonic() < end:
+            os.kill(process, how)
             go.touch()
             time.sleep(1)
 
