@@ -185,6 +185,7 @@ class Course(NamedTuple):
     :ivar listed: a document of this boot has listed it.
     :ivar end_order: grows with each event that ends; None while it is open.
     :ivar approved: Azure took an approval of it from this VM.
+    :ivar marked: a run over the fleet has this VM out of service for it.
     """
 
     number: int
@@ -194,11 +195,12 @@ class Course(NamedTuple):
     responses: tuple[Response, ...]
     end_order: int | None = None
     approved: bool = False
+    marked: bool = False
 
     @property
     def prepared(self) -> bool:
-        """Whether something was done on this VM that only on_ended takes back."""
-        return any(each.begun for each in self.responses if each.phase not in (WAITING, ENDED))
+        """Whether something was done on this VM that only on_ended, or the run that did it, takes back."""
+        return self.marked or any(each.begun for each in self.responses if each.phase not in (WAITING, ENDED))
 
 
 def speaks_for_all(event: Event, resource_name: str) -> bool:

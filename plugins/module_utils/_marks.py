@@ -17,7 +17,7 @@ import json
 import os
 import re
 import stat
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
 from ._document import fold_case
 from ._errors import escape, one_line
@@ -76,13 +76,14 @@ def folders(environment: Mapping[str, str], user_id: int) -> list[str]:
     return [os.path.join(home, OF_USER[0]), os.path.join(session, OF_USER[1])]
 
 
-def read_marks(vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+def read_marks(vm_id: str | None, places: Sequence[str] = ()) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the marks of this VM that the user of this process may see, and what is wrong with them.
 
     :param vm_id: of this VM, None where it is not known: a mark of another VM counts for nothing.
+    :param places: folders; those of root and of the user where none is given.
     """
     user_id = os.getuid()
-    places = list(dict.fromkeys([*folders(os.environ, 0), *folders(os.environ, user_id)]))
+    places = places or list(dict.fromkeys([*folders(os.environ, 0), *folders(os.environ, user_id)]))
     found = [mark for place in places for mark in _read_folder(place, user_id)]
     own = [mark for mark in found if vm_id is None or mark["vm_id"] is None or _same(mark["vm_id"], vm_id)]
     faults = [f"{escape(mark['file'])}: {mark['fault']}" for mark in own if mark["fault"]]

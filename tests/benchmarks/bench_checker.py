@@ -54,7 +54,7 @@ def install_program(root: Path, endpoint: str) -> list[str]:
     launcher = root / "azure-maintenance"
     # The first line is the template's own.
     text = LAUNCHER.read_text().partition("\n")[2].replace("{{ __event_checker_library }}", str(library))
-    paths = (config, root, root / "state", root / "run", root)
+    paths = (config, root, root / "state", root / "run", root, root / "marks", root / "marks-in-memory")
     folders = f"system.Folders({', '.join(repr(str(path)) for path in paths)})"
     text = text.replace("from azure_maintenance.", "from azure_maintenance import system\nfrom azure_maintenance.")
     text = text.replace("import sys\n", f"import sys\n{TELL_STATUS.format(path=str(root / 'status'))}", 1)

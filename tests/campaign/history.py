@@ -272,6 +272,15 @@ def _flip(history: History, action: Action) -> None:
             machine.judge.damaged(*found)
 
 
+def _prepare_by_run(history: History, event: Event, action: Action) -> None:
+    """A run over the fleet takes the VM out of service, and puts it back later, or is broken off."""
+    machine, key = history.machine, event.id.lower()
+    machine.write_mark_of_run(event.id)
+    machine.judge.prepared_by_run(key)
+    if action.c > 0.2:
+        machine.scheduler.at(machine.now + 5.0 + 200.0 * action.b, lambda: machine.remove_mark_of_run(event.id))
+
+
 def _clock(history: History, action: Action) -> None:
     history.machine.wall_offset += (action.a - 0.5) * 10.0 ** (1 + 6 * action.b)
     history.machine.clock_was_set = True
@@ -302,6 +311,7 @@ ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
     "lock": (0.7, _lock),
     "flip": (2, _flip),
     "clock": (0.8, _clock),
+    "run": (1.5, _with_event(_prepare_by_run)),
     "retry": (2.5, _retry),
 }
 

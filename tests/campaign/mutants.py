@@ -190,6 +190,21 @@ def _left_waiting() -> list[Patch]:
     return [(tracker, "may_approve_alone", lambda *_all: False)]
 
 
+def _no_mark() -> list[Patch]:
+    """A VM is taken out of service without a mark."""
+    return [(respond, "write_mark", lambda *_all: None)]
+
+
+def _mark_stays() -> list[Patch]:
+    """A mark stays when the VM is back in service."""
+    return [(place, "remove_marks_of_restored", lambda *_all: None) for place in (respond, check)]
+
+
+def _run_overlooked() -> list[Patch]:
+    """on_ended does not wait for what a run over the fleet has prepared."""
+    return [(place, "events_of_runs", lambda _marks: set()) for place in (respond, check)]
+
+
 MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "2-unreadable-record": _unreadable_record,
     "3-restored-while-pending": _restored_while_pending,
@@ -208,6 +223,9 @@ MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "10-unreadable-entry": _unreadable_entry_ends,
     "10-no-vm": _no_vm_forever,
     "10-left-waiting": _left_waiting,
+    "16-no-mark": _no_mark,
+    "16-mark-stays": _mark_stays,
+    "16-run-overlooked": _run_overlooked,
 }
 
 

@@ -216,10 +216,23 @@ class Judge:
         elif "/instance/" not in path:
             actor.asked_document = now  # type: ignore[attr-defined]
 
+    def prepared_by_run(self, key: str) -> None:
+        self.note(f"a run prepares the VM for {key}")
+        if key in self.views and self.views[key].marked_at is None:
+            self.views[key].marked_at = self._machine.now
+
+    def restored_by_run(self, key: str) -> None:
+        self.note(f"a run puts the VM back after {key}")
+        if key in self.views:
+            self.views[key].marked_at = None
+
     def _judge_resumption(self) -> None:
         """A restore that a boot interrupted goes on, whatever Azure answers, unless something stands in its way."""
         now, machine = self._machine.now, self._machine
-        pending = any(view.tainted or (view.prepared and not view.may_have_ended) for view in self.views.values())
+        pending = any(
+            view.tainted or ((view.prepared or view.marked_at is not None) and not view.may_have_ended)
+            for view in self.views.values()
+        )
         in_the_way = pending or self._running or machine.disk is not None or now < machine.locked_until
         for view in self.views.values():
             if view.resume_by is None or view.tainted:
@@ -330,9 +343,12 @@ class Judge:
         """
         owed = self._owed(probe, held_up)
         self._require("liveness", owed is None or self.is_held_up(), str(owed))
+        marked = self._machine.marks_of_checker()
         for key, view in self.views.items():
             if view.tainted or view.instances != 1:
                 continue
+            restored = view.owed and all(view.restored(label) for label in RESTORE.get(view.kind, ()))
+            self._require("P16", not restored or key not in marked, f"{key} is restored, and its mark is still there")
             for label in RESTORE.get(view.kind, ()):
                 count = len(view.sure("ended", label))
                 self._require("P6", count <= 1, f"restore {label} of {key} has run {count} times")

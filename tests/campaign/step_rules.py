@@ -40,6 +40,8 @@ class StepRules:
             yield "P6", other.key != run.key, f"{what} while {other.phase} {other.label} of it runs"
             opposite = {other.phase, run.phase} == {"announced", "ended"} and not self._views[other.key].tainted
             yield "P3", not opposite, f"{what} while {other.phase} {other.label} of {other.key} runs"
+        if run.phase in ("announced", "started"):
+            yield "P16", view.key in self._machine.marks_of_checker(), f"{what}, and the VM has no mark that says so"
         successes = view.sure(run.phase, run.label)
         if run.phase == "announced":
             yield from self._of_preparation(view, what, successes)
@@ -74,7 +76,8 @@ class StepRules:
         for other in self._views.values():
             if other is view or other.tainted:
                 continue
-            pending = other.prepared and not other.may_have_ended
+            out_of_service = other.prepared or other.is_marked(self._machine.now)
+            pending = out_of_service and not other.may_have_ended
             yield "P3", not pending, f"{what} while {other.key}, prepared, is open"
             earlier = other.is_owed_before(view, RESTORE.get(other.kind, ()))
             yield "P3", not earlier, f"{what} before that of {other.key}, which ended earlier"

@@ -63,6 +63,8 @@ class View:
         self.owed = False
         self.restore_begun = False
         self.restore_failed = False
+        # When a run over the fleet took the VM out of service for it; None where none did, or it was put back
+        self.marked_at: float | None = None
         # When a restore that a boot interrupted must have gone on
         self.resume_by: float | None = None
         self._sure: dict[tuple[str, str], list[int]] = {}
@@ -70,6 +72,10 @@ class View:
         self._failures: dict[tuple[str, str], int] = {}
         self._interruptions: dict[tuple[str, str], int] = {}
         self._restored: set[str] = set()
+
+    def is_marked(self, now: float) -> bool:
+        """Tell whether a run has the VM out of service for it, which a check may just have missed."""
+        return self.marked_at is not None and now >= self.marked_at + 5.0
 
     def list(self, entry: Entry, machine: Machine) -> None:
         """A document lists it."""

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import json
 import os
 import shutil
 from typing import Any, Callable
@@ -58,7 +61,15 @@ class Machine:
         self.folder = folder
         self.shared_state = shared_state
         self.state_folder = shared_state.folder if shared_state else f"{folder}/state"
-        self.folders = Folders(f"{folder}/config", folder, self.state_folder, f"{folder}/run", folder)
+        self.folders = Folders(
+            f"{folder}/config",
+            folder,
+            self.state_folder,
+            f"{folder}/run",
+            folder,
+            f"{folder}/marks",
+            f"{folder}/marks-in-memory",
+        )
         self.judge = Judge(self, poll_interval, knows_name)
         self.config = _CampaignConfig(
             *_CONFIG._replace(
@@ -88,6 +99,28 @@ class Machine:
         self._activations = 0
         self._tries: dict[tuple[str, str, str], int] = {}
         os.makedirs(self.state_folder, exist_ok=True)
+
+    # Marks
+
+    def write_mark_of_run(self, event_id: str) -> None:
+        os.makedirs(self.folders.marks, exist_ok=True)
+        mark = {"version": 1, "event_id": event_id, "by": "run", "run": "r", "since": "2026-11-21T10:00:00Z"}
+        with open(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json", "w", encoding="ascii") as file:
+            json.dump(mark, file)
+
+    def remove_mark_of_run(self, event_id: str) -> None:
+        self.judge.restored_by_run(event_id.lower())
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json")
+
+    def marks_of_checker(self) -> set[str]:
+        """Return the ids of the events for which its checker has it out of service, as its marks say."""
+        found = set()
+        for place in (self.folders.marks, self.folders.marks_in_memory):
+            for path in glob.glob(f"{place}/*.checker.mark.json"):
+                with open(path, encoding="utf-8") as file:
+                    found.add(json.load(file)["event_id"].lower())
+        return found
 
     # What the disk and the stand-ins for modules ask
 

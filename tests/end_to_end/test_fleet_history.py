@@ -55,7 +55,8 @@ class Fleet:
         return command
 
     def add_checker(self, name):
-        places = [self.folder / name / each for each in ("config.json", "playbooks", "state", "run", "facts")]
+        names = ("config.json", "playbooks", "state", "run", "facts", "marks", "marks-in-memory")
+        places = [self.folder / name / each for each in names]
         for place in places[1:]:
             place.mkdir(parents=True)
         config = {"endpoint": self.simulator.endpoint(name), "rules": [{"name": "Noted"}]}

@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import LONGEST_RUN
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
     FAR_OFF,
     LONG,

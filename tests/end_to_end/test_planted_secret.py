@@ -198,7 +198,7 @@ CHECKER = """
 import sys
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli, system
 place = sys.argv[1]
-names = {"config": "config.json", "playbooks": "playbooks", "state": "state", "run": "run", "facts": "facts.d"}
+names = {name: "config.json" if name == "config" else name for name in system.Folders._fields}
 folders = system.Folders(**{name: f"{place}/{file}" for name, file in names.items()})
 sys.exit(cli.main(sys.argv[2:], folders))
 """
@@ -245,7 +245,7 @@ def repeater():
 def checker(ansible, tmp_path):
     """Run a command of the checker in a folder of this test: checker("check", "--once")."""
     pytest.importorskip("requests")
-    for name in ("playbooks", "run", "facts.d", "metrics"):
+    for name in ("playbooks", "run", "facts", "metrics"):
         (tmp_path / "vm" / name).mkdir(parents=True, mode=0o700)
 
     def run(*arguments):
@@ -287,7 +287,7 @@ def test_tokens_and_addresses_of_the_checker_are_in_nothing_that_it_writes_or_sa
     said = {str(number): run.out + run.err for number, run in enumerate(runs)}
     assert "HTTP 403" in "".join(said.values())
     made = files_of(vm)
-    assert {"facts.d/azure_maintenance.fact", "metrics/azure_maintenance.prom"} <= set(made)
+    assert {"facts/azure_maintenance.fact", "metrics/azure_maintenance.prom"} <= set(made)
     of_all = {name: text for name, text in made.items() if not name.startswith(OF_ROOT)}
     assert leaks({**of_all, **said, "processes": Repeater.processes}) == set()
     assert not (vm / "state").stat().st_mode & 0o077

@@ -107,7 +107,7 @@ class Vm:
 
     def checker(self, *arguments):
         """Run the command azure-maintenance, which keeps all that it writes in the folder of the test."""
-        names = ("config.json", "playbooks", "state", "run", "facts")
+        names = ("config.json", "playbooks", "state", "run", "facts", "marks", "marks-in-memory")
         folders = f"system.Folders(*{[str(self._folder / name) for name in names]!r})"
         program = f"import sys; {CHECKER}; sys.exit(cli.main(sys.argv[1:], {folders}))"
         path = {"PYTHONPATH": os.environ["ANSIBLE_COLLECTIONS_PATH"]}

@@ -20,6 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
 
 from . import history
 from .config import Config
+from .marks import events_of_runs, read_marks, remove_marks_of_restored
 from .opening import has_moved
 from .poll_memory import PollMemory
 from .polls import Polls
@@ -93,6 +94,7 @@ class Checker:
         interval = self._config.poll_interval
         end = begun + self._config.timer_interval
         self._guarded(self._tidy)
+        self._guarded(self._remove_marks)
         next_request = begun
         last = False
         while not last:
@@ -250,6 +252,13 @@ class Checker:
             self._store.forget_ended_before(now - RETENTION)
             history.forget(self._store.connection, now - self._config.history_days * 86400.0)
 
+    def _remove_marks(self) -> None:
+        """Do what a response has not done that was killed after its last step, and what none does without on_ended."""
+        try:
+            remove_marks_of_restored(self._store, self._folders)
+        except OSError as error:
+            self._say_once(f"A mark of an event that is over cannot be removed: {error.filename}: {error.strerror}.")
+
     def _repair(self) -> None:
         with self._store.transaction():
             lines = repair(self._store, self._clock.now())
@@ -260,8 +269,11 @@ class Checker:
         def running(number: int) -> bool:
             return is_running(self._folders, number)
 
+        def marked() -> set[str]:
+            return events_of_runs(read_marks(self._store, self._folders))
+
         begun = self._clock.now().uptime
-        for response in due_responses(self._store, self._clock.now(), running):
+        for response in due_responses(self._store, self._clock.now(), running, marked):
             if self._clock.now().uptime - begun > _STARTING_ENDS_AFTER:
                 return
             last = self._started.get(response.number)

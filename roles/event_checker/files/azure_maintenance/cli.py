@@ -22,6 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 
 from .config import Config, ConfigError, read_config
 from .database import open_snapshot
+from .marks import events_of_runs, read_marks
 from .opening import has_moved, open_store
 from .records import ResponseRecord
 from .store import Store
@@ -156,7 +157,8 @@ def _retry(options: SimpleNamespace, folders: Folders) -> int:
             if has_moved(store, folders):
                 raise ConfigError("The state was put aside or moved meanwhile. Try it again.")
             make_due_again(store, _known_response(store, number), now)
-        found = store.courses(now.boot_id, lambda other: is_running(folders, other))
+        marked = events_of_runs(read_marks(store, folders))
+        found = store.courses(now.boot_id, lambda other: is_running(folders, other), marked)
     courses = {course.number: course for _record, course, _responses in found}
     why = None
     for course in courses.values():
@@ -198,7 +200,10 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
 
     def read(damage: sqlite3.Error | None = None) -> dict[str, Any]:
         with closing(Store(open_snapshot(folders.state, folders.run, note, damage))) as store:
-            return history_report(store, now, warnings) if whole else report(store, now, needing_attention(store))
+            marks = read_marks(store, folders)
+            if whole:
+                return history_report(store, now, warnings, marks)
+            return report(store, now, needing_attention(store), marks)
 
     try:
         found = read()

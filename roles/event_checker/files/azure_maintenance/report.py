@@ -11,7 +11,7 @@ import os
 import re
 import time
 from datetime import datetime, timezone
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import FORMAT
@@ -25,6 +25,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from . import __version__, history
 from .codec import is_time
 from .config import describe_step
+from .marks import events_of_runs, read_marks
 from .metrics import metrics_text
 from .polls import Polls
 from .records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment
@@ -40,14 +41,19 @@ _SILENCE = 240.0
 _TIMER_INTERVAL = 60.0
 
 
-def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[str, Any]:
-    """Return all that is known of these events, and of the polling, as JSON takes it."""
+def report(
+    store: Store, now: Moment, records: Iterable[EventRecord], marks: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """Return all that is known of these events, and of the polling, as JSON takes it.
+
+    :param marks: those on this VM.
+    """
     polls = Polls.read(store.fact("polls"))
     error = polls.last_error
     name = store.fact("resource_name").get("name")
     name = name if isinstance(name, str) else None
     unclear_seconds, missing, interval = _polling(store.fact("poller"), now)
-    waits = _waits(store, now)
+    waits = _waits(store, now, marks)
     heard = polls.last_answer_at is not None and abs(now.at - polls.last_answer_at) <= _SILENCE + interval
     return {
         "resource_name": name,
@@ -58,16 +64,20 @@ def report(store: Store, now: Moment, records: Iterable[EventRecord]) -> dict[st
         "polls": polls.number,
         "poll_errors": dict(polls.errors),
         "events": [_event(store, record, now, name, waits, record.event.key in missing) for record in records],
+        "marks": list(marks),
     }
 
 
-def history_report(store: Store, now: Moment, warnings: Iterable[str]) -> dict[str, Any]:
+def history_report(
+    store: Store, now: Moment, warnings: Iterable[str], marks: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
     """Return the report on all events, with what became of them and of those that are forgotten.
 
     :param store: a copy, because the rows of the events that are not forgotten are made anew in it.
     :param warnings: what was wrong with the state.
+    :param marks: those on this VM.
     """
-    found = report(store, now, store.all_events())
+    found = report(store, now, store.all_events(), marks)
     history.keep_all(store.connection)
     rows, damaged = history.read_rows(store.connection, found["resource_name"])
     said = list(warnings)
@@ -87,9 +97,9 @@ def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], floa
     return seconds, missing if seconds and isinstance(missing, list) else [], interval
 
 
-def _waits(store: Store, now: Moment) -> dict[int, str]:
+def _waits(store: Store, now: Moment, marks: Sequence[dict[str, Any]]) -> dict[int, str]:
     """Return for what each response waits that would run otherwise, by its number."""
-    found = store.courses(now.boot_id, lambda _number: True)
+    found = store.courses(now.boot_id, lambda _number: True, events_of_runs(marks))
     names = {str(record.number): record.event.event_id for record, _course, _responses in found}
     courses = [course for _record, course, _responses in found]
     waits = {}
@@ -180,7 +190,8 @@ def public(found: Mapping[str, Any]) -> dict[str, Any]:
         }
         for event in found["events"]
     ]
-    return {**found, "events": events}
+    # Nobody writes them here when they change.
+    return {**{key: value for key, value in found.items() if key != "marks"}, "events": events}
 
 
 def exit_status(found: Mapping[str, Any]) -> int:
@@ -243,7 +254,7 @@ class Publisher:
         self._written_at = time.monotonic()
         records = needing_attention(store)
         self._events_open = any(record.ended_at is None for record in records)
-        found = report(store, now, records)
+        found = report(store, now, records, read_marks(store, self._folders))
         self._write(
             os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n"
         )

@@ -25,10 +25,12 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     must_prepare_again,
     why_not_now,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import PREPARED, PREPARING
 
 from . import records
 from .approval import TAKEN, Approval
 from .config import Config, Rule, describe_step
+from .marks import events_of_runs, read_marks, remove_marks_of_restored, takes_out_of_service, write_mark
 from .opening import has_moved
 from .records import EventRecord, ResponseRecord, StepRecord
 from .rules import APPROVE_STEP, STEPS_LOST, are_whole
@@ -137,6 +139,7 @@ class Responder:
             step = next((each for each in self._steps(task) if each.state != records.SUCCEEDED), None)
             if step is None:
                 self._write(task, lambda: self._finish(task, records.SUCCEEDED, None))
+                self._note_success(task)
                 say(f"{task.title} succeeded.")
                 return True
             name = describe_step(step.content)
@@ -152,6 +155,18 @@ class Responder:
                 self._fail(task, f"Step {step.position} ({name}): {message}")
                 say(f"{task.title} failed. To try again: azure-maintenance retry {number}", ERROR)
                 return False
+
+    def _note_success(self, task: _Task) -> None:
+        """Bring the mark up to date. Where that fails, the next check removes it, and it claims less than is true."""
+        try:
+            if task.response.phase == ENDED:
+                remove_marks_of_restored(self._store, self._folders)
+            elif any(takes_out_of_service(task.response.phase, step.content) for step in self._steps(task)):
+                record = self._store.event(task.response.event)
+                if record is not None:
+                    write_mark(self._store, self._folders, record.event, PREPARED, self._clock.now())
+        except (OSError, ValueError) as error:
+            say(f"{task.title}: the mark of this VM could not be brought up to date: {error}.", ERROR)
 
     # What is decided within one transaction
 
@@ -209,7 +224,8 @@ class Responder:
         def runs(other: int) -> bool:
             return other != number and is_running(self._folders, other)
 
-        found = self._store.courses(self._clock.now().boot_id, runs)
+        marked = events_of_runs(read_marks(self._store, self._folders))
+        found = self._store.courses(self._clock.now().boot_id, runs, marked)
         courses = [course for _record, course, _responses in found]
         for record, course, responses in found:
             for response in responses:
@@ -323,12 +339,24 @@ class Responder:
             raise StepError("Its event is not known any more.", permanent=True)
         if step.content == APPROVE_STEP:
             return self._make_approval(task, record).send()
+        if takes_out_of_service(task.response.phase, step.content):
+            self._mark(record)
         name = self._config.resource_name or self._store.fact("resource_name").get("name")
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
         mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
         context = StepContext(record.event, task.response.phase, record.outcome, name, mark, again)
         return run_step(step.content, context, self._config, self._folders, now, task.rule.timeout)
+
+    def _mark(self, record: EventRecord) -> None:
+        """:raises StepError: nobody could see that this VM is out of service, so it must not be taken out of it."""
+        try:
+            write_mark(self._store, self._folders, record.event, PREPARING, self._clock.now())
+        except OSError as error:
+            why = f"{error.filename or self._folders.marks}: {error.strerror or error}"
+            raise StepError(f"The mark of this VM could not be written ({why}), so nothing was done.") from error
+        except ValueError as error:
+            raise StepError(f"The mark of this VM could not be written: {error}", permanent=True) from error
 
     def _make_approval(self, task: _Task, record: EventRecord) -> Approval:
         def write(change: Callable[[Store], None]) -> None:

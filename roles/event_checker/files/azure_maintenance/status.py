@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import tell_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
 
 from .records import LEFT_TO_FLEET
@@ -35,6 +36,8 @@ def status_text(found: dict[str, Any], now: datetime) -> str:
     if found["unclear_seconds"]:
         unclear = format_duration(found["unclear_seconds"])
         lines += fold(f"{_ALARM}No answer of the last {unclear} could be read as a whole, so no event ends.", "")
+    for mark in found["marks"]:
+        lines += fold(_mark_line(mark), "")
     for event in coming:
         lines += ["", *event_lines(event, now)]
     if past:
@@ -57,6 +60,12 @@ def _heard(found: dict[str, Any], now: datetime, heard: bool) -> str:
     if heard:
         return f"Azure answered {ago(last, now)}."
     return f"No document since {'the clock was set back' if parse_utc(last) > now else _since(last, now)}."
+
+
+def _mark_line(mark: dict[str, Any]) -> str:
+    if mark["fault"]:
+        return f"{_ALARM}A mark on this VM: {escape(mark['file'])}: {mark['fault']}"
+    return f"Out of service {tell_mark(mark)}."
 
 
 def title_lines(event: dict[str, Any], about: str, state: str) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import contextmanager
-from typing import Any, Callable, Iterable, Iterator, TypeVar
+from typing import Any, Callable, Collection, Iterable, Iterator, TypeVar
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
@@ -244,11 +244,12 @@ class Store:
         return [(phase, state, count) for (phase, state), count in sorted(counts.items())]
 
     def courses(
-        self, boot_id: str, is_running: Callable[[int], bool]
+        self, boot_id: str, is_running: Callable[[int], bool], marked: Collection[str] = ()
     ) -> list[tuple[EventRecord, Course, list[ResponseRecord]]]:
         """Return all that may still happen, as the life cycle wants it: events that are open or have unfinished work.
 
         :param is_running: tells whether a process runs the response of this number now.
+        :param marked: the keys of the events for which runs have this VM out of service.
         """
         begun = {row[0] for row in self._db.execute("SELECT response FROM step WHERE started_at IS NOT NULL")}
         of_event: dict[int, list[ResponseRecord]] = {}
@@ -276,6 +277,7 @@ class Store:
                 ),
                 record.end_order,
                 record.approval == APPROVED,
+                record.event.key in marked,
             )
             found.append((record, course, responses))
         return found

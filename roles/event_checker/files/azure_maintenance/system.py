@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Iterator, NamedTuple
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._boot import read_boot_id
 
 from .records import Moment
@@ -35,6 +36,8 @@ class Folders(NamedTuple):
     state: str = "/var/lib/azure-maintenance"
     run: str = "/run/azure-maintenance"
     facts: str = "/etc/ansible/facts.d"
+    marks: str = _marks.OF_ROOT[0]
+    marks_in_memory: str = _marks.OF_ROOT[1]
 
 
 def say(message: str, priority: int = NOTICE) -> None:

@@ -9,7 +9,7 @@ What may follow what is decided by the life cycle; here it is written down.
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, NamedTuple
+from typing import Callable, Collection, Iterable, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import may_approve_alone
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
@@ -239,14 +239,21 @@ def _decide(rules: Iterable[Rule], event: Event, now: Moment, resource_name: str
     return rule, None if rule else "no rule matches; nothing is done"
 
 
-def due_responses(store: Store, now: Moment, is_running: Callable[[int], bool]) -> list[ResponseRecord]:
+def due_responses(
+    store: Store,
+    now: Moment,
+    is_running: Callable[[int], bool],
+    read_marked: Callable[[], Collection[str]] = tuple,
+) -> list[ResponseRecord]:
     """Return the responses that may run now and do not, after writing down which of them have become due.
 
     :param is_running: tells whether a process runs the response of this number now.
+    :param read_marked: returns the keys of the events for which runs have this VM out of service.
     """
     if not store.unfinished_responses():
         return []
-    found = store.courses(now.boot_id, is_running)
+    marked = read_marked()
+    found = store.courses(now.boot_id, is_running, marked)
     changes: dict[int, str] = {}
     phases: dict[int, str] = {}
     for record, course, responses in found:
@@ -262,7 +269,7 @@ def due_responses(store: Store, now: Moment, is_running: Callable[[int], bool]) 
                     store.begin_response(number, DUE, now)
                 else:
                     store.finish_response(number, SKIPPED, overtaken(phases[number]), now)
-        found = store.courses(now.boot_id, is_running)
+        found = store.courses(now.boot_id, is_running, marked)
     courses = [course for _record, course, _responses in found]
     return [
         response

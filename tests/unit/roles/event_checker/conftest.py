@@ -160,6 +160,8 @@ def folders(tmp_path: Path) -> Folders:
         state=str(tmp_path / "state"),
         run=str(tmp_path / "run"),
         facts=str(tmp_path / "facts.d"),
+        marks=str(tmp_path / "marks"),
+        marks_in_memory=str(tmp_path / "marks-in-memory"),
     )
     for folder in (found.playbooks, found.run, found.facts):
         Path(folder).mkdir(0o700)

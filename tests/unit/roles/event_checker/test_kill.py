@@ -56,7 +56,9 @@ class Life:
         self.ticks = mmap.mmap(-1, 8)
         self.log = folder / "ran"
         self.units = folder / "units"
-        self.folders = Folders(*(str(folder / name) for name in ("config.json", "playbooks", "state", "run", "facts")))
+        self.folders = Folders(*(str(folder / name) for name in Folders._fields))._replace(
+            config=str(folder / "config.json")
+        )
         for name in ("playbooks", "run", "facts"):
             (folder / name).mkdir(parents=True)
         self.log.touch()

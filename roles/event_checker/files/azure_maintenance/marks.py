@@ -1,0 +1,97 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The marks on this VM: those that the checker writes and removes, and those of runs, for which it waits (P3, P16)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case, format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
+
+from .config import WEBHOOK
+from .records import FAILED, Moment
+from .rules import APPROVE_STEP
+from .store import Store
+from .system import Folders, write_file
+
+Mark = Mapping[str, Any]
+
+
+def takes_out_of_service(phase: str, step: Mapping[str, Any]) -> bool:
+    """Tell whether a step may take this VM out of service. A webhook only tells somebody."""
+    return phase in (ANNOUNCED, STARTED) and step != APPROVE_STEP and WEBHOOK not in step
+
+
+def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
+    """Return the marks of this VM that count, and entries for those that cannot be read."""
+    return _marks.read_marks(_vm_id(store), _places(folders))[0]
+
+
+def events_of_runs(marks: Iterable[Mark]) -> set[str]:
+    """Return the keys of the events for which runs have this VM out of service."""
+    return {fold_case(mark["event_id"]) for mark in marks if mark["counts"] and mark["by"] == _marks.RUN}
+
+
+def write_mark(store: Store, folders: Folders, event: Event, state: str, now: Moment) -> None:
+    """Write down that this VM is out of service for an event, unless that is written down.
+
+    :raises OSError: it can be written nowhere.
+    :raises ValueError: the id of the event is too long.
+    """
+    vm_id = _vm_id(store)
+    before = _marks.find_mark(read_marks(store, folders), event.event_id, _marks.CHECKER)
+    if before and (before["state"], before["boot_id"], before["vm_id"]) == (state, now.boot_id, vm_id):
+        return
+    since = (before and before["since"]) or format_utc(now.wall) or ""
+    about = {"event_id": event.event_id, "event_type": event.event_type}
+    mark = _marks.new_mark(_marks.CHECKER, about, since, boot_id=now.boot_id, vm_id=vm_id)
+    mark["state"] = state
+    text, name = _marks.encode(mark).decode(), _marks.file_name(mark)
+    disk, memory = _places(folders)
+    try:
+        _write(disk, name, text)
+    except OSError:
+        # As the state: in memory while the disk is full or cannot be written
+        _write(memory, name, text)
+
+
+def _write(place: str, name: str, text: str) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(place)
+        # All may read it, whatever the mask of this process.
+        os.chmod(place, 0o755)
+    write_file(os.path.join(place, name), text, 0o644)
+
+
+def remove_marks_of_restored(store: Store, folders: Folders) -> None:
+    """Remove the marks of the checker whose events are over, with nothing left to do for them.
+
+    :raises OSError: one cannot be removed.
+    """
+    own = [mark for mark in read_marks(store, folders) if mark["counts"] and mark["by"] == _marks.CHECKER]
+    if not own:
+        return
+    records = {record.event.key: record for record in store.all_events()}
+    for mark in own:
+        record = records.get(fold_case(mark["event_id"]))
+        if record is None or record.ended_at is None:
+            continue
+        responses = store.responses_to(record.number)
+        if all(each.finished and (each.phase, each.state) != (ENDED, FAILED) for each in responses):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(mark["file"])
+
+
+def _places(folders: Folders) -> tuple[str, str]:
+    return folders.marks, folders.marks_in_memory
+
+
+def _vm_id(store: Store) -> str | None:
+    vm_id = store.fact("resource_name").get("vm_id")
+    return vm_id if isinstance(vm_id, str) else None

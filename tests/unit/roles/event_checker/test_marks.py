@@ -1,0 +1,172 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""P16: a VM that its checker has out of service carries a mark; P3: nor does it restore what a run has prepared."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import test_scenarios as scenarios
+
+azure, machines, tmp_path, vm = scenarios.azure, scenarios.machines, scenarios.tmp_path, scenarios.vm
+
+
+def marks(vm):
+    """The marks of the disk of this VM, by the id of their events."""
+    found = (json.loads(path.read_text()) for path in (vm.folder / "marks").glob("*"))
+    return {mark["event_id"]: mark for mark in found}
+
+
+def mark_by_a_run(vm, event, event_type="Reboot"):
+    about = {"event_id": event, "event_type": event_type}
+    author = {"controller": "bastion", "user": "ops", "run": "r1", "vm_id": None}
+    mark = _marks.new_mark(_marks.RUN, about, "2026-11-21T10:00:00Z", **author)
+    (vm.folder / "marks").mkdir(exist_ok=True)
+    path = vm.folder / "marks" / _marks.file_name(mark)
+    path.write_bytes(_marks.encode(mark))
+    return path
+
+
+def test_p16_a_vm_is_marked_from_before_its_preparation_until_it_is_restored(azure, vm):
+    seen = vm.folder / "seen"
+    look = f"cat '{vm.folder}'/marks/* >'{seen}'"
+    vm.configure(vm.rule(on_announced=[vm.step("prepare", look)], on_ended=[vm.step("restore", f"{look}.ended")]))
+    event = azure.announce()
+    vm.check_until_quiet()
+    mark = json.loads(seen.read_text())
+    assert (mark["event_id"], mark["event_type"], mark["by"]) == (event, "Reboot", "checker")
+    assert (mark["state"], mark["boot_id"]) == ("preparing", "boot-1")
+    assert marks(vm)[event]["state"] == "prepared"
+    (path,) = (vm.folder / "marks").iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
+    azure.withdraw(event)
+    vm.check_until_quiet()
+    assert json.loads((vm.folder / "seen.ended").read_text())["state"] == "prepared"
+    assert marks(vm) == {}
+
+
+def test_p16_a_mark_keeps_its_beginning_over_a_boot(azure, vm):
+    vm.configure(vm.rule(approve="never", on_started=[vm.step("again")]))
+    event = azure.announce(notice=60, started_for=3600)
+    vm.check_until_quiet()
+    since = marks(vm)[event]["since"]
+    azure.advance(600)
+    vm.boot()
+    vm.check_until_quiet()
+    assert (marks(vm)[event]["since"], marks(vm)[event]["boot_id"]) == (since, "boot-2")
+
+
+def test_where_no_mark_can_be_written_nothing_is_prepared_or_approved(azure, vm):
+    for name in ("marks", "marks_in_memory"):
+        (vm.folder / name).write_text("no folder")
+    event = azure.announce()
+    vm.check()
+    assert vm.ran == []
+    assert azure.approved == []
+    assert "The mark of this VM could not be written" in vm.event(event)["responses"][0]["message"]
+
+
+def test_while_the_disk_cannot_be_written_the_mark_is_in_memory_and_goes_with_the_restore(azure, vm):
+    (vm.folder / "marks").write_text("no folder")
+    event = azure.announce()
+    vm.check_until_quiet()
+    assert len(list((vm.folder / "marks_in_memory").iterdir())) == 1
+    azure.withdraw(event)
+    vm.check_until_quiet()
+    assert list((vm.folder / "marks_in_memory").iterdir()) == []
+
+
+def test_a_mark_goes_with_the_next_check_where_a_kill_came_before_it_was_removed(azure, vm):
+    event = azure.announce()
+    vm.check_until_quiet()
+    (path,) = (vm.folder / "marks").iterdir()
+    content = path.read_bytes()
+    azure.withdraw(event)
+    vm.check_until_quiet()
+    path.write_bytes(content)
+    vm.check()
+    assert marks(vm) == {}
+
+
+def test_a_restore_that_fails_leaves_the_mark_until_it_is_tried_again(azure, vm):
+    broken = vm.folder / "broken"
+    broken.touch()
+    vm.configure(vm.rule(on_ended=[vm.step("restore", f"test ! -e '{broken}'")]))
+    event = azure.announce()
+    vm.check_until_quiet()
+    azure.withdraw(event)
+    vm.check_until_quiet()
+    assert set(marks(vm)) == {event}
+    broken.unlink()
+    assert vm.run("retry", "2").returncode == 0
+    vm.check_until_quiet()
+    assert marks(vm) == {}
+
+
+def test_a_rule_without_on_ended_leaves_no_mark_behind(azure, vm):
+    vm.configure(vm.rule(on_ended=[]))
+    event = azure.announce()
+    vm.check_until_quiet()
+    assert set(marks(vm)) == {event}
+    azure.withdraw(event)
+    vm.check_until_quiet()
+    vm.check()
+    assert marks(vm) == {}
+
+
+def test_a_step_that_only_tells_somebody_takes_no_vm_out_of_service(azure, vm):
+    vm.configure(vm.rule(on_announced=[{"webhook": azure.simulator.url}], on_started=[], approve="never"))
+    azure.announce()
+    vm.check()
+    assert marks(vm) == {}
+
+
+@pytest.mark.parametrize("open_too", [True, False])
+def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another_open_event(azure, vm, open_too):
+    event = azure.announce()
+    vm.check_until_quiet()
+    vm.configure({"name": "Of the fleet"})
+    other = azure.announce() if open_too else "of-long-ago"
+    vm.check()
+    path = mark_by_a_run(vm, other)
+    azure.withdraw(event)
+    vm.check()
+    vm.check()
+    restored = f"restore ended {event} completed"
+    assert (restored in vm.ran) is not open_too
+    if open_too:
+        waits = [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
+        assert f"for the end of event {other}, for which a preparation was begun" in waits
+        path.unlink()
+        vm.check_until_quiet()
+        assert restored in vm.ran
+
+
+def test_status_says_who_has_the_vm_out_of_service(azure, vm):
+    event = azure.announce()
+    mark_by_a_run(vm, event)
+    (vm.folder / "marks" / "x.mark.json").write_text("no mark")
+    vm.check_until_quiet()
+    printed = " ".join(vm.run("status").stdout.split())
+    assert f"Out of service since 2026-11-21T10:00:00Z for Reboot {event[:8]} by a run of ops on bastion." in printed
+    assert f"for Reboot {event[:8]} by its checker." in printed
+    assert "This is no mark that this version can read. The VM may be out of service." in printed
+    facts = json.loads((vm.folder / "facts" / "azure_maintenance.fact").read_text())
+    assert "marks" not in facts
+
+
+def test_a_mark_of_a_disk_that_was_copied_counts_for_nothing(azure, vm):
+    event = azure.announce()
+    vm.check()
+    path = mark_by_a_run(vm, event)
+    mark = json.loads(path.read_text())
+    path.write_text(json.dumps({**mark, "vm_id": "00000000-0000-4000-8000-000000000000"}))
+    assert "by a run" not in vm.run("status").stdout
+    assert os.path.exists(path)
