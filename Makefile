@@ -10,14 +10,15 @@ TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
 CORE = PATH="$(CURDIR)/.venv/newest/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo docs unit test test-matrix test-bare lint gate costs lab lab-all bench artifact clean
+.PHONY: help demo docs unit test test-matrix test-release test-bare lint gate costs lab lab-all bench artifact clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
 	@echo 'make docs             make the documentation as a site: build/site/html/index.html'
 	@echo 'make unit             run the unit tests of the plugins at once, or T=path, or T="-k words"'
 	@echo 'make test             run what a change can break, on the newest ansible-core: lint and tests of every kind'
-	@echo 'make test-matrix      run what that leaves out: other versions of Ansible and Python, what takes long'
+	@echo 'make test-matrix      run what a build server runs beside it: other versions of Ansible and Python, VMs'
+	@echo 'make test-release     run what takes too long for that, and say how much of the product the tests run'
 	@echo 'make test-bare        do what README says on machines that have nothing; needs Debian and root'
 	@echo 'make lint             run the gates that only read'
 	@echo 'make gate GATE=NAME   run one gate, or several; without GATE: list them'
@@ -45,7 +46,7 @@ unit: python
 		LC_ALL=C.UTF-8 AZURE_MAINTENANCE_SAMPLES="$(CURDIR)/../shared/samples" \
 		pytest --quiet $(if $(T),$(T),--numprocesses=4 --dist=worksteal -m "not matrix" tests/unit/plugins)
 
-test test-matrix lint: python
+test test-matrix test-release lint: python
 	@"$(PYTHON)" .ci/gates.py $@
 
 test-bare: python

@@ -22,7 +22,13 @@ BUILD = ROOT / "build"
 HOME = BUILD / "home"
 PYTHONS = BUILD / "pythons"
 TABLE = tomllib.loads((ROOT / ".ci" / "gates.toml").read_text())
-TARGETS = {"lint": ["lint"], "test": ["test", "lint"], "test-matrix": ["matrix"], "test-bare": ["bare"]}
+TARGETS = {
+    "lint": ["lint"],
+    "test": ["test", "lint"],
+    "test-matrix": ["matrix"],
+    "test-release": ["release"],
+    "test-bare": ["bare"],
+}
 
 
 class Gate(NamedTuple):

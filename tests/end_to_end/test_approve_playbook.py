@@ -63,6 +63,7 @@ def fleet(ansible, simulator, tmp_path):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_an_event_is_approved_by_its_id_in_any_letter_case_with_vms_that_the_caller_says_are_ready(
     fleet,
 ):
@@ -79,6 +80,7 @@ def test_an_event_is_approved_by_its_id_in_any_letter_case_with_vms_that_the_cal
     assert (shown["phase"], shown["outcome"], shown["approved_by"]) == ("ended", "completed", "web-1")
 
 
+@pytest.mark.release
 def test_by_type_each_vm_approves_its_own_events_of_that_type_and_answers_left_empty_count_as_not_given(fleet):
     freeze_1 = fleet.announce("Freeze", "web-1")
     freeze_2 = fleet.announce("Freeze", "web-2")
@@ -90,6 +92,7 @@ def test_by_type_each_vm_approves_its_own_events_of_that_type_and_answers_left_e
     assert "no such event" in run.out
 
 
+@pytest.mark.release
 def test_by_source_on_the_command_line_as_the_head_of_the_playbook_shows_it(fleet):
     ours = fleet.announce("Reboot", "web-1", event_source="User")
     fleet.announce("Reboot", "web-1", event_source="Platform")
@@ -122,6 +125,7 @@ def test_a_survey_left_empty_fails_clearly_before_any_vm_is_asked(fleet):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_check_mode_says_what_it_would_do_and_fails_where_the_guard_would_refuse_and_sends_nothing(fleet):
     fleet.announce("Reboot", "web-1", "web-2")
     event = fleet.announce("Reboot", "db-1")
@@ -137,6 +141,7 @@ def test_check_mode_says_what_it_would_do_and_fails_where_the_guard_would_refuse
     assert fleet.posted() == []
 
 
+@pytest.mark.matrix
 def test_limit_and_target_leave_the_other_vms_unasked(fleet):
     fleet.announce("Freeze", "web-1")
     event = fleet.announce("Freeze", "web-2")
@@ -147,6 +152,7 @@ def test_limit_and_target_leave_the_other_vms_unasked(fleet):
     assert fleet.posted() == [("web-2", [event])]
 
 
+@pytest.mark.release
 def test_an_id_that_no_vm_has_seen_fails_the_run_and_does_not_keep_another_from_being_approved(fleet):
     gone, ours = fleet.announce("Reboot", "web-1"), fleet.announce("Reboot", "web-1")
     fleet.simulator.control("DELETE", f"/simulator/events/{gone}")
@@ -158,6 +164,7 @@ def test_an_id_that_no_vm_has_seen_fails_the_run_and_does_not_keep_another_from_
     assert fleet.posted() == [("web-1", [ours])]
 
 
+@pytest.mark.release
 def test_a_beginning_that_is_too_short_is_told_so(fleet):
     event = fleet.announce("Reboot", "web-1")
     run = fleet.approve(target="web-1", approve_event_ids=event[:3])
@@ -167,6 +174,7 @@ def test_a_beginning_that_is_too_short_is_told_so(fleet):
     assert fleet.posted() == []
 
 
+@pytest.mark.release
 def test_an_empty_list_selects_nothing_and_is_no_mistake(fleet):
     fleet.announce("Reboot", "web-1")
     run = fleet.approve(target="web-1", approve_event_ids=[])
@@ -174,6 +182,7 @@ def test_an_empty_list_selects_nothing_and_is_no_mistake(fleet):
     assert fleet.posted() == []
 
 
+@pytest.mark.matrix
 def test_an_id_is_named_by_the_characters_that_a_table_shows(fleet):
     wanted, other = fleet.announce("Reboot", "web-1"), fleet.announce("Reboot", "web-1")
     assert wanted[:8] != other[:8]
@@ -194,6 +203,7 @@ def test_one_vm_sends_the_approval_and_no_host_outside_the_event_reports_a_chang
         assert (f"approved {event}" in run.out) is not bool(argv)
 
 
+@pytest.mark.release
 def test_the_endpoint_may_be_that_of_a_simulator(ansible, simulator, tmp_path):
     imds = simulator("--vms", "web-1,web-2")
     event = imds.announce("Reboot", "web-2")
@@ -205,6 +215,7 @@ def test_the_endpoint_may_be_that_of_a_simulator(ansible, simulator, tmp_path):
     assert imds.posted() == [("web-2", {"StartRequests": [{"EventId": event}]})]
 
 
+@pytest.mark.matrix
 def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, tmp_path):
     event = fleet.announce("Reboot", "web-1")
     with open(tmp_path / "hosts.ini", "a", encoding="utf-8") as inventory:
@@ -217,6 +228,7 @@ def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, t
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_p14_an_event_of_a_vm_that_was_refused_makes_a_beginning_ambiguous(ansible, simulator, tmp_path):
     """Both VMs are asked at services of their own, and each knows one event."""
     one, other = simulator("--vms", "web-1"), simulator("--vms", "web-2,web-9")
@@ -234,6 +246,7 @@ def test_p14_an_event_of_a_vm_that_was_refused_makes_a_beginning_ambiguous(ansib
 NOT_ALL = "{} is not the whole id of an event, and not all events of {} are known, so another one may begin so"
 
 
+@pytest.mark.matrix
 def test_p14_a_beginning_approves_nothing_where_a_vm_does_not_tell_all_its_events(fleet, tmp_path):
     event = fleet.announce("Reboot", "web-1")
     fleet.simulator.control("POST", "/simulator/faults", {"fault": "empty", "times": 9, "vms": ["db-1"]})
@@ -263,6 +276,7 @@ UNREADABLE = {"fault": "body", "body": '{"DocumentIncarnation": 1, "Events": [17
         pytest.param(EMPTY, {"approve_event_ids": "EEEE1111"}, "", id="empty, by a whole id"),
     ],
 )
+@pytest.mark.release
 def test_p4_a_vm_whose_answer_is_not_clear_does_not_count_as_one_without_events(fleet, fault, selected, told):
     """Some VMs always answer empty while they have no event, so that this alone is no failure."""
     event = fleet.announce("Reboot", "web-1", event_id="EEEE1111")
@@ -278,6 +292,7 @@ def test_p4_a_vm_whose_answer_is_not_clear_does_not_count_as_one_without_events(
     assert run.out.count(said) == (told == "says so"), run.out
 
 
+@pytest.mark.release
 def test_p4_an_id_that_may_be_on_a_vm_whose_answer_is_not_clear_is_not_called_gone(fleet):
     fleet.simulator.control("POST", "/simulator/faults", {"fault": "empty", "times": 9, "vms": ["db-1"]})
     event = "EEEE1111-0000-0000-0000-000000000001"
@@ -292,6 +307,7 @@ def test_p4_an_id_that_may_be_on_a_vm_whose_answer_is_not_clear_is_not_called_go
 
 @pytest.mark.releases
 @pytest.mark.parametrize("name", ["endpoint", "event_ids", "event_types", "event_sources", "resources_ready"])
+@pytest.mark.release
 def test_a_setting_that_cannot_be_told_approves_nothing(fleet, name):
     """It is not one that was left out: without it, more would be approved, or at Azure's own address."""
     fleet.announce("Reboot", "web-1")

@@ -123,6 +123,7 @@ def test_every_template_that_asks_is_in_the_tables_below(templates):
 
 @pytest.mark.every_core
 @pytest.mark.parametrize("emptied", [False, True], ids=["defaults", "emptied"])
+@pytest.mark.matrix
 def test_f2_respond_takes_a_survey_that_nobody_fills_in(project, emptied):
     event = project.azure.announce("Reboot", "web-1", "web-2", start_delay=0, started_for=0)
     answers = project.empty_answers("respond") if emptied else {}
@@ -136,6 +137,7 @@ def test_f2_respond_takes_a_survey_that_nobody_fills_in(project, emptied):
 
 
 @pytest.mark.parametrize("untouched", [["prepare", "restore"], ["restore"]], ids=["both", "restore"])
+@pytest.mark.matrix
 def test_b6_a_file_of_the_project_that_nobody_has_written_stops_respond_before_any_host_is_asked(project, untouched):
     """Also the second of them: else hosts are approved that nothing will restore."""
     project.azure.announce("Reboot", "web-1", start_delay=0, started_for=0)
@@ -151,6 +153,7 @@ def test_b6_a_file_of_the_project_that_nobody_has_written_stops_respond_before_a
 
 
 @pytest.mark.every_core
+@pytest.mark.matrix
 def test_f2_respond_takes_a_survey_that_is_filled_in(project):
     event = project.azure.announce("Reboot", "web-1", event_id="1E100000-0000-0000-0000-000000000001", started_for=0)
     project.azure.announce("Freeze", "web-1", notice=90)
@@ -169,6 +172,7 @@ def test_f2_respond_takes_a_survey_that_is_filled_in(project):
     assert project.azure.asked() == {"web-1", "web-2"}
 
 
+@pytest.mark.matrix
 def test_f2_respond_approves_nothing_where_the_answer_is_false_or_the_event_is_not_due(project):
     project.azure.announce("Reboot", "web-1", notice=900)
     run, said = project.answer("respond", {"event_response_due_within": "0"})
@@ -199,6 +203,7 @@ def test_f2_p14_an_id_keeps_its_text_or_is_refused(project, answer):
     assert project.approved == []
 
 
+@pytest.mark.release
 def test_f2_an_id_that_looks_like_a_number_is_taken_with_a_comma_after_it(project):
     event = project.azure.announce("Reboot", "web-1", event_id="01230000-0000-0000-0000-000000000001", started_for=0)
     project.azure.announce("Reboot", "web-1", event_id="83000000-0000-0000-0000-000000000002")
@@ -234,6 +239,7 @@ def test_f2_an_id_that_looks_like_a_number_is_taken_with_a_comma_after_it(projec
     ],
     ids=["good ones", "no conditions", "empty ones"],
 )
+@pytest.mark.release
 def test_f2_variables_of_a_launch_are_taken_or_refused_by_name(project, prompted, refused):
     event = project.azure.announce("Reboot", "web-1", started_for=0)
     run, said = project.answer("respond", {}, "--check", prompted=prompted)
@@ -243,6 +249,7 @@ def test_f2_variables_of_a_launch_are_taken_or_refused_by_name(project, prompted
     assert project.approved == []
 
 
+@pytest.mark.matrix
 def test_f2_approve_takes_empty_answers_for_none_and_fails(project):
     project.azure.announce("Reboot", "web-1")
     answers = project.empty_answers("approve")
@@ -254,6 +261,7 @@ def test_f2_approve_takes_empty_answers_for_none_and_fails(project):
 
 
 @pytest.mark.every_core
+@pytest.mark.release
 def test_f2_approve_takes_a_survey_that_is_filled_in(project):
     event = project.azure.announce("Reboot", "web-1", "web-2", event_id="1E100000-0000-0000-0000-000000000001")
     answers = {
@@ -269,6 +277,7 @@ def test_f2_approve_takes_a_survey_that_is_filled_in(project):
     assert project.approved == [event]
 
 
+@pytest.mark.release
 def test_f2_approve_takes_no_number_for_the_name_of_an_event_or_a_vm(project):
     event = project.azure.announce("Reboot", "web-1", "0123", event_id="01230000-0000-0000-0000-000000000001")
     answers = {"target": "web-1", "approve_event_ids": "0123,", "approve_resources_ready": "0123,"}
@@ -286,6 +295,7 @@ def test_f2_approve_takes_no_number_for_the_name_of_an_event_or_a_vm(project):
 
 
 @pytest.mark.parametrize(("answer", "asked"), [("0123", {"0123"}), ("0123,", {"0123"}), ("off", set())])
+@pytest.mark.release
 def test_f2_the_hosts_are_those_that_were_written_or_nobody_is_asked(project, answer, asked):
     run, said = project.answer("report", {"target": answer}, prompted={"fleet_report_fail_within": ""})
     if isinstance(extra_vars.load(answer), str):
@@ -297,6 +307,7 @@ def test_f2_the_hosts_are_those_that_were_written_or_nobody_is_asked(project, an
         assert project.azure.asked() == set()
 
 
+@pytest.mark.matrix
 def test_f2_the_report_is_written_where_the_answer_says(project):
     prompted = {"fleet_report_mode": "part", "fleet_report_part": "0", "fleet_report_max_age": ""}
     run, said = project.answer("report", {}, prompted={**prompted, "fleet_report_dir": "here"})
@@ -315,6 +326,7 @@ def test_f2_the_report_is_written_where_the_answer_says(project):
         ("rehearse the checker", {"rehearse_event_type": "Freeze", "rehearse_notice": "0"}, NO_REHEARSAL),
     ],
 )
+@pytest.mark.release
 def test_f2_what_needs_a_vm_takes_its_answers(project, name, filled, says):
     project.azure.announce("Reboot", "web-1", event_id="1E100000-0000-0000-0000-000000000001")
     for answers in (project.empty_answers(name), filled):
@@ -324,6 +336,7 @@ def test_f2_what_needs_a_vm_takes_its_answers(project, name, filled, says):
     assert project.approved == []
 
 
+@pytest.mark.matrix
 def test_f2_a_notice_that_is_no_number_is_refused_before_anything_runs_on_the_vm(project):
     _run, said = project.answer("rehearse the checker", {"target": "web-1", "rehearse_notice": "off"}, "--check")
     assert "rehearse_notice must be a whole number of seconds, not" in said

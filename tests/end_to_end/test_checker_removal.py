@@ -51,6 +51,7 @@ esac
         pytest.param(False, {}, False, id="on the disk"),
     ],
 )
+@pytest.mark.matrix
 def test_a_state_that_is_in_memory_only_is_not_lost(stop, in_memory, options, refused):
     if in_memory:
         (stop.run_dir / "state.db").touch()
@@ -60,6 +61,7 @@ def test_a_state_that_is_in_memory_only_is_not_lost(stop, in_memory, options, re
 
 
 @pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.matrix
 def test_p8_the_checker_works_while_a_response_is_waited_for(stop, forced):
     """Whoever loses or cancels the run during the wait leaves a VM that is looked after."""
     run, asked = stop(
@@ -71,6 +73,7 @@ def test_p8_the_checker_works_while_a_response_is_waited_for(stop, forced):
     assert "stop" not in asked
 
 
+@pytest.mark.matrix
 def test_the_checker_is_stopped_once_nothing_is_left_to_do(stop, tmp_path):
     command = tmp_path / "azure-maintenance"
     command.write_text("""#!/bin/sh\necho '{"events": []}'\n""")

@@ -15,6 +15,7 @@ TEMPLATE = str(TREE / "roles" / "event_checker" / "templates" / "config.json.j2"
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_a_number_of_a_variable_is_a_word_of_a_command_and_a_number_of_a_rule(checker_tasks, tmp_path):
     rule = {"name": "Drain", "match": {"max_duration": "{{ seconds }}"}, "lead_time": "{{ seconds }}", "retries": 0}
     rule["on_announced"] = [{"command": ["drain", "--port", "{{ web_port }}", 5, ""]}, {"playbook": "drain.yml"}]
@@ -70,6 +71,7 @@ NULLS = {
 
 @pytest.mark.releases
 @pytest.mark.parametrize(("changes", "sentence"), NULLS.values(), ids=NULLS)
+@pytest.mark.matrix
 def test_f1_p14_what_is_null_in_a_rule_is_refused(checker_tasks, changes, sentence):
     rule = {"name": "Own restarts", "approve": "at_once", **changes}
     run = checker_tasks("check_input.yml", event_checker_rules=[rule])
@@ -78,6 +80,7 @@ def test_f1_p14_what_is_null_in_a_rule_is_refused(checker_tasks, changes, senten
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_f1_a_lead_time_of_null_and_a_rule_without_match_are_good(checker_tasks):
     run = checker_tasks(
         "check_input.yml", event_checker_rules=[{"name": "All", "approve": "when_ready", "lead_time": None}]

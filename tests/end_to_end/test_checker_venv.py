@@ -10,7 +10,10 @@ import json
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.matrix
 def test_a_virtual_environment_of_another_python_is_made_anew(checker_tasks, tmp_path):
     venv = tmp_path / "venv"
     # What is left of one: its programs start the new Python, which looks for the packages in a folder of its own.

@@ -33,8 +33,6 @@ exec /bin/sh -c "$last"
 LIMIT = 15
 FOR_GOOD = 10**6
 
-pytestmark = pytest.mark.releases
-
 
 class SshFleet(Fleet):
     """Hosts that are reached by ssh, and hang in some uses of it."""
@@ -88,6 +86,7 @@ STAGES = {
 FAULTS = ("marked", "prepared", "asked again", "restored", "its mark removed")
 
 
+@pytest.mark.matrix
 def test_a1_a_connection_that_hangs_in_any_task_of_a_run_costs_only_its_own_host(make_fleet):
     fleet, hosts, events = make_fleet(*STAGES)
     for number, host in enumerate(hosts.values(), start=1):
@@ -111,6 +110,8 @@ def test_a1_a_connection_that_hangs_in_any_task_of_a_run_costs_only_its_own_host
     assert summary["not_restored"] == [hosts["restored"]]
 
 
+@pytest.mark.matrix
+@pytest.mark.releases
 def test_a1_a_host_that_dies_while_it_waits_does_not_keep_the_others(make_fleet):
     """It is named when its time is over; the other was restored long before."""
     fleet, hosts, events = make_fleet("dies", "lives")
@@ -128,6 +129,8 @@ def test_a1_a_host_that_dies_while_it_waits_does_not_keep_the_others(make_fleet)
 
 
 @pytest.mark.parametrize("playbook", ["fleet_report", "fleet_history", "approve"])
+@pytest.mark.matrix
+@pytest.mark.releases
 def test_a1_a_host_that_never_answers_ends_no_other_playbook(make_fleet, playbook, tmp_path):
     fleet, hosts, events = make_fleet("dies", "lives")
     fleet.hang(hosts["dies"], 1)

@@ -97,6 +97,7 @@ def test_a_preparation_that_fails_on_one_of_two_holds_the_event_back(fleet):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_an_event_held_back_that_is_far_off_is_not_waited_for_and_does_not_hold_back_another(three):
     three.announce("web-1", "web-2", notice=FAR_OFF)
     other = three.announce("web-3")
@@ -107,6 +108,7 @@ def test_an_event_held_back_that_is_far_off_is_not_waited_for_and_does_not_hold_
     assert three.story("host-c") == ["prepare host-c Reboot", "restore host-c Reboot completed"]
 
 
+@pytest.mark.matrix
 def test_an_approval_that_azure_refuses_holds_the_event_back(fleet):
     """It is far off, so the hosts are restored at once."""
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
@@ -120,6 +122,7 @@ def test_an_approval_that_azure_refuses_holds_the_event_back(fleet):
     assert "Waiting for" not in run.out
 
 
+@pytest.mark.matrix
 def test_a_host_that_becomes_unreachable_before_the_approval_holds_it_back(fleet):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(
@@ -153,6 +156,7 @@ def test_a_host_that_booted_after_its_preparation_holds_it_back(fleet, boots):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_an_event_that_starts_before_all_are_ready_is_not_approved(fleet):
     fleet.announce("web-1", "web-2", notice=DUE, started_for=LONG)
     with fleet.coming("web-1", "web-2", seconds=LONG):
@@ -164,6 +168,7 @@ def test_an_event_that_starts_before_all_are_ready_is_not_approved(fleet):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
 
+@pytest.mark.release
 def test_an_event_withdrawn_while_it_is_prepared_for_is_restored_after_and_not_approved(fleet):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(
@@ -194,6 +199,7 @@ def test_the_approver_itself_reboots(fleet):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_a_host_lost_in_the_middle_of_its_preparation_is_restored_by_the_playbook(fleet):
     fleet.announce("web-1", "web-2", notice=DUE, started_for=LONG)
     still = """
@@ -216,6 +222,7 @@ def test_a_host_lost_in_the_middle_of_its_preparation_is_restored_by_the_playboo
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
 
+@pytest.mark.matrix
 def test_a_host_is_restored_when_all_events_of_its_own_are_over_and_only_then(three):
     """host-b is in both events; host-a does not wait for the second."""
     first = three.announce("web-1", "web-2")
@@ -239,6 +246,7 @@ def test_a_host_is_restored_when_all_events_of_its_own_are_over_and_only_then(th
     assert three.story("host-c")[1:] == ["restore host-c Redeploy completed"]
 
 
+@pytest.mark.matrix
 def test_a_vm_that_is_no_host_of_the_play(one):
     one.announce("web-1", "web-2", notice=FAR_OFF)
     run = one.respond()
@@ -248,6 +256,7 @@ def test_a_vm_that_is_no_host_of_the_play(one):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
     event = fleet.announce("web-1", "web-2")
     run = fleet.respond("--limit", "host-a", event_response_outside_vms="ignore")
@@ -263,6 +272,7 @@ def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
         pytest.param({"event_response_due_within": "{{ typo }}"}, RESPOND, id="a setting that cannot be told"),
     ],
 )
+@pytest.mark.release
 def test_p2_a_host_that_could_not_be_asked_may_be_a_vm_that_no_host_says_it_is_so_it_is_not_ignored(
     fleet, variable, playbook
 ):
@@ -281,6 +291,7 @@ def test_p2_a_host_that_could_not_be_asked_may_be_a_vm_that_no_host_says_it_is_s
         pytest.param({"ansible_python_interpreter": "/nowhere/python"}, id="without Python", marks=pytest.mark.matrix),
     ],
 )
+@pytest.mark.release
 def test_a_host_that_cannot_ask_holds_back_only_what_may_be_its_own(three, variable):
     of_others = three.announce("web-1", "web-2")
     three.announce("web-1", "web-3", notice=FAR_OFF)
@@ -306,6 +317,7 @@ def test_check_mode_prepares_nothing_and_approves_nothing(three):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_without_approval_it_is_prepared_for_and_waited_for(one):
     one.announce("web-1", notice=DUE)
     with one.coming("web-1", seconds=DUE):
@@ -334,6 +346,7 @@ def test_an_event_that_does_not_end_in_time_is_not_restored_after(one):
     assert one.story("host-a") == ["prepare host-a Reboot"]
 
 
+@pytest.mark.matrix
 def test_hosts_in_another_batch_hold_an_event_back(fleet):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(play={"serial": 1})
@@ -343,6 +356,7 @@ def test_hosts_in_another_batch_hold_an_event_back(fleet):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_any_errors_fatal_still_restores_what_was_prepared(fleet):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(prepare=FAIL_ON_B, play={"any_errors_fatal": True})
@@ -362,6 +376,7 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_p13_max_fail_percentage_of_the_play_is_refused_before_anything_is_done(fleet):
     """Ansible would end the play when one host fails to be restored, while the other waits for its event."""
     fleet.announce("web-1")
@@ -374,6 +389,7 @@ def test_p13_max_fail_percentage_of_the_play_is_refused_before_anything_is_done(
 
 @pytest.mark.releases
 @pytest.mark.parametrize(("own", "arguments"), [(True, []), (False, ["--check"])])
+@pytest.mark.matrix
 def test_a_check_mode_that_is_not_that_of_the_run_is_refused_before_anything_is_done(one, own, arguments):
     """What is not prepared would count as prepared; or what is approved would be restored at once."""
     one.announce("web-1", notice=FAR_OFF)
@@ -385,6 +401,7 @@ def test_a_check_mode_that_is_not_that_of_the_run_is_refused_before_anything_is_
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_module_defaults_of_the_play_hide_no_event_that_goes_on_and_do_not_wait_while_approving(fleet):
     """The event of host-a starts while it is prepared, and that of host-b when it is approved. Neither ends in time."""
     fleet.announce("web-1", notice=DUE, started_for=FAR_OFF)
@@ -510,6 +527,7 @@ def refuse_each(one, folder, cases, **more):
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_bad_input_stops_before_any_host_is_asked(one, tmp_path):
     one.announce("web-1")
     said = refuse_each(one, tmp_path, [variables for variables, _words in BAD_INPUT])
@@ -518,6 +536,7 @@ def test_bad_input_stops_before_any_host_is_asked(one, tmp_path):
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, tmp_path):
     one.announce("web-1")
     (tmp_path / "sub").mkdir()
@@ -540,6 +559,7 @@ def test_a_file_that_ansible_could_not_load_stops_before_any_host_is_asked(one, 
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_a_file_whose_includes_are_found_where_ansible_finds_them_is_taken(one):
     """Beside the file, in its folder tasks, in a role, and by a name that is known only later.
 
@@ -602,6 +622,7 @@ exit 1
 """
 
 
+@pytest.mark.matrix
 def test_who_is_prepared_by_its_checker_in_this_boot_counts_as_prepared_and_nobody_else(three):
     """host-a and host-c are; the checker of host-b failed. The events are those of a, of b and a, and of c."""
     of_a, of_b, of_c = (
@@ -634,6 +655,7 @@ def test_who_is_prepared_by_its_checker_in_this_boot_counts_as_prepared_and_nobo
     assert of_c in run.out
 
 
+@pytest.mark.matrix
 def test_who_need_not_prepare_says_so(one):
     event = one.announce("web-1")
     run = one.respond(event_response_prepare="nothing")
@@ -643,6 +665,7 @@ def test_who_need_not_prepare_says_so(one):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_nothing_is_coming(one):
     run = one.respond()
     assert run.code == 0, run.out + run.err
@@ -658,6 +681,7 @@ def test_nothing_is_coming(one):
         ("restore", "{{ restore_file if lookup('ansible.builtin.file', flag) | bool else '' }}"),
     ],
 )
+@pytest.mark.matrix
 def test_p13_a_variable_that_the_preparation_changes_counts_as_it_was_checked(one, name, value):
     one.announce("web-1", notice=FAR_OFF)
     flag = one.folder / "flag"
@@ -682,6 +706,7 @@ UNREADABLE = {"fault": "body", "body": '{"DocumentIncarnation": 1, "Events": [17
         ({"fault": "empty"}, 0, "Azure gave an empty answer to host-a: whether there are events is unknown."),
     ],
 )
+@pytest.mark.matrix
 def test_p13_a_first_answer_that_tells_nothing_is_not_told_as_no_event(one, fault, code, told):
     one.announce("web-1", notice=FAR_OFF)
     one.azure.control("POST", "/simulator/faults", {**fault, "times": 1, "path": "scheduledevents"})
@@ -692,6 +717,7 @@ def test_p13_a_first_answer_that_tells_nothing_is_not_told_as_no_event(one, faul
     assert one.story("host-a") == []
 
 
+@pytest.mark.matrix
 def test_p13_an_answer_that_tells_nothing_of_the_event_that_is_wanted_is_no_failure(fleet):
     event = fleet.announce("web-1", notice=FAR_OFF)
     fleet.azure.control("POST", "/simulator/faults", {**UNREADABLE, "path": "scheduledevents", "vms": ["web-2"]})
@@ -701,6 +727,7 @@ def test_p13_an_answer_that_tells_nothing_of_the_event_that_is_wanted_is_no_fail
     assert fleet.respond(playbook=RESPOND).code == 2
 
 
+@pytest.mark.matrix
 def test_a_survey_left_empty_means_all_events(one):
     names = ("event_types", "event_sources", "event_ids", "due_within", "restore")
     one.announce("web-1")
@@ -710,6 +737,7 @@ def test_a_survey_left_empty_means_all_events(one):
     assert "would be approved" in run.words
 
 
+@pytest.mark.matrix
 def test_an_id_may_be_shortened_and_one_that_names_no_event_stops_the_run_before_it_prepares(one):
     named, _other = one.announce("web-1"), one.announce("web-1", notice=900)
     run = one.respond(event_response_event_ids=[named[:8].lower(), "nowhere"])
@@ -726,6 +754,7 @@ def test_an_id_may_be_shortened_and_one_that_names_no_event_stops_the_run_before
     assert one.story("host-a") == ["prepare host-a Reboot"]
 
 
+@pytest.mark.matrix
 def test_p14_in_batches_a_beginning_names_no_event_because_a_later_batch_may_have_another_that_begins_so(fleet):
     fleet.announce("web-1", event_id="AAAA1111-0000-0000-0000-000000000001")
     fleet.announce("web-2", event_id="AAAA2222-0000-0000-0000-000000000002")
@@ -736,6 +765,7 @@ def test_p14_in_batches_a_beginning_names_no_event_because_a_later_batch_may_hav
     assert (fleet.story("host-a"), fleet.story("host-b")) == ([], [])
 
 
+@pytest.mark.matrix
 def test_p14_a_beginning_names_no_event_while_a_host_does_not_tell_all_its_events(three):
     """host-b gets an empty answer, and host-c is down. The whole id is taken."""
     event = three.announce("web-1", event_id="AAAA1111-0000-0000-0000-000000000001")
@@ -750,6 +780,7 @@ def test_p14_a_beginning_names_no_event_while_a_host_does_not_tell_all_its_event
     assert three.approved == [("web-1", [event])]
 
 
+@pytest.mark.matrix
 def test_only_the_wanted_events_are_answered_and_the_lines_of_a_survey_are_the_words_of_a_list(one):
     reboot, freeze = one.announce("web-1"), one.announce("web-1", event_type="Freeze", duration_seconds=5)
     one.announce("web-1", event_type="Redeploy", notice=900)

@@ -162,6 +162,7 @@ def test_a_state_that_is_damaged_is_named_with_the_events_that_can_be_read(fleet
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fleet):
     for name in PAIR:
         fleet.add_checker(name)

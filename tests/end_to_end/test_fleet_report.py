@@ -66,6 +66,7 @@ def fleet(ansible, simulator, tmp_path):
 
 
 @pytest.mark.hostile_text
+@pytest.mark.matrix
 def test_hosts_that_cannot_be_asked_are_named_and_text_of_azure_arrives_as_it_is_and_is_never_a_template(fleet):
     event = fleet.announce("Reboot", "web-1", description=HOSTILE)
     with fleet.inventory.open("a") as inventory:
@@ -192,6 +193,7 @@ def test_a_wrong_setting_is_told_before_any_host_is_asked(fleet, wrong, said):
     assert not fleet.dir.exists()
 
 
+@pytest.mark.release
 def test_an_empty_survey_in_a_project_of_ones_own_writes_to_the_home_folder_and_not_to_the_project(
     fleet, ansible, tmp_path
 ):
@@ -287,6 +289,7 @@ def test_a_run_that_is_to_fail_when_something_is_due_writes_its_report_first(fle
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_no_seconds_are_an_answer_also_as_a_number(fleet):
     """With -e NAME=0 it is a string; in YAML, JSON and a survey of AWX it is a number."""
     event = fleet.announce("Reboot", "web-1", event_status="Started", started_for=1000)
@@ -312,6 +315,7 @@ def test_a_run_that_fails_because_something_is_due_takes_text_of_azure_as_text(f
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_the_endpoint_may_be_that_of_a_simulator(fleet):
     event = fleet.announce("Reboot", "web-2")
     fleet.inventory.write_text(f"web-2 ansible_connection=local ansible_python_interpreter={sys.executable}\n")

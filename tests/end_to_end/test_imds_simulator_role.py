@@ -62,6 +62,7 @@ def content(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.release
 def test_a_second_run_changes_nothing_and_another_configuration_restarts_it_and_check_mode_tells_that_and_does_not(
     role, home
 ):
@@ -80,6 +81,7 @@ def test_a_second_run_changes_nothing_and_another_configuration_restarts_it_and_
 
 
 @pytest.mark.parametrize("damaged", ["", '{"url": "http://127.0.0.1:9", "pi'], ids=["empty", "cut off"])
+@pytest.mark.release
 def test_a_state_file_that_a_crash_has_damaged_hinders_nothing(role, home, damaged):
     home.mkdir()
     (home / "state.json").write_text(damaged)

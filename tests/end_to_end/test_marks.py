@@ -108,6 +108,7 @@ def break_off(fleet, stage, how):
         ("restoring", "after", signal.SIGTERM, ["prepare", "restore completed", "restore -"]),
     ],
 )
+@pytest.mark.matrix
 def test_d1_a_run_that_was_broken_off_is_mended_by_the_next(fleet, marks, stage, again, how, story):
     lasts = LONG if stage == "waiting" else 0
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF, started_for=lasts)
@@ -147,6 +148,7 @@ def test_p16_a_vm_carries_a_mark_while_it_is_out_of_service(fleet, marks):
         assert all(mark["controller"] and mark["user"] and mark["since"] and mark["vm_id"] for mark in kept)
 
 
+@pytest.mark.matrix
 def test_where_no_mark_can_be_written_nobody_is_prepared_and_the_run_says_so(fleet, tmp_path):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     (tmp_path / "home/marks").write_text("no folder")
@@ -159,6 +161,7 @@ def test_where_no_mark_can_be_written_nobody_is_prepared_and_the_run_says_so(fle
     )
 
 
+@pytest.mark.matrix
 def test_in_check_mode_no_mark_is_written(fleet, marks):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond("--check", playbook=RESPOND)
@@ -166,6 +169,7 @@ def test_in_check_mode_no_mark_is_written(fleet, marks):
     assert marks() == []
 
 
+@pytest.mark.matrix
 def test_d6_a_second_run_says_at_once_who_is_at_work(fleet, marks):
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
     break_off(fleet, "preparing", signal.SIGKILL)
@@ -175,6 +179,7 @@ def test_d6_a_second_run_says_at_once_who_is_at_work(fleet, marks):
     assert len(marks()) == 2
 
 
+@pytest.mark.matrix
 def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet, marks):
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
     break_off(fleet, "preparing", signal.SIGKILL)
@@ -196,6 +201,7 @@ def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet
     assert fleet.approved == []
 
 
+@pytest.mark.matrix
 def test_the_playbook_restore_needs_a_file(fleet):
     run = fleet.run("fleetops.azure_maintenance.restore")
     assert run.code == 2, run.out + run.err

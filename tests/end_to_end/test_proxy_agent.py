@@ -120,6 +120,7 @@ def vm(ansible, tmp_path):
         yield Vm(stack, ansible, tmp_path)
 
 
+@pytest.mark.matrix
 def test_g1_the_module_and_the_check_see_azure_through_the_agent(vm):
     vm.start_agent(US, unknown=1)
     asked = vm.ask()
@@ -136,6 +137,7 @@ def test_g1_the_module_and_the_check_see_azure_through_the_agent(vm):
     assert [decision["asker"] for decision in decisions] == [None, known, known, known, known]
 
 
+@pytest.mark.matrix
 def test_g1_who_is_not_on_the_allow_list_is_told_what_it_must_have(vm):
     vm.start_agent(OTHERS)
     asked = vm.ask()
@@ -148,6 +150,7 @@ def test_g1_who_is_not_on_the_allow_list_is_told_what_it_must_have(vm):
         assert f"userName {asker['userName']}, exePath {asker['exePath']}," in on_one_line(said)
 
 
+@pytest.mark.matrix
 def test_g1_the_agent_does_not_know_who_asks_it_without_the_redirection(vm):
     vm.start_agent(US)
     asked = vm.ask("-a", "endpoint=http://127.0.0.1:3080 timeout=0.4")
@@ -155,6 +158,7 @@ def test_g1_the_agent_does_not_know_who_asks_it_without_the_redirection(vm):
     assert "does not know which program asked" in on_one_line(asked.out)
 
 
+@pytest.mark.matrix
 def test_g1_nothing_answers_where_the_agent_does_not_run(vm):
     asked = vm.ask()
     assert asked.code == 2

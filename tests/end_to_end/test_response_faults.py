@@ -188,6 +188,7 @@ def test_a_host_is_lost_in_each_task_that_needs_it(each_alone, back_after):
         pytest.param(RESPOND, None, id="the playbook", marks=pytest.mark.matrix),
     ],
 )
+@pytest.mark.release
 def test_an_error_while_asking_that_is_not_a_lost_connection_leaves_nobody_unrestored(each_alone, playbook, play):
     """Such as a prompt of sudo that does not come while a host goes down."""
     fleet, hosts, events = each_alone(["asked again", "once while it waits", "twice while it waits", "none"])
@@ -206,6 +207,7 @@ def test_an_error_while_asking_that_is_not_a_lost_connection_leaves_nobody_unres
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_an_approval_whose_answer_was_lost_with_the_connection_leaves_the_hosts_prepared(make_fleet):
     """The event has started, and this run does not wait for its end."""
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
@@ -230,6 +232,7 @@ def test_an_approval_whose_answer_was_lost_with_the_connection_leaves_the_hosts_
         pytest.param(list(HOSTS), "host-a host-b", id="all affected", marks=pytest.mark.matrix),
     ],
 )
+@pytest.mark.release
 def test_a_host_whose_connection_drops_while_it_is_prepared_is_restored(make_fleet, hosts, lost):
     fleet = make_fleet(hosts, HOSTS)
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
@@ -250,6 +253,7 @@ def test_a_host_whose_connection_drops_while_it_is_prepared_is_restored(make_fle
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("phase", ["prepare", "restore"])
+@pytest.mark.release
 def test_a_file_ends_the_play(make_fleet, phase):
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
@@ -264,6 +268,7 @@ def test_a_file_ends_the_play(make_fleet, phase):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_a_role_alone_names_who_ended_in_a_later_batch(make_fleet):
     """Ansible takes it for a host with which all went well, and the first host of the play is not in that batch."""
     hosts = {f"host-{name}": f"web-{number}" for number, name in enumerate("abcd")}
@@ -278,6 +283,7 @@ def test_a_role_alone_names_who_ended_in_a_later_batch(make_fleet):
 
 @pytest.mark.releases
 @pytest.mark.parametrize("phase", ["prepare", pytest.param("restore", marks=pytest.mark.matrix)])
+@pytest.mark.release
 def test_p13_a_later_batch_fails_once_for_who_ended_alone_in_an_earlier_one(make_fleet, phase):
     """Ansible counts it among the hosts of the play again. The batches are a, b with c, and d."""
     hosts = {f"host-{name}": f"web-{number}" for number, name in enumerate("abcd")}
@@ -299,6 +305,7 @@ def test_p13_a_later_batch_fails_once_for_who_ended_alone_in_an_earlier_one(make
     ("order", "first"),
     [("reverse_inventory", "host-b"), pytest.param("inventory", "host-a", marks=pytest.mark.matrix)],
 )
+@pytest.mark.release
 def test_p13_batches_in_another_order_forget_nobody(make_fleet, order, first):
     """The variables of Ansible have the hosts of the play in the order of the inventory, whatever that of the play."""
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
@@ -314,6 +321,7 @@ def test_p13_batches_in_another_order_forget_nobody(make_fleet, order, first):
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_p13_somebody_fails_for_a_host_that_is_gone_where_a_condition_leaves_out_the_first_one(make_fleet):
     fleet = make_fleet(list(HOSTS), HOSTS)
     for vm in HOSTS.values():
@@ -331,6 +339,7 @@ def test_p13_somebody_fails_for_a_host_that_is_gone_where_a_condition_leaves_out
 
 
 @pytest.mark.parametrize("ended", ["host-a", pytest.param("host-b", marks=pytest.mark.matrix)])
+@pytest.mark.release
 def test_p13_somebody_fails_for_a_host_for_which_a_file_ends_the_role(make_fleet, ended):
     """Ansible leaves it in the play, and it does not come to the verdict."""
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
@@ -363,6 +372,7 @@ def test_p13_a_host_that_a_file_brings_back_fails_with_its_reason(make_fleet):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_what_no_log_hides_is_told_nowhere(make_fleet):
     """By a task, a block around it, and a template; in a loop, and in both files."""
     hosts = {f"host-{name}": f"web-{number}" for number, name in enumerate("abc")}
@@ -395,6 +405,7 @@ def test_what_no_log_hides_is_told_nowhere(make_fleet):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_the_playbook_names_who_could_not_be_asked_where_a_vm_is_missing(make_fleet):
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
@@ -418,6 +429,7 @@ def test_a_role_alone_names_who_was_lost(make_fleet):
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_run(make_fleet):
     """The first is about the Freeze of each host, the second about its Reboot.
 
@@ -459,6 +471,7 @@ def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_run(make_flee
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_play(make_fleet):
     """The second is for host-a alone: host-b was lost after its preparation for the first one."""
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
@@ -484,6 +497,7 @@ def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_play(make_fle
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_a_play_that_ignores_errors_still_knows_who_is_prepared_and_who_is_restored(each_alone):
     """host-0 fails while it is prepared, host-1 is lost then, and host-2 fails while it is restored."""
     fleet, hosts, events = each_alone(["fails", "is lost", "is not restored", "goes well"])
@@ -512,6 +526,7 @@ def test_a_play_that_ignores_errors_still_knows_who_is_prepared_and_who_is_resto
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_many_rounds_of_waiting_are_not_as_many_includes_deep(make_fleet):
     """Ansible breaks down where some hundred files include each other. Each round ends when a host is restored."""
     hosts = {f"host-{number}": f"web-{number}" for number in range(10)}

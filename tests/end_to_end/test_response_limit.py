@@ -17,6 +17,7 @@ def three(ansible, simulator, tmp_path):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_two_events_of_a_tier_go_one_after_the_other_and_another_tier_does_not_wait(three):
     first, second, third = (three.announce(name, notice=FAR_OFF) for name in ("web-1", "web-2", "web-3"))
     for host, tier in zip(HOSTS, ("front", "front", "{{ 'ba' }}ck")):
@@ -40,6 +41,7 @@ def test_two_events_of_a_tier_go_one_after_the_other_and_another_tier_does_not_w
     assert f"Reboot {second} of host-b waits its turn:" in run.words
 
 
+@pytest.mark.matrix
 def test_a_host_without_the_variable_of_its_group_holds_its_event_back(three):
     three.announce("web-1", "web-2", notice=FAR_OFF)
     for host in ("host-a", "host-c"):

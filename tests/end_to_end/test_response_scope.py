@@ -34,6 +34,7 @@ OUTSIDERS = [
 
 @pytest.mark.releases
 @pytest.mark.parametrize(("others", "group", "target"), OUTSIDERS)
+@pytest.mark.matrix
 def test_p14_nobody_takes_part_whom_the_target_does_not_name(make_fleet, others, group, target):
     """Ansible takes the localhost that the playbook adds for a host or a group of the inventory, where there is one."""
     fleet = make_fleet(dict(zip(["host-a", *others], HOSTS.values())))
@@ -52,6 +53,7 @@ def test_p14_nobody_takes_part_whom_the_target_does_not_name(make_fleet, others,
 
 
 @pytest.mark.releases
+@pytest.mark.release
 def test_what_one_host_decides_for_all_must_be_the_same_for_all_and_each_file_is_checked(make_fleet):
     fleet = make_fleet({"host-a": "web-1", "host-b": "web-2"})
     events = {host: fleet.announce(vm, notice=FAR_OFF) for host, vm in (("host-a", "web-1"), ("host-b", "web-2"))}
@@ -100,6 +102,7 @@ CONDITIONS = [
 
 @pytest.mark.releases
 @pytest.mark.parametrize(("plays", "refused"), CONDITIONS)
+@pytest.mark.release
 def test_a_condition_that_may_become_false_meanwhile_is_refused(make_fleet, plays, refused):
     """Ansible would skip the restore and the verdict, with exit status 0.
 

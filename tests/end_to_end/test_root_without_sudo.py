@@ -54,11 +54,13 @@ def play(ansible, tmp_path):
     ],
 )
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_i10_sudo_is_called_only_where_the_user_is_not_root(play, user, options, calls_sudo):
     run, calls = play("install_checker", user, "--check", *options)
     assert bool(calls) is calls_sudo, run.out
 
 
+@pytest.mark.matrix
 def test_i10_each_playbook_that_needs_root_asks_first_who_the_user_is():
     plays = {path.stem: yaml.safe_load(path.read_text()) for path in (TREE / "playbooks").glob("*.yml")}
     assert [name for name, parts in plays.items() if any("become" in part for part in parts)] == []

@@ -227,6 +227,7 @@ CASES = [
 ]
 
 
+@pytest.mark.matrix
 def test_what_is_different_on_windows(run, simulator):
     azure = simulator("--vms", "web-1", "--clock", "manual")
     azure.announce("Reboot", "web-1", event_id=FIRST)
@@ -274,6 +275,7 @@ def test_without_ansible_windows_one_sentence_says_how_to_install_it(run, simula
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_a_task_is_delegated_from_either_system_to_the_other(run, azures, tmp_path):
     linux, other = azures
     linux.announce("Terminate", "web-1")
@@ -313,6 +315,7 @@ WINDOWS_HOSTS = {
     ],
 )
 @pytest.mark.releases
+@pytest.mark.matrix
 def test_the_roles_for_linux_refuse_windows_before_they_touch_it(ansible, tmp_path, role, words):
     hosts = [f"{name} {variables} ansible_host=127.0.0.1 ansible_port=9\n" for name, variables in WINDOWS_HOSTS.items()]
     (tmp_path / "hosts").write_text("".join(hosts))

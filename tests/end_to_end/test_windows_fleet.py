@@ -43,6 +43,7 @@ def test_one_event_of_both_systems_is_prepared_approved_once_and_restored(fleet)
     }
 
 
+@pytest.mark.release
 def test_check_mode_of_both_systems_approves_nothing(fleet):
     fleet.announce(*VMS.values())
     run = fleet.respond("--check", playbook=RESPOND)
@@ -91,6 +92,7 @@ def test_the_strategy_free_is_refused_for_both_systems_before_anything_is_asked(
     assert fleet.azure.asked() == set()
 
 
+@pytest.mark.release
 def test_p2_a_windows_vm_that_booted_after_its_preparation_or_does_not_tell_holds_its_event_back(fleet):
     other = fleet.announce("web-1")
     fleet.announce("app-1", notice=FAR_OFF)

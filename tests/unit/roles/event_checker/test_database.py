@@ -243,6 +243,7 @@ def test_p7_whoever_holds_the_state_for_itself_keeps_nobody_from_reading_it(of_f
         ]
 
 
+@pytest.mark.matrix
 def test_p8_a_move_to_the_fallback_or_home_does_not_wait_for_whoever_holds_the_state(of_five, tmp_path):
     place = Place(tmp_path / "place", of_five)
     folders = str(place.folder), str(place.folder / "run")
@@ -518,6 +519,7 @@ def test_p7_a_kill_while_a_damaged_file_is_put_aside(tmp_path):
 
 
 @pytest.mark.one_python
+@pytest.mark.release
 def test_p7_a_kill_while_a_damaged_file_in_the_fallback_folder_is_put_aside(of_five, tmp_path):
     source = Place(tmp_path / "source", of_five)
     folders = str(source.folder), str(source.folder / "run")

@@ -148,6 +148,7 @@ def try_to_write(path):
 class TestWhatAResponseWritesMeanwhile:
     @pytest.mark.one_python
     @pytest.mark.parametrize("is_damaged", [False, True])
+    @pytest.mark.release
     def test_p6_what_it_writes_after_a_kill_is_kept(self, folders, tmp_path, is_damaged):
         fill(folders, 2)
         if is_damaged:
@@ -175,6 +176,7 @@ class TestWhatAResponseWritesMeanwhile:
         assert len(written) > 20
 
     @pytest.mark.one_python
+    @pytest.mark.release
     def test_p6_what_it_writes_after_a_kill_moves_to_the_fallback_too(self, folders, tmp_path):
         fill(folders, 2)
 
