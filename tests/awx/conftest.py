@@ -138,7 +138,8 @@ class Job:
 def job(tmp_path, collections, monkeypatch):
     """A runner: job(("fleet_report.yml", {…}, {…}), inventory, "--check") runs a playbook of the project as AWX does.
 
-    The variables are those of the template, which AWX trusts, and all others.
+    The variables are those of the template, which AWX trusts, and all others. As soon as ``cancel`` returns something,
+    the job is killed, as AWX does it.
     """
     for name in {*os.environ} - {*plain_environment()} | {"PYTHONPATH"}:
         monkeypatch.delenv(name, raising=False)
@@ -146,7 +147,7 @@ def job(tmp_path, collections, monkeypatch):
     home.mkdir()
     numbers = iter(range(1, 100))
 
-    def run(template, inventory, *arguments):
+    def run(template, inventory, *arguments, cancel=None):
         playbook, fixed, variables = template
         number = next(numbers)
         folder = tmp_path / f"job-{number}"
@@ -163,11 +164,13 @@ def job(tmp_path, collections, monkeypatch):
                     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                     "ANSIBLE_COLLECTIONS_PATH": str(collections),
                     "AZURE_IMDS_ENDPOINT": NOWHERE,
+                    "AZURE_MAINTENANCE_MARKS": str(home / "marks"),
                 }
             ),
         }.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(content)
-        return Job(ansible_runner.run(private_data_dir=str(folder), playbook=playbook, quiet=True))
+        started = {"private_data_dir": str(folder), "playbook": playbook, "quiet": True}
+        return Job(ansible_runner.run(**started, cancel_callback=cancel and (lambda: bool(cancel()))))
 
     return run

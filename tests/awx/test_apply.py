@@ -141,6 +141,7 @@ def test_each_survey_may_be_left_empty_but_for_the_hosts(applied):
 STARTED_BY = {
     "report": ("schedule", "callback"),
     "respond": ("schedule",),
+    "restore": ("schedule",),
     "approve for the checkers": ("schedule", "checker"),
     "install the checker": ("schedule", "callback"),
     "approve": ("schedule",),

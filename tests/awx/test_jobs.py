@@ -13,7 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.awx import notificatio
 from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import PROJECT
 
 NAME = "Azure maintenance"
-PLAYBOOKS = ["approve", "fleet_report", "install_checker", "rehearse", "rehearse_checker", "respond"]
+PLAYBOOKS = ["approve", "fleet_report", "install_checker", "rehearse", "rehearse_checker", "respond", "restore"]
 
 
 @pytest.fixture
@@ -127,6 +127,27 @@ def test_a_maintenance_is_gone_through_with_an_empty_survey(job, azure, inventor
     ]
     summary = ended.artifacts["event_response"]
     assert (summary["approved"], summary["completed"], summary["failed"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("open_too", ["false", pytest.param("true", marks=pytest.mark.matrix)])
+def test_d1_a_job_that_was_cancelled_is_mended_by_the_template_for_restore(job, azure, inventory, template, open_too):
+    event = azure.announce("Reboot", "web-1", "web-2", notice=7200, start_delay=3600)
+    hosts = inventory("web-1", "web-2", "web-3")
+    cancelled = job(template("respond"), hosts, cancel=azure.posted)
+    assert cancelled.status == "canceled", cancelled.out
+    early = job(template("restore"), hosts)
+    assert early.status == "failed"
+    assert early.hosts("Say it") == []
+    assert "web-1 is out of service since" in early.out
+    assert "by AWX job 1 of" in early.out
+    if open_too == "false":
+        azure.control("DELETE", f"/simulator/events/{event}")
+    ended = job(template("restore", restore_open=open_too), hosts)
+    assert ended.status == "successful", ended.out
+    assert ended.hosts("Say it") == ["web-1", "web-2"]
+    again = job(template("restore"), hosts)
+    assert again.status == "successful", again.out
+    assert again.hosts("Say it") == []
 
 
 @pytest.mark.matrix

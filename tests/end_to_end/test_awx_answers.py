@@ -115,6 +115,7 @@ def test_every_template_that_asks_is_in_the_tables_below(templates):
         "report",
         "approve",
         "respond",
+        "restore",
         "approve for the checkers",
         "install the checker",
         "rehearse the checker",
@@ -170,6 +171,14 @@ def test_f2_respond_takes_a_survey_that_is_filled_in(project):
     assert run.code == 0, said
     assert project.approved == [event]
     assert project.azure.asked() == {"web-1", "web-2"}
+
+
+@pytest.mark.parametrize("answers", [{}, {"event_response_event_ids": "", "restore_open": "false"}])
+@pytest.mark.matrix
+def test_f2_restore_takes_a_survey_that_nobody_fills_in(project, answers):
+    run, said = project.answer("restore", answers)
+    assert run.code == 0, said
+    assert project.azure.asked() == set(VMS)
 
 
 @pytest.mark.matrix
