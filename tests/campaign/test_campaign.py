@@ -34,7 +34,7 @@ def test_no_history_breaks_a_property(first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "becomes_file"), [(1, False), (26, False), (36, False), (11, True), (46, True), (50, True)]
+    ("seed", "becomes_file"), [(1, False), (26, False), (36, False), (27, True), (51, True), (62, True)]
 )
 def test_a_history_is_the_same_with_a_file_of_its_own_and_after_others(seed: int, becomes_file: bool) -> None:
     with patched(), temporary_folder() as folder, closing(SharedState(folder)) as shared_state:

@@ -126,6 +126,7 @@ def test_before_the_first_answer(state, clock):
         "polls": 0,
         "poll_errors": {},
         "events": [],
+        "marks": [],
     }
 
 
