@@ -222,9 +222,10 @@ def why_not_now(response: Response, course: Course, others: Sequence[Course]) ->
     """Return why a response must not run now, as the end of a sentence "it waits …"; None where it may run.
 
     - A preparation waits until a document of this boot has listed its event (P5), and so does on_waiting.
-    - on_ended waits while another event is open that was prepared for; then all run in the order of their ends (P3).
-      A preparation waits for an on_ended that is running, which would undo it, and goes before one that is not.
-      So an on_ended that is running must ask again before each of its steps.
+    - on_ended waits while another event is open that was prepared for or has started; then all run in the order of their
+      ends (P3). What takes the VM out of service, on_announced and on_started, waits for an on_ended that is running,
+      which would undo it, and goes before one that is not. So an on_ended that is running must ask again before each of
+      its steps.
     - Responses to one event run one after the other, in the order of the phases, and none of them beside what still
       runs for an event that ended and had the same id (P6).
 
@@ -245,7 +246,7 @@ def why_not_now(response: Response, course: Course, others: Sequence[Course]) ->
         return _why_not_unlisted(course)
     if response.phase == ENDED:
         return _why_not_restore(course, others)
-    return None
+    return _why_not_prepare(others)
 
 
 def _why_not_unlisted(course: Course) -> str | None:
@@ -265,10 +266,12 @@ def _why_not_restore(course: Course, others: Sequence[Course]) -> str | None:
         if other.phase != ENDED:
             if other.prepared:
                 return f"for the end of event number {other.number}, for which a preparation was begun"
+            if other.phase == STARTED:
+                return f"for the end of event number {other.number}, which has started"
             if other.listed and any(each.due and not each.finished for each in preparations):
                 return f"for the end of event number {other.number}, for which this VM is about to be prepared"
-        if any(each.running for each in preparations):
-            return f"until the preparation for event number {other.number} has stopped"
+        if any(each.running for each in other.responses if each.phase in (ANNOUNCED, STARTED)):
+            return f"until what was begun for event number {other.number} has stopped"
         restores = [each for each in other.responses if each.phase == ENDED]
         if any(each.running or (not each.finished and _end_rank(other) < _end_rank(course)) for each in restores):
             return f"for on_ended of event number {other.number}"

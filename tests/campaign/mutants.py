@@ -190,6 +190,27 @@ def _left_waiting() -> list[Patch]:
     return [(tracker, "may_approve_alone", lambda *_all: False)]
 
 
+def _started_beside_restore() -> list[Patch]:
+    """D3: on_started does not wait for an on_ended that runs."""
+    real = _lifecycle.why_not_now
+
+    def why(response: Any, course: Any, others: Any) -> Any:
+        beside = [other._replace(responses=()) for other in others] if response.phase == _lifecycle.STARTED else others
+        return real(response, course, beside)
+
+    return [(place, "why_not_now", why) for place in (_lifecycle, respond, tracker)]
+
+
+def _restored_while_started() -> list[Patch]:
+    """D4: on_ended does not wait for an event that has started without a preparation."""
+    real = _lifecycle._why_not_restore
+
+    def why(course: Any, others: Any) -> Any:
+        return real(course, [other for other in others if other.phase != _lifecycle.STARTED or other.prepared])
+
+    return [(_lifecycle, "_why_not_restore", why)]
+
+
 def _no_mark() -> list[Patch]:
     """A VM is taken out of service without a mark."""
     return [(respond, "write_mark", lambda *_all: None)]
@@ -208,6 +229,8 @@ def _run_overlooked() -> list[Patch]:
 MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "2-unreadable-record": _unreadable_record,
     "3-restored-while-pending": _restored_while_pending,
+    "3-started-beside-restore": _started_beside_restore,
+    "3-restored-while-started": _restored_while_started,
     "4-empty-body": _empty_body_is_a_document,
     "4-prepared-before-listed": _prepared_before_listed,
     "5-document-before-name": _document_before_name,

@@ -38,7 +38,8 @@ class StepRules:
         what = f"{run.phase} {run.label} of {view.key} begins"
         for other in self._running:
             yield "P6", other.key != run.key, f"{what} while {other.phase} {other.label} of it runs"
-            opposite = {other.phase, run.phase} == {"announced", "ended"} and not self._views[other.key].tainted
+            opposite = "ended" in {other.phase, run.phase} and other.phase != run.phase
+            opposite = opposite and "waiting" not in {other.phase, run.phase} and not self._views[other.key].tainted
             yield "P3", not opposite, f"{what} while {other.phase} {other.label} of {other.key} runs"
         if run.phase in ("announced", "started"):
             yield "P16", view.key in self._machine.marks_of_checker(), f"{what}, and the VM has no mark that says so"
@@ -76,7 +77,7 @@ class StepRules:
         for other in self._views.values():
             if other is view or other.tainted:
                 continue
-            out_of_service = other.prepared or other.is_marked(self._machine.now)
+            out_of_service = other.prepared or other.is_marked(self._machine.now) or other.started_sure
             pending = out_of_service and not other.may_have_ended
             yield "P3", not pending, f"{what} while {other.key}, prepared, is open"
             earlier = other.is_owed_before(view, RESTORE.get(other.kind, ()))

@@ -304,7 +304,12 @@ BESIDE = [
     pytest.param(course(2, ANNOUNCED, response(3, ANNOUNCED, "running")), False, id="being prepared for"),
     pytest.param(course(2, ANNOUNCED, response(3, ANNOUNCED, "finished")), False, id="prepared for"),
     pytest.param(course(2, STARTED, response(3, ANNOUNCED, "finished")), False, id="prepared for and started"),
-    pytest.param(course(2, STARTED, response(3, STARTED, "due")), True, id="started, and never prepared for"),
+    pytest.param(course(2, STARTED, response(3, STARTED, "due")), False, id="D4: started, and never prepared for"),
+    pytest.param(course(2, STARTED), False, id="D4: started, without any response"),
+    pytest.param(course(2, STARTED, listed=False), False, id="D4: started before a boot"),
+    pytest.param(
+        course(2, ENDED, response(3, STARTED, "running"), end=3), False, id="ended later, its on_started still runs"
+    ),
     pytest.param(
         course(2, ENDED, response(3, ANNOUNCED, "running"), response(4, ENDED, "due"), end=3),
         False,
@@ -354,13 +359,14 @@ def test_the_leader_of_several_vms_speaks_for_all(resources, expected):
     assert speaks_for_all(known(raw("A", Resources=resources))[0].event, "web-1") is expected
 
 
+@pytest.mark.parametrize("phase", [ANNOUNCED, STARTED])
 @pytest.mark.parametrize(
     ("state", "expected"), [("due", True), ("begun", True), ("running", False), ("finished", True)]
 )
-def test_p3_a_preparation_waits_only_for_an_on_ended_that_runs(state, expected):
-    prepare = response(1, ANNOUNCED, "due")
+def test_d3_p3_what_takes_out_of_service_waits_only_for_an_on_ended_that_runs(phase, state, expected):
+    prepare = response(1, phase, "due")
     other = course(2, ENDED, response(2, ENDED, state), end=1)
-    assert (why_not_now(prepare, course(1, ANNOUNCED, prepare), [other]) is None) is expected
+    assert (why_not_now(prepare, course(1, phase, prepare), [other]) is None) is expected
 
 
 def test_p3_events_do_not_wait_for_each_other_in_a_circle():

@@ -236,6 +236,43 @@ def test_s5_kill_9_in_the_middle_of_a_step(azure, vm):
     assert vm.ran[3:] == [f"note started {event}"]
 
 
+def test_d4_a_vm_is_not_put_back_while_another_event_of_it_is_started(azure, vm):
+    first = azure.announce()
+    vm.check()
+    second = azure.announce(event_status="Started", started_for=600)
+    vm.check()
+    azure.withdraw(first)
+    vm.check()
+    vm.check()
+    assert vm.ran == [f"prepare announced {first}", f"note started {second}"]
+    assert f"waits for the end of event {second}," in " ".join(vm.run("status").stdout.split())
+    azure.advance(700)
+    vm.check_until_quiet()
+    assert vm.ran[2:] == [f"restore ended {first} completed", f"restore ended {second} completed"]
+
+
+def test_d3_what_takes_out_of_service_waits_until_what_puts_back_has_stopped(azure, vm):
+    vm.configure(vm.rule(on_ended=[vm.held_step("restore"), vm.step("more")]))
+    first = azure.announce()
+    vm.check()
+    azure.withdraw(first)
+    assert vm.run("check", "--once").returncode == 0
+    vm.wait(lambda: len(vm.ran) == 2, "the restore does not begin")
+    second = azure.announce(event_status="Started", started_for=600)
+    assert vm.run("check", "--once").returncode == 0
+    assert vm.run("check", "--once").returncode == 0
+    assert vm.ran[1:] == [f"restore ended {first} completed"]
+    vm.release()
+    vm.wait(lambda: not vm.active_units(), "the restore does not stop")
+    vm.check()
+    vm.check()
+    # What is left of the restore waits for the end of the second event.
+    assert vm.ran[2:] == [f"note started {second}"]
+    azure.advance(700)
+    vm.check_until_quiet()
+    assert vm.ran[3] == f"more ended {first} completed"
+
+
 def test_s5_the_reboot_itself(azure, vm):
     event = azure.announce(started_for=30)
     vm.check()
