@@ -222,10 +222,10 @@ def why_not_now(response: Response, course: Course, others: Sequence[Course]) ->
     """Return why a response must not run now, as the end of a sentence "it waits …"; None where it may run.
 
     - A preparation waits until a document of this boot has listed its event (P5), and so does on_waiting.
-    - on_ended waits while another event is open that was prepared for or has started; then all run in the order of their
-      ends (P3). What takes the VM out of service, on_announced and on_started, waits for an on_ended that is running,
-      which would undo it, and goes before one that is not. So an on_ended that is running must ask again before each of
-      its steps.
+    - on_ended waits while another event is open that was prepared for or has started; then all run in the order of
+      their ends (P3). What takes the VM out of service, on_announced and on_started, waits for an on_ended that is
+      running, which would undo it, and goes before one that is not. So an on_ended that is running must ask again
+      before each of its steps.
     - Responses to one event run one after the other, in the order of the phases, and none of them beside what still
       runs for an event that ended and had the same id (P6).
 

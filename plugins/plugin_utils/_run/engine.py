@@ -12,7 +12,7 @@ the time, it says what each host may do now, and what is to be said. Times are s
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ANNOUNCED, ENDED
@@ -229,21 +229,8 @@ def decide(run: Run, now: float, returns: bool = False) -> Run:
     if run["refused"]:
         return _refuse(run, run["refused"])
     run = _look_around(run, now)
-    rules: list[Callable[[Run, float], Run | None]] = [
-        _ask_first,
-        _refuse_unknown_ids,
-        _leave if returns else _go_on,
-        _prepare,
-        _check,
-        _approve,
-        _restore,
-        _ask_idle,
-        _wait,
-        _ask_again,
-        _leave_queue,
-    ]
-    for rule in rules:
-        decided = rule(run, now)
+    for rule in RULES:
+        decided = None if rule.do == LEAVE and not returns else rule.decide(run, now)
         if decided is not None:
             return decided if decided["do"] in (ASK, LEAVE) else {**decided, "acted_at": now}
     return {**run, "do": DONE, "orders": {}, "done": True}
@@ -351,10 +338,6 @@ def _refuse(run: Run, faults: list[str]) -> Run:
         "lines": [],
         "done": True,
     }
-
-
-def _go_on(run: Run, now: float) -> Run | None:
-    return None
 
 
 def _leave(run: Run, now: float) -> Run | None:
@@ -608,3 +591,36 @@ def _leave_queue(run: Run, now: float) -> Run | None:
     lines = [line for plan in plans for line in _held_back(run, plan, now)]
     run = {**_settle(run, plans, {}, now), "queue": {}, "lines": [*run["lines"], *lines]}
     return _decide_rest(run, now)
+
+
+class Rule(NamedTuple):
+    """What a run may do in a turn.
+
+    :ivar do: what its hosts do.
+    :ivar when: when they do it, for the picture in the guide.
+    :ivar decide: returns the run with the orders for its hosts, None where it is not the time for them.
+    """
+
+    do: str
+    when: str
+    decide: Callable[[Run, float], Run | None]
+
+
+# In each turn the first that has orders decides. Without any the run is done.
+RULES = (
+    Rule(ASK, "a host was not asked yet, is back, or another host has told of an event of its VM", _ask_first),
+    Rule(REFUSE, "an id that was given names no event, or several", _refuse_unknown_ids),
+    Rule(LEAVE, "a host fell out while it was out of service; a later play of respond brings it back", _leave),
+    Rule(PREPARE, "an event is to come for which a host is not prepared, and its turn has come", _prepare),
+    Rule(CHECK, "the same, and the checker of the host prepares", _check),
+    Rule(APPROVE, "all hosts of an event have tried to prepare, and were asked since", _approve),
+    Rule(RESTORE, "the events of a host are over, and it was prepared for one", _restore),
+    Rule(ASK, "a host without an event was not asked for five minutes, while others are waited for", _ask_idle),
+    Rule(WAIT, "an event is not over, and its time to wait is not up", _wait),
+    Rule(ASK, "a host has never answered; this is the last time", _ask_again),
+    Rule(
+        RESTORE,
+        "the turn of an event does not come: it is held back, and who is prepared for it is put back",
+        _leave_queue,
+    ),
+)
