@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
 from datetime import datetime
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
@@ -27,6 +29,15 @@ class RuleError(Exception):
     """The condition of a rule failed on an event."""
 
 
+class _TooSlowError(Exception):
+    """The condition of a rule did not answer in time."""
+
+
+# Seconds for an expression or a query: polling waits for it.
+MATCH_LIMIT = 1.0
+# The names of the rules that have taken longer in this process. They are not tried again in it: a flood of events would
+# keep the check from polling.
+_slow_rules: set[str] = set()
 APPROVE_STEP: dict[str, Any] = {"approve": True}
 # Why a response is failed whose steps are not whole, see are_whole(). status goes by it.
 STEPS_LOST = "Records of its steps are lost, so it cannot be run as a whole."
@@ -42,18 +53,42 @@ def is_step(content: Any) -> bool:
         return False
 
 
-def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name: str) -> Rule | None:
-    """Return the first rule that matches, None where none does.
+def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name: str) -> tuple[Rule | None, list[str]]:
+    """Return the first rule that matches, None where none does, and what is to be said of rules before it.
 
     An event that names no VM gets none: whether it concerns this VM is unknown, and all VMs that
-    share the document would act on it at the same moment.
+    share the document would act on it at the same moment. A rule whose condition takes too long does not match.
 
     :raises RuleError: the query of a rule cannot be applied to the event; which rules come after it is then of no
         matter, because the one that failed may have been meant.
     """
-    if not event.resources:
-        return None
-    return next((rule for rule in rules if _matches(rule, event, now, resource_name)), None)
+    slow: list[str] = []
+    for rule in rules if event.resources else ():
+        try:
+            if _matches(rule, event, now, resource_name):
+                return rule, slow
+        except _TooSlowError:
+            _slow_rules.add(rule.name)
+            slow.append(
+                f"rule {one_line(rule.name)} does not match: its description or query took more than {MATCH_LIMIT:g} s"
+            )
+    return None, slow
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """:raises _TooSlowError: the block takes too long. Python looks for signals within an expression, too."""
+
+    def stop(_number: int, _frame: Any) -> None:
+        raise _TooSlowError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, MATCH_LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> bool:
@@ -69,14 +104,21 @@ def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> boo
             return False
         if not match.get("min_duration", 0) <= event.duration_seconds <= match.get("max_duration", float("inf")):
             return False
-    if "description" in match and not re.search(match["description"], event.description or ""):
-        return False
+    if ("description" in match or "query" in match) and rule.name in _slow_rules:
+        raise _TooSlowError
+    if "description" in match:
+        with _limited():
+            if not re.search(match["description"], event.description or ""):
+                return False
     if "query" not in match:
         return True
     import jmespath
 
     try:
-        return bool(jmespath.search(match["query"], event.to_dict(now, resource_name)))
+        with _limited():
+            return bool(jmespath.search(match["query"], event.to_dict(now, resource_name)))
+    except _TooSlowError:
+        raise
     except Exception as error:
         # jmespath lets TypeError, ValueError and others of Python's own through.
         why = one_line(" ".join(str(error).split()))

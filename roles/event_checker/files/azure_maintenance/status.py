@@ -83,7 +83,7 @@ def event_lines(event: dict[str, Any], now: datetime) -> list[str]:
     if event["note"]:
         note = f"{event['note'][0].upper()}{event['note'][1:]}."
         lines += fold(f"{_ALARM if event['ended_at'] is None else ''}{note}", "  ")
-    else:
+    if event["rule"] or not event["note"]:
         lines += fold(f"rule: {one_line(event['rule'] or 'unknown')}", "  ")
     if event["missing"]:
         why = "Not in the last answer, which could not be read as a whole. It ends with a document that can be."

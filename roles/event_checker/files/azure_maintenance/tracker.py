@@ -149,7 +149,7 @@ def _record(
     if record is None:
         rule, note = _decide(rules, event, now, resource_name)
         number = store.add_event(event, rule, phase, now, note)
-        line += f" (rule {one_line(rule.name)})" if rule else f": {note}"
+        line += _choice(rule, note)
     else:
         rule, number = record.rule, record.number
         if phase == STARTED:
@@ -225,7 +225,12 @@ def _decide_late(
     store.set_rule(record.number, rule, note)
     # A transition to the next phase in this same document plans that phase itself.
     _plan(store, record.number, rule, record.phase, now)
-    return [f"{_title(event)} lists this VM now{f' (rule {one_line(rule.name)})' if rule else f': {note}'}."]
+    return [f"{_title(event)} lists this VM now{_choice(rule, note)}."]
+
+
+def _choice(rule: Rule | None, note: str | None) -> str:
+    """Return which rule an event got, and what there is to say of that, as the end of a line."""
+    return (f" (rule {one_line(rule.name)})" if rule else "") + (f": {note}" if note else "")
 
 
 def _decide(rules: Iterable[Rule], event: Event, now: Moment, resource_name: str) -> tuple[Rule | None, str | None]:
@@ -233,10 +238,11 @@ def _decide(rules: Iterable[Rule], event: Event, now: Moment, resource_name: str
     if not event.names_its_vms:
         return None, _NO_VM
     try:
-        rule = find_rule(rules, event, now.wall, resource_name)
+        rule, slow = find_rule(rules, event, now.wall, resource_name)
     except RuleError as error:
         return None, f"{error}; nothing is done"
-    return rule, None if rule else "no rule matches; nothing is done"
+    said = slow if rule else [*slow, "no rule matches; nothing is done"]
+    return rule, "; ".join(said) or None
 
 
 def due_responses(

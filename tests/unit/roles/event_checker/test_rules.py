@@ -6,9 +6,14 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from typing import Any
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    rules as rules_module,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.rules import (
     RuleError,
     find_rule,
@@ -28,7 +33,9 @@ APPROVE = {"approve": True}
 
 
 def matches(match: dict[str, Any], **event: Any) -> bool:
-    return find_rule([make_rule(**({"match": match} if match else {}))], make_event(**event), NOW, "web-1") is not None
+    return (
+        find_rule([make_rule(**({"match": match} if match else {}))], make_event(**event), NOW, "web-1")[0] is not None
+    )
 
 
 # The conditions of a rule, the event, and whether they match.
@@ -120,26 +127,52 @@ def test_the_first_rule_that_matches_wins():
         make_rule("Reboots again", match={"event_types": ["Reboot"]}),
     ]
     for kind, name in (("Freeze", "Freezes"), ("Reboot", "Reboots"), ("Preempt", "Everything")):
-        assert find_rule(rules, make_event(event_type=kind), NOW, "web-1").name == name
+        assert find_rule(rules, make_event(event_type=kind), NOW, "web-1")[0].name == name
 
 
 def test_a_failing_query_after_the_rule_that_matches_is_not_asked():
     pytest.importorskip("jmespath", reason="not part of a target's Python")
     rules = [make_rule("First"), make_rule("Odd", match={"query": "nosuch(@)"})]
-    assert find_rule(rules, make_event(), NOW, "web-1").name == "First"
+    assert find_rule(rules, make_event(), NOW, "web-1")[0].name == "First"
+
+
+def test_a2_an_expression_that_never_answers_does_not_match_and_the_next_rule_is_asked(monkeypatch):
+    monkeypatch.setattr(rules_module, "MATCH_LIMIT", 0.2)
+    monkeypatch.setattr(rules_module, "_slow_rules", set())
+    text = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
+    rules = [make_rule("Live", match={"description": r"^(\w+\s?)+[.]?$"}), make_rule("Everything")]
+    handler, begun = signal.getsignal(signal.SIGALRM), time.monotonic()
+    for _event in range(50):
+        rule, said = find_rule(rules, make_event(description=text), NOW, "web-1")
+        assert rule.name == "Everything"
+        assert said == ["rule Live does not match: its description or query took more than 0.2 s"]
+    # A flood of events keeps nobody from polling: it is tried once.
+    assert time.monotonic() - begun < 5
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is handler
+
+
+def test_a2_a_query_that_never_answers_is_no_failed_query(monkeypatch):
+    jmespath = pytest.importorskip("jmespath", reason="not part of a target's Python")
+    monkeypatch.setattr(rules_module, "MATCH_LIMIT", 0.2)
+    monkeypatch.setattr(rules_module, "_slow_rules", set())
+    monkeypatch.setattr(jmespath, "search", lambda *_all: time.sleep(600))
+    rule, said = find_rule([make_rule("Slow", match={"query": "length(resources)"})], make_event(), NOW, "web-1")
+    assert rule is None
+    assert len(said) == 1
 
 
 def test_without_a_rule_that_matches_there_is_none():
-    assert find_rule([], make_event(), NOW, "web-1") is None
-    assert find_rule([make_rule(match={"event_types": ["Freeze"]})], make_event(), NOW, "web-1") is None
+    assert find_rule([], make_event(), NOW, "web-1")[0] is None
+    assert find_rule([make_rule(match={"event_types": ["Freeze"]})], make_event(), NOW, "web-1")[0] is None
 
 
 def test_an_event_that_names_no_vm_gets_no_rule():
-    assert find_rule([make_rule()], make_event(resources=()), NOW, "web-1") is None
+    assert find_rule([make_rule()], make_event(resources=()), NOW, "web-1")[0] is None
 
 
 def test_a_started_event_is_matched_like_any_other():
-    assert find_rule([make_rule()], started(make_event()), NOW, "web-1").name == "Drain"
+    assert find_rule([make_rule()], started(make_event()), NOW, "web-1")[0].name == "Drain"
 
 
 @pytest.mark.parametrize(

@@ -884,3 +884,16 @@ def test_a_copied_disk_restores_nothing_on_the_other_vm(azure, machines):
     azure.withdraw(event)
     copy.check()
     assert copy.ran == []
+
+
+def test_a2_a_condition_that_never_answers_holds_up_nothing_and_is_told(azure, vm):
+    text = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
+    vm.configure({"name": "Live", "match": {"description": r"^(\w+\s?)+[.]?$"}}, vm.rule())
+    event = azure.announce(description=text)
+    done = vm.check()
+    told = "rule Live does not match: its description or query took more than 1 s"
+    assert f"Reboot {event} announced (rule Drain): {told}." in done.stderr
+    assert azure.approved == [[event]]
+    printed = " ".join(vm.run("status").stdout.split())
+    assert f"!! R{told[1:]}." in printed
+    assert "rule: Drain" in printed
