@@ -45,6 +45,12 @@ STEP_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     AWX_CALLBACK: (("key_file",), ("ca_file",)),
     AWX_JOB: (("template", "token_file"), ("ca_file",)),
 }
+# What each step may have
+_OF_EACH_STEP = ("timeout", "ignore_errors")
+# These tell another service, and must not use up the time in which the VM is to be prepared.
+_TELLING = (WEBHOOK, AWX_CALLBACK, AWX_JOB)
+# Seconds for one try of these, unless the step says more
+_TELLING_TIMEOUT = 15.0
 # What comes before the template in the address of a callback, the template, and what comes after it
 CALLBACK = re.compile(r"(https?://\S+/job_templates/)([^\s/?#]+)(/callback/?)")
 
@@ -58,7 +64,7 @@ class Rule(NamedTuple):
 
     :ivar match: the conditions by name; an absent one asks for nothing.
     :ivar lead_time: seconds before the start at which the steps of on_announced are due; None: at once.
-    :ivar timeout: seconds for each step.
+    :ivar timeout: seconds for each step that does not say more; one that tells another service has fewer.
     :ivar retries: further tries of a step after the first has failed, ``retry_delay`` seconds apart.
     """
 
@@ -226,8 +232,13 @@ def parse_step(content: Any, where: str) -> dict[str, Any]:
     for key, value in content.items():
         if key == kind:
             _check_target(kind, value, where)
+        elif key in _OF_EACH_STEP:
+            wanted = (_SECONDS if key == "timeout" else validators.flag)(value)
+            if wanted:
+                raise ConfigError(f"{where}: {key} must be {wanted}, not {_show(value)}.")
         elif key not in required + optional:
-            raise ConfigError(f"{where}: unknown key {excerpt(str(key))}; {kind} takes {_names(required + optional)}.")
+            known = required + optional + _OF_EACH_STEP
+            raise ConfigError(f"{where}: unknown key {excerpt(str(key))}; {kind} takes {_names(known)}.")
         elif key == "template":
             if isinstance(value, bool) or not isinstance(value, (int, str)) or not _names_template(str(value)):
                 raise ConfigError(f"{where}: template must be the number of a job template or NAME++ORGANIZATION.")
@@ -237,6 +248,22 @@ def parse_step(content: Any, where: str) -> dict[str, Any]:
         if key not in content:
             raise ConfigError(f"{where}: {kind} needs {key}.")
     return dict(content)
+
+
+def tells(step: Mapping[str, Any]) -> bool:
+    """Tell whether a step tells another service of the event."""
+    return any(kind in step for kind in _TELLING)
+
+
+def step_timeout(step: Mapping[str, Any], rule: Rule) -> float:
+    """Return the seconds for one try of a step."""
+    usual = min(_TELLING_TIMEOUT, rule.timeout) if tells(step) else rule.timeout
+    return float(step.get("timeout", usual))
+
+
+def ignores_errors(step: Mapping[str, Any]) -> bool:
+    """Tell whether the steps behind a step run although it failed. A webhook that fails makes no VM unprepared."""
+    return bool(step.get("ignore_errors", WEBHOOK in step))
 
 
 def _check_target(kind: str, value: Any, where: str) -> None:

@@ -29,7 +29,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks 
 
 from . import records
 from .approval import TAKEN, Approval
-from .config import Config, Rule, describe_step
+from .config import Config, Rule, describe_step, ignores_errors, step_timeout, tells
 from .marks import events_of_runs, read_marks, remove_marks_of_restored, takes_out_of_service, write_mark
 from .opening import has_moved
 from .records import EventRecord, ResponseRecord, StepRecord
@@ -42,6 +42,10 @@ from .tracker import overtaken
 
 # A step that takes the VM down with it would otherwise be run at every boot for ever.
 _MOST_INTERRUPTIONS = 3
+# All tries of a step that tells another service may take this part of the time until the start, and so many seconds at
+# least.
+_SHARE_FOR_TELLING = 0.25
+_LEAST_FOR_TELLING = 5.0
 # What the program itself needs around a step before systemd may take it for hung
 _SLACK = 60.0
 
@@ -136,7 +140,7 @@ class Responder:
     def _run_steps(self, task: _Task) -> bool:
         number = task.response.number
         while True:
-            step = next((each for each in self._steps(task) if each.state != records.SUCCEEDED), None)
+            step = next((each for each in self._steps(task) if not _is_settled(each)), None)
             if step is None:
                 self._write(task, lambda: self._finish(task, records.SUCCEEDED, None))
                 self._note_success(task)
@@ -150,7 +154,9 @@ class Responder:
                 say(f"{task.title}: a boot came between the preparation and the approval. It begins again.")
                 self._write(task, lambda: self._store.renew_all_steps(number))
                 continue
-            if message is not None:
+            if message is not None and ignores_errors(step.content):
+                say(f"{title}: {message} The steps behind it run all the same.", ERROR)
+            elif message is not None:
                 say(f"{title}: {message}", ERROR)
                 self._fail(task, f"Step {step.position} ({name}): {message}")
                 say(f"{task.title} failed. To try again: azure-maintenance retry {number}", ERROR)
@@ -294,15 +300,18 @@ class Responder:
                 self._finish_step(task, step, records.FAILED, message)
                 return message
             say(f"{title} was interrupted and runs again.")
+        ends_at = self._ends_at(task, step)
         while True:
             self._write(task, lambda: self._begin_step(task, step))
-            prolong_start(rule.timeout + _SLACK)
+            seconds = min(step_timeout(step.content, rule), ends_at - self._clock.now().uptime)
+            prolong_start(seconds + _SLACK)
             try:
-                message = self._try_step(task, step, failures > 0 or step.started_at is not None)
+                message = self._try_step(task, step, failures > 0 or step.started_at is not None, seconds)
             except StepError as error:
                 failures += 1
                 self._finish_step(task, step, records.FAILED, str(error))
-                if error.permanent or failures > rule.retries:
+                too_late = self._clock.now().uptime + rule.retry_delay >= ends_at
+                if error.permanent or failures > rule.retries or too_late:
                     return str(error)
                 pause = f" in {rule.retry_delay:g} s" if rule.retry_delay else ""
                 say(f"{title}: {error} It is tried again{pause}.", ERROR)
@@ -333,7 +342,16 @@ class Responder:
                 # The next try finds out what has become of the event.
                 return
 
-    def _try_step(self, task: _Task, step: StepRecord, again: bool) -> str:
+    def _ends_at(self, task: _Task, step: StepRecord) -> float:
+        """Return the uptime at which the last try of a step must end, so that there is time left to prepare."""
+        record, now = self._store.event(task.response.event), self._clock.now()
+        left = record.seconds_until_start(now) if record is not None and record.phase == ANNOUNCED else None
+        if left is None or not tells(step.content):
+            return float("inf")
+        return now.uptime + max(_LEAST_FOR_TELLING, _SHARE_FOR_TELLING * left)
+
+    def _try_step(self, task: _Task, step: StepRecord, again: bool, seconds: float) -> str:
+        """:param seconds: after which it is stopped."""
         record = self._store.event(task.response.event)
         if record is None:
             raise StepError("Its event is not known any more.", permanent=True)
@@ -346,7 +364,7 @@ class Responder:
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
         mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
         context = StepContext(record.event, task.response.phase, record.outcome, name, mark, again)
-        return run_step(step.content, context, self._config, self._folders, now, task.rule.timeout)
+        return run_step(step.content, context, self._config, self._folders, now, seconds)
 
     def _mark(self, record: EventRecord) -> None:
         """:raises StepError: nobody could see that this VM is out of service, so it must not be taken out of it."""
@@ -369,8 +387,19 @@ class Responder:
         return record is not None and record.approval == records.APPROVED
 
 
+def _is_settled(step: StepRecord) -> bool:
+    """Tell whether the step behind this one may run."""
+    return step.state == records.SUCCEEDED or _is_ignored(step)
+
+
+def _is_ignored(step: StepRecord) -> bool:
+    return step.state == records.FAILED and ignores_errors(step.content)
+
+
 def _results(steps: list[StepRecord]) -> list[StepResult]:
-    return [StepResult(step.content == APPROVE_STEP, step.succeeded_boot) for step in steps]
+    """Return what decides whether the event may be approved: a failure that is ignored does not."""
+    counted = [step for step in steps if not _is_ignored(step)]
+    return [StepResult(step.content == APPROVE_STEP, step.succeeded_boot) for step in counted]
 
 
 def _title(record: EventRecord) -> str:

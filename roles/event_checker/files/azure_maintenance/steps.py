@@ -22,7 +22,7 @@ import tempfile
 from typing import Any, Iterator, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, WAITING
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import WAITING
 
 from . import notify, playbook_evidence
 from .codec import DAMAGED, DAMAGED_STEP
@@ -109,19 +109,14 @@ def run_step(
     if COMMAND in step:
         text = json.dumps(context.payload(now))
         return _run_program(step[COMMAND], text, {**os.environ, **context.environment()}, timeout)
-    seconds = timeout
-    left = context.event.seconds_until_start(now.wall)
-    if context.phase == ANNOUNCED and left is not None:
-        # After the start it is too late to prepare; yet one try there is always.
-        seconds = min(timeout, max(left, 5.0))
     options: dict[str, Any] = {key: value for key, value in step.items() if key.endswith("_file")}
     try:
         if WEBHOOK in step:
-            return notify.webhook(step[WEBHOOK], context.payload(now), seconds, **options)
+            return notify.webhook(step[WEBHOOK], context.payload(now), timeout, **options)
         if AWX_CALLBACK in step:
-            return notify.awx_callback(step[AWX_CALLBACK], context.variables(now), seconds, **options)
+            return notify.awx_callback(step[AWX_CALLBACK], context.variables(now), timeout, **options)
         options.update(mark=context.mark, again=context.again)
-        return notify.awx_job(step[AWX_JOB], step["template"], context.variables(now), seconds, **options)
+        return notify.awx_job(step[AWX_JOB], step["template"], context.variables(now), timeout, **options)
     except notify.NotifyError as error:
         raise StepError(str(error), error.permanent) from error
 

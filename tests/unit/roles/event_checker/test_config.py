@@ -306,8 +306,12 @@ BAD = [
     pytest.param(step({}), ["step 2", "exactly one of", "has 0"], id="an empty step"),
     pytest.param(step({**COMMAND, **WEBHOOK}), ["step 2", "has 2"], id="two steps in one"),
     pytest.param(step({"shell": "x"}), ["step 2", "playbook, command"], id="an unknown kind of step"),
-    pytest.param(step({**COMMAND, "ca_file": "/a"}), ["ca_file", "command takes no other"], id="an option too many"),
+    pytest.param(
+        step({**COMMAND, "ca_file": "/a"}), ["ca_file", "command takes timeout, ignore_errors"], id="an option too many"
+    ),
     pytest.param(step({**WEBHOOK, "template": 1}), ["template", "webhook takes ca_file"], id="an option of another"),
+    pytest.param(step({**COMMAND, "timeout": 0}), ["step 2", "timeout must be"], id="no time for a step"),
+    pytest.param(step({**WEBHOOK, "ignore_errors": "no"}), ["ignore_errors must be", '"no"'], id="a flag that is text"),
     pytest.param(step({"playbook": ""}), ["step 2", "playbook"], id="an empty playbook"),
     pytest.param(step({"playbook": ["a.yml"]}), ["step 2", "playbook"], id="a list of playbooks"),
     pytest.param(step({"playbook": "a\nb.yml"}), ["step 2", "playbook", r"a\nb.yml"], id="a playbook on two lines"),

@@ -13,8 +13,9 @@ import socket
 import sys
 import threading
 from contextlib import closing
+from datetime import timedelta
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds
@@ -28,6 +29,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     make_due_again,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.rules import STEPS_LOST
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import StepError
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     is_running,
     lock,
@@ -38,10 +40,12 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
+    NOW,
     make_document,
     make_event,
     make_rule,
     open_state,
+    started,
 )
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -921,3 +925,78 @@ class TestApproval:
         assert stage.record.approval == "sending"
         stage.see()
         assert stage.record.outcome == "completed"
+
+
+class TestSteps:
+    """A3: a step that tells another service never uses up the notice, and each step may say how long it takes."""
+
+    HOOK: ClassVar = {"webhook": "http://127.0.0.1:9/x"}
+    CALL: ClassVar = {"awx_callback": "http://127.0.0.1:9/api/v2/job_templates/7/callback/", "key_file": "/key"}
+    JOB: ClassVar = {"awx_job": "http://127.0.0.1:9", "template": 7, "token_file": "/token"}
+
+    @pytest.fixture
+    def given(self, monkeypatch, stage):
+        """The seconds that each try was given; each takes all of them, and fails."""
+        seconds = []
+
+        def run_step(_step, _context, _config, _folders, _now, timeout):
+            seconds.append(timeout)
+            stage.clock.advance(timeout)
+            raise StepError("It failed.")
+
+        monkeypatch.setattr(respond, "run_step", run_step)
+        return seconds
+
+    @pytest.mark.parametrize("step", [HOOK, CALL, JOB])
+    @pytest.mark.parametrize(
+        ("notice", "more", "seconds"),
+        [
+            (900, {}, [15, 15, 15]),
+            (120, {}, [15, 10]),
+            (30, {}, [7.5]),
+            (2, {}, [5]),
+            (-2, {}, [5]),
+            (None, {}, [15, 15, 15]),
+            (900, {"timeout": 40}, [40, 40, 40]),
+            (100, {"timeout": 40}, [25]),
+        ],
+    )
+    def test_a3_a_service_is_told_within_a_quarter_of_the_notice(self, stage, given, step, notice, more, seconds):
+        not_before = None if notice is None else NOW + timedelta(seconds=notice)
+        event = make_event(not_before=not_before)
+        # A pause is slept in parts of a second.
+        stage.while_waiting = lambda: stage.clock.advance(1.0)
+        stage.announce(event=event, on_announced=[{**step, **more}], retries=2, retry_delay=5, timeout=600)
+        stage.run()
+        assert given == seconds
+
+    @pytest.mark.parametrize("phase", ["on_started", "on_ended"])
+    def test_after_the_start_there_is_no_such_limit(self, stage, given, phase):
+        stage.announce(event=started(make_event()), on_announced=[], **{phase: [self.CALL]}, retries=1, retry_delay=600)
+        if phase == "on_ended":
+            stage.see()
+        stage.run()
+        assert given == [15, 15]
+
+    def test_a_step_that_takes_the_vm_out_of_service_has_the_time_of_its_rule_or_its_own(self, stage, given):
+        steps = [{"command": ["/bin/true"], "ignore_errors": True}, {"command": ["/bin/true"], "timeout": 7}]
+        stage.announce(
+            event=make_event(not_before=NOW + timedelta(seconds=30)), on_announced=steps, retries=0, timeout=99
+        )
+        assert not stage.run()
+        assert given == [99, 7]
+        assert [state for state, _message in stage.steps] == ["failed", "failed"]
+
+    @pytest.mark.parametrize(
+        ("more", "goes_on"), [({}, True), ({"ignore_errors": True}, True), ({"ignore_errors": False}, False)]
+    )
+    def test_a3_a_webhook_that_fails_stops_the_steps_behind_it_only_where_it_says_so(self, stage, more, goes_on):
+        steps = [{**self.HOOK, **more}, stage.recorder.step("drain")]
+        stage.announce(on_announced=steps, retries=0, approve="when_ready")
+        stage.config = stage.config._replace(endpoint="http://127.0.0.1:9", timeout=1)
+        stage.run()
+        assert stage.recorder.words == (["drain"] if goes_on else [])
+        states = [state for state, _message in stage.steps]
+        assert states[:2] == (["failed", "succeeded"] if goes_on else ["failed", "pending"])
+        # The approval was tried where the VM is prepared.
+        assert (states[2] != "pending") is goes_on

@@ -14,7 +14,6 @@ import stat
 import sys
 import threading
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_check
     HOSTILE,
     NOW,
     make_event,
-    started,
 )
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -625,22 +623,6 @@ class TestMessages:
                 {"token_file": "/token", "mark": "mark", "again": False},
             ),
         ]
-
-    @pytest.mark.parametrize(
-        ("event", "phase", "seconds"),
-        [
-            (make_event(), "announced", 600),
-            (make_event(not_before=NOW + timedelta(seconds=30)), "announced", 30),
-            (make_event(not_before=NOW + timedelta(seconds=2)), "announced", 5),
-            (make_event(not_before=NOW - timedelta(seconds=2)), "announced", 5),
-            (make_event(not_before=None), "announced", 600),
-            (started(make_event()), "started", 600),
-            (make_event(not_before=NOW), "ended", 600),
-        ],
-    )
-    def test_a_preparation_is_told_within_the_notice_that_is_left(self, run, told, event, phase, seconds):
-        run(self.STEPS[0][0], event, phase=phase, timeout=600)
-        assert told[0][1][2] == seconds
 
     @pytest.mark.parametrize("permanent", [True, False])
     def test_one_that_fails(self, run, monkeypatch, permanent):
