@@ -18,8 +18,6 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.awx import extra_vars, rules
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE, on_one_line
 
-pytestmark = pytest.mark.releases
-
 PROJECT = TREE / "examples" / "awx_project"
 VMS = ("web-1", "web-2", "0123")
 GIVES_TYPES = extra_vars.load("0123") == 83

@@ -25,8 +25,6 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import NOW, make_event
 
-pytestmark = pytest.mark.releases
-
 PROGRAM = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
 DRAIN = {"ansible.builtin.command": {"argv": ["true"]}}
 SIMULATED = {"ansible.builtin.file": {"path": "/nosuch/drained", "state": "directory"}}
@@ -137,6 +135,7 @@ NOTHING_RAN = {
 
 
 @pytest.mark.parametrize(("plays", "words"), NOTHING_RAN.values(), ids=NOTHING_RAN)
+@pytest.mark.releases
 def test_b1_a_playbook_that_ran_no_task_on_this_vm_has_failed(drain, plays, words):
     with pytest.raises(StepError) as caught:
         drain(*plays)

@@ -23,7 +23,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     summary_of,
 )
 
-pytestmark = pytest.mark.releases
 HOLD = """
 - name: Remember the controller
   ansible.builtin.raw: >-
@@ -109,6 +108,7 @@ def break_off(fleet, stage, how):
     ],
 )
 @pytest.mark.matrix
+@pytest.mark.releases
 def test_d1_a_run_that_was_broken_off_is_mended_by_the_next(fleet, marks, stage, again, how, story):
     lasts = LONG if stage == "waiting" else 0
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF, started_for=lasts)
@@ -135,6 +135,7 @@ def test_d1_a_run_that_was_broken_off_is_mended_by_the_next(fleet, marks, stage,
         assert [line.replace(f" {host} Reboot", "") for line in fleet.story(host)] == story, run.out
 
 
+@pytest.mark.releases
 def test_p16_a_vm_carries_a_mark_while_it_is_out_of_service(fleet, marks):
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
     keep = "- name: Look\n  ansible.builtin.raw: cp -r $AZURE_MAINTENANCE_MARKS {{ story }}.marks\n"
