@@ -12,7 +12,6 @@ holds no secret (P12).
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -58,6 +57,9 @@ def file_name(mark: Mapping[str, Any]) -> str:
     key = fold_case(str(mark["event_id"]))
     # An id is a UUID as far as anybody has seen; any other could be a path.
     if not re.fullmatch(r"[a-z0-9-]{1,64}", key):
+        # The check of each minute imports this file, and hashlib takes some milliseconds.
+        import hashlib
+
         key = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     vm = str(mark["vm_id"] or "").lower()
     vm = vm if re.fullmatch(r"[a-f0-9-]{1,64}", vm) else "vm"
