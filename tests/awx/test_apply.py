@@ -32,7 +32,7 @@ def test_two_variables_are_enough_by_the_commands_of_the_guide(awx, ansible, col
     checked, applied = re.findall(r"localhost +: ok=\d+ +changed=(\d+) .* skipped=(\d+)", run.out)
     assert (checked, applied) == (("1", "5"), ("2", "4"))
     templates = awx.items["job_templates"].values()
-    assert len(templates) == 7
+    assert len(templates) == 8
     for template in templates:
         assert template["project"] == project["id"]
         assert template["inventory"] == awx.named("inventories", "web")["id"]

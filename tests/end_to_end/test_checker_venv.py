@@ -14,6 +14,7 @@ import pytest
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_a_virtual_environment_of_another_python_is_made_anew(checker_tasks, tmp_path):
     venv = tmp_path / "venv"
     # What is left of one: its programs start the new Python, which looks for the packages in a folder of its own.

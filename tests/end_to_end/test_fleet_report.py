@@ -220,6 +220,7 @@ def test_where_no_host_answers_the_report_says_that_nothing_is_known(fleet):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fleet):
     """A part of another version is told; one that is too old anyway hinders no merge, and is deleted after a week.
 

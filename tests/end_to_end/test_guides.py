@@ -221,6 +221,7 @@ def test_a_first_maintenance(reader):
     assert [vm for vm, _body in azure.posted()] == ["web-1"]
 
 
+@pytest.mark.release
 def test_the_example_of_prepare_and_restore(reader):
     root = reader.folder / "www"
     root.mkdir()
@@ -233,6 +234,7 @@ def test_the_example_of_prepare_and_restore(reader):
     assert (root / "health").read_text() == "ready\n", "it was neither taken away nor put back"
 
 
+@pytest.mark.release
 def test_the_rehearsals(reader):
     reader.do("guide_rehearsing", {})
     (before,) = [said for command, said in reader.outputs.items() if command.endswith("/timeline")]

@@ -95,6 +95,7 @@ def test_a_state_file_that_a_crash_has_damaged_hinders_nothing(role, home, damag
 
 
 @pytest.mark.parametrize("scenario", ["freeze", "file"])
+@pytest.mark.release
 def test_check_mode_on_an_empty_host_writes_nothing_and_says_that_it_would(role, home, tmp_path, scenario):
     if scenario == "file":
         scenario = str(tmp_path / "mine.json")

@@ -51,6 +51,7 @@ def test_check_mode_of_both_systems_approves_nothing(fleet):
     assert fleet.approved == []
 
 
+@pytest.mark.release
 def test_a_windows_vm_that_is_lost_holds_the_event_back(fleet):
     fleet.announce(*VMS.values())
     fleet.announce("web-1")
@@ -124,6 +125,7 @@ def test_an_approval_from_a_windows_vm(fleet):
     assert fleet.approved == [("app-1", [event])]
 
 
+@pytest.mark.release
 def test_the_report_and_the_table_have_both_systems(fleet):
     fleet.settings.update(ANSIBLE_STDOUT_CALLBACK="fleetops.azure_maintenance.fleet", COLUMNS="160")
     event = fleet.announce(*VMS.values(), start_delay=LONG)
