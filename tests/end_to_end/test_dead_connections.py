@@ -87,7 +87,6 @@ FAULTS = ("marked", "prepared", "asked again", "restored", "its mark removed")
 
 
 @pytest.mark.matrix
-@pytest.mark.release
 def test_a1_a_connection_that_hangs_in_any_task_of_a_run_costs_only_its_own_host(make_fleet):
     fleet, hosts, events = make_fleet(*STAGES)
     for number, host in enumerate(hosts.values(), start=1):

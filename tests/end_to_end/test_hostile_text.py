@@ -238,7 +238,6 @@ def test_respond_prepares_approves_and_restores(pair, env):
     assert '"approved": 1' in run.out.split("CUSTOM STATS", 1)[1]
 
 
-@pytest.mark.release
 def test_respond_says_which_vm_is_missing(fleet):
     stranger = fleet.text("stranger")
     fleet.announce(stranger)
@@ -249,7 +248,6 @@ def test_respond_says_which_vm_is_missing(fleet):
     assert fleet.azure.approved == []
 
 
-@pytest.mark.release
 def test_respond_says_what_azure_refused_with(fleet):
     event = fleet.announce()
     fleet.azure.refusal = fleet.text("refusal")
@@ -304,7 +302,6 @@ def test_respond_refuses_a_word_that_azure_does_not_use(fleet, name):
     assert fleet.text("word") in run.out
 
 
-@pytest.mark.release
 def test_respond_takes_an_id_as_it_is(fleet):
     event = fleet.announce()
     run = fleet.respond(event_response_event_ids=[Unsafe(event["EventId"])])
@@ -388,7 +385,6 @@ GIVEN = {"said": "asked", "part": "fleet_part", "history_part": "fleet_history_p
 
 
 @pytest.mark.parametrize("env", [{}, *NATIVE], ids=["", "native"][: 1 + len(NATIVE)])
-@pytest.mark.release
 def test_what_a_filter_returns_is_text_in_further_tasks(fleet, env):
     event = fleet.announce()
     given = {name: f"{{{{ hostvars[inventory_hostname].{fact} }}}}" for name, fact in GIVEN.items()}
