@@ -25,9 +25,10 @@ from ansible.plugins.loader import strategy_loader
 
 from ..module_utils._marks import PREPARED, new_mark
 from ..module_utils._marks import RUN as BY_RUN
+from ..module_utils._time_limit import TimeIsUpError, limit
 from ..plugin_utils._failure_text import tell_failure, without_frames
 from ..plugin_utils._mark_files import remove_mark, write_mark
-from ..plugin_utils._questions import Questions, TimeIsUpError, limit
+from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST

@@ -8,12 +8,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Mapping
 
 from ansible import constants as C
 from ansible import context
@@ -21,6 +19,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 
+from ..module_utils._time_limit import TimeIsUpError, limit
 from ._imds_action import is_windows
 from ._run.hosts import Host, news, take_answer
 from ._run.messages import format_waiting
@@ -35,26 +34,6 @@ _OF_STEP = ("step", "reached", "began", "checker")
 _SECONDS_BETWEEN_LINES = 60
 
 display = Display()
-
-
-class TimeIsUpError(BaseException):
-    """As Ansible's own: nothing that a connection does about errors may keep it back."""
-
-
-@contextlib.contextmanager
-def limit(seconds: float) -> Iterator[None]:
-    """End what goes on inside after some seconds. Ansible runs each task in the main thread of a process of its own."""
-
-    def end(_signal: int, _frame: Any) -> None:
-        raise TimeIsUpError
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class Questions:

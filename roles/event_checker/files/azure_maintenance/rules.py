@@ -6,11 +6,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import signal
 from datetime import datetime
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
@@ -21,16 +19,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     WAITING,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import Selection, keys
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._time_limit import TimeIsUpError, limit
 
 from .config import AT_ONCE, WHEN_READY, ConfigError, Rule, parse_step
 
 
 class RuleError(Exception):
     """The condition of a rule failed on an event."""
-
-
-class _TooSlowError(Exception):
-    """The condition of a rule did not answer in time."""
 
 
 # Seconds for an expression or a query: polling waits for it.
@@ -67,28 +62,12 @@ def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name:
         try:
             if _matches(rule, event, now, resource_name):
                 return rule, slow
-        except _TooSlowError:
+        except TimeIsUpError:
             _slow_rules.add(rule.name)
             slow.append(
                 f"rule {one_line(rule.name)} does not match: its description or query took more than {MATCH_LIMIT:g} s"
             )
     return None, slow
-
-
-@contextlib.contextmanager
-def _limited() -> Iterator[None]:
-    """:raises _TooSlowError: the block takes too long. Python looks for signals within an expression, too."""
-
-    def stop(_number: int, _frame: Any) -> None:
-        raise _TooSlowError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, MATCH_LIMIT)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> bool:
@@ -105,9 +84,9 @@ def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> boo
         if not match.get("min_duration", 0) <= event.duration_seconds <= match.get("max_duration", float("inf")):
             return False
     if ("description" in match or "query" in match) and rule.name in _slow_rules:
-        raise _TooSlowError
+        raise TimeIsUpError
     if "description" in match:
-        with _limited():
+        with limit(MATCH_LIMIT):
             if not re.search(match["description"], event.description or ""):
                 return False
     if "query" not in match:
@@ -115,10 +94,8 @@ def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> boo
     import jmespath
 
     try:
-        with _limited():
+        with limit(MATCH_LIMIT):
             return bool(jmespath.search(match["query"], event.to_dict(now, resource_name)))
-    except _TooSlowError:
-        raise
     except Exception as error:
         # jmespath lets TypeError, ValueError and others of Python's own through.
         why = one_line(" ".join(str(error).split()))
