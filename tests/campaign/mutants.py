@@ -223,7 +223,7 @@ def _mark_stays() -> list[Patch]:
 
 def _run_overlooked() -> list[Patch]:
     """on_ended does not wait for what a run over the fleet has prepared."""
-    return [(place, "events_of_runs", lambda _marks: set()) for place in (respond, check)]
+    return [(place, "read_marked_by_runs", lambda *_all: set()) for place in (respond, check)]
 
 
 MUTANTS: dict[str, Callable[[], list[Patch]]] = {

@@ -20,7 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
 
 from . import history
 from .config import Config
-from .marks import events_of_runs, read_marks, remove_marks_of_restored
+from .marks import read_marked_by_runs, remove_marks_of_restored
 from .opening import has_moved
 from .poll_memory import PollMemory
 from .polls import Polls
@@ -270,7 +270,7 @@ class Checker:
             return is_running(self._folders, number)
 
         def marked() -> set[str]:
-            return events_of_runs(read_marks(self._store, self._folders))
+            return read_marked_by_runs(self._store, self._folders)
 
         begun = self._clock.now().uptime
         for response in due_responses(self._store, self._clock.now(), running, marked):

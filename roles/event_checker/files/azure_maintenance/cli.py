@@ -22,7 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 
 from .config import Config, ConfigError, read_config
 from .database import open_snapshot
-from .marks import events_of_runs, read_marks
+from .marks import read_marked_by_runs, read_marks
 from .opening import has_moved, open_store
 from .records import ResponseRecord
 from .store import Store
@@ -157,7 +157,7 @@ def _retry(options: SimpleNamespace, folders: Folders) -> int:
             if has_moved(store, folders):
                 raise ConfigError("The state was put aside or moved meanwhile. Try it again.")
             make_due_again(store, _known_response(store, number), now)
-        marked = events_of_runs(read_marks(store, folders))
+        marked = read_marked_by_runs(store, folders)
         found = store.courses(now.boot_id, lambda other: is_running(folders, other), marked)
     courses = {course.number: course for _record, course, _responses in found}
     why = None

@@ -38,6 +38,11 @@ def events_of_runs(marks: Iterable[Mark]) -> set[str]:
     return {fold_case(mark["event_id"]) for mark in marks if mark["counts"] and mark["by"] == _marks.RUN}
 
 
+def read_marked_by_runs(store: Store, folders: Folders) -> set[str]:
+    """Return what events_of_runs() does of the marks of now."""
+    return events_of_runs(read_marks(store, folders))
+
+
 def write_mark(store: Store, folders: Folders, event: Event, state: str, now: Moment) -> None:
     """Write down that this VM is out of service for an event, unless that is written down.
 

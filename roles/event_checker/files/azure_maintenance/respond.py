@@ -30,7 +30,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks 
 from . import records
 from .approval import TAKEN, Approval
 from .config import Config, Rule, describe_step, ignores_errors, step_timeout, tells
-from .marks import events_of_runs, read_marks, remove_marks_of_restored, takes_out_of_service, write_mark
+from .marks import read_marked_by_runs, remove_marks_of_restored, takes_out_of_service, write_mark
 from .opening import has_moved
 from .records import EventRecord, ResponseRecord, StepRecord
 from .rules import APPROVE_STEP, STEPS_LOST, are_whole
@@ -230,7 +230,7 @@ class Responder:
         def runs(other: int) -> bool:
             return other != number and is_running(self._folders, other)
 
-        marked = events_of_runs(read_marks(self._store, self._folders))
+        marked = read_marked_by_runs(self._store, self._folders)
         found = self._store.courses(self._clock.now().boot_id, runs, marked)
         courses = [course for _record, course, _responses in found]
         for record, course, responses in found:
