@@ -897,3 +897,15 @@ def test_a2_a_condition_that_never_answers_holds_up_nothing_and_is_told(azure, v
     printed = " ".join(vm.run("status").stdout.split())
     assert f"!! R{told[1:]}." in printed
     assert "rule: Drain" in printed
+
+
+def test_a3_a_service_that_takes_the_connection_and_never_answers_does_not_keep_the_vm_from_being_drained(azure, vm):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hook = {"webhook": f"http://127.0.0.1:{silent.getsockname()[1]}/hook", "timeout": 0.5}
+        vm.configure(vm.rule(on_announced=[hook, vm.step("drain")]))
+        event = azure.announce("Preempt", notice=30)
+        vm.check()
+    assert vm.ran == [f"drain announced {event}"]
+    assert azure.approved == [[event]]
+    (response,) = vm.event(event)["responses"]
+    assert [step["state"] for step in response["steps"]] == ["failed", "succeeded", "succeeded"]
