@@ -190,7 +190,9 @@ def test_checker_to_job_template(checker, tmp_path, port, awx):
         running.wait_for("job to prepare", lambda: awx.launched)
         checker.azure.control("DELETE", f"/simulator/events/{event_id}")
         running.wait_for("job to restore", lambda: len(awx.launched) == 2)
+        printed = running.said()
     check_jobs(awx.launched, event_id)
+    assert "secret-of-" not in printed + json.dumps(awx.launched)
 
 
 def test_a_wrong_argument_ends_the_rulebook_with_a_reason(tmp_path):

@@ -19,7 +19,9 @@ from threading import Thread
 from urllib.parse import quote
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import NOWHERE
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import RESPOND, Fleet
 
 pytestmark = pytest.mark.releases
 
@@ -158,31 +160,72 @@ def test_a_vaulted_endpoint_that_nobody_answers_is_in_no_report_of_2_22(ansible,
 
 def test_the_password_of_an_endpoint_is_in_no_report_and_no_output(ansible, tmp_path):
     endpoint = f"http://me:{SECRETS['endpoint']}@127.0.0.1:9"
-    run = report(ansible, tmp_path / "made", "-e", f"fleet_report_endpoint={endpoint}")
+    hosts = tmp_path / "hosts"
+    local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
+    hosts.write_text(f"linux {local}\n" + windows.host("windows"))
+    env = windows.settings(windows.make_ansible_windows(tmp_path))
+    run = report(ansible, tmp_path / "made", "-i", hosts, "-e", f"fleet_report_endpoint={endpoint}", env=env)
     made = files_of(tmp_path / "made")
-    assert "must have the form" in made["report.json"]
+    assert made["report.csv"].count("must have the form") == 2
     assert leaks({**made, "stdout": run.out, "stderr": run.err}) == set()
 
 
-def report(ansible, folder, *options):
-    run = ansible(
-        "ansible-playbook",
-        "fleetops.azure_maintenance.fleet_report",
-        "-i",
-        "localhost,",
-        "-c",
-        "local",
-        "-e",
-        "target=all",
-        "-e",
-        f"fleet_report_dir={folder}",
-        "-e",
-        f"ansible_python_interpreter={sys.executable}",
-        *options,
-        env=CALLBACK,
-    )
+def test_the_password_of_a_connection_is_in_no_history_and_no_output(ansible, vault, tmp_path):
+    variables = vault.write("password.json", {"ansible_become_password": SECRETS["vault"]})
+    (tmp_path / "made").mkdir()
+    told = ["-e", f"fleet_history_dir={tmp_path / 'made'}", "-e", f"@{variables}", *vault.options]
+    history = "fleetops.azure_maintenance.fleet_history"
+    run = ansible("ansible-playbook", history, *LOCAL, *told, "-vvv", env=CALLBACK)
+    assert run.code == 0, run.out + run.err
+    made = files_of(tmp_path / "made")
+    assert {f"history.{kind}" for kind in ("json", "csv", "md", "html")} <= set(made)
+    assert leaks({**made, "stdout": run.out, "stderr": run.err}) == set()
+
+
+LOCAL = ["-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}"]
+
+
+def report(ansible, folder, *options, env=None):
+    hosts = [] if "-i" in options else LOCAL
+    playbook = "fleetops.azure_maintenance.fleet_report"
+    given = ["-e", f"fleet_report_dir={folder}", *options]
+    run = ansible("ansible-playbook", playbook, *hosts, *given, env={**CALLBACK, **(env or {})})
     assert run.code == 0, run.out + run.err
     return run
+
+
+# Of the second host the reason has a secret that Ansible masks, of the third all is hidden.
+PREPARE = """
+- name: Keep the mark, and the list of processes
+  ansible.builtin.raw: cp {marks}/*.json {made}; ps axeww >{made}/processes
+- name: Log in
+  login: {{word: "{{{{ word }}}}"}}
+  when: inventory_hostname == 'host-b'
+- name: Fail without a reason
+  ansible.builtin.fail: {{msg: "{{{{ word }}}}"}}
+  no_log: true
+  when: inventory_hostname == 'host-c'
+"""
+
+
+def test_secrets_of_a_run_are_in_no_mark_no_output_and_no_process(ansible, simulator, vault, tmp_path):
+    for name in ("library", "made", "fleet"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "library" / "login.py").write_text(MODULE)
+    vms = {"host-a": "web-1", "host-b": "web-2", "host-c": "web-3"}
+    fleet = Fleet(ansible, simulator, tmp_path / "fleet", vms, vms)
+    fleet.settings = {**CALLBACK, "ANSIBLE_LIBRARY": str(tmp_path / "library")}
+    fleet.announce("web-1", "web-2", "web-3")
+    variables = vault.write("word.json", {"word": SECRETS["no_log"], "unused": SECRETS["vault"]})
+    prepare = PREPARE.format(marks=tmp_path / "home/marks", made=tmp_path / "made")
+    run = fleet.respond("-e", f"@{variables}", *vault.options, prepare=prepare, playbook=RESPOND)
+    assert run.code != 0
+    assert "is refused" in run.words
+    assert "has no_log" in run.words
+    made = files_of(tmp_path / "made")
+    assert [name for name in made if name.endswith(".mark.json")]
+    assert "ansible-playbook" in made["processes"]
+    assert leaks({**made, "stdout": run.out, "stderr": run.err}) == set()
 
 
 def knows_secrets():
