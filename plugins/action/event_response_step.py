@@ -23,27 +23,30 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
-from ..module_utils._marks import PREPARED, new_mark
+from ..module_utils._marks import PREPARED, PREPARING, RESTORING, find_mark, new_mark
 from ..module_utils._marks import RUN as BY_RUN
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ..plugin_utils._failure_text import tell_failure, without_frames
-from ..plugin_utils._mark_files import remove_mark, write_mark
+from ..plugin_utils._mark_files import Written, remove_marks, write_mark
 from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST
-from ..plugin_utils._run.marks import tell_unclear
+from ..plugin_utils._run.marks import find_hindering, tell_unclear
 from ..plugin_utils._run.messages import format_outcome, merge_reasons
 from ..plugin_utils._task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
-CHECKER_SAYS = "__event_response_checker_says"
+CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"
 SUMMARY = "__event_response_summary"
 # What the playbook restore sets
 ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
 ANCHORS = "__event_response_anchor_hosts"
 _LONGEST_REASON = 500
+_HINDERED = (
+    "Another run, or the checker, is at work on this host at this moment. This run asks again, and waits for it."
+)
 _HIDDEN = "the task has no_log, so its reason is hidden."
 _UNKNOWN = "a file or role that it includes could not be loaded, or Ansible told nothing; see the output above."
 
@@ -161,7 +164,12 @@ class ActionModule(ActionBase):
         for host in batch:
             said = reports.get(host, {})
             if host in there and said.get("play") == self._play() and "settings" in said:
-                given = {"settings": said["settings"], "fault": said["fault"] or None, "open_too": open_too}
+                given = {
+                    "settings": said["settings"],
+                    "fault": said["fault"] or None,
+                    "open_too": open_too,
+                    "run": run_id,
+                }
                 run["hosts"][host] = {**NEW_HOST, **given}
         faults, doubts = self._check(
             {host: known["settings"] for host, known in run["hosts"].items() if host in batch and _is_usable(known)},
@@ -238,10 +246,33 @@ class ActionModule(ActionBase):
         return order
 
     def _mark(self) -> dict[str, Any]:
-        """Write the mark before the first task of a preparation."""
-        mark = self._order()["mark"]
-        why = self._reach(lambda: write_mark(self, mark)) if mark else None
-        return {"failed": True, "msg": f"The mark of this VM could not be written: {why}"} if why else {}
+        """Write the mark before the first task of a preparation or a restore; see that nobody else is at work (P3)."""
+        order = self._order()
+        mark, restores = order["mark"], self._vars[RUN]["do"] == engine.RESTORE
+        if not mark:
+            return {}
+        written = self._write(mark, RESTORING if restores else PREPARING)
+        known = self._own()[0]["hosts"][self._vars["inventory_hostname"]]["mark_states"]
+        hindering = find_hindering(written.others, restores, known, order["heeded"])
+        if hindering:
+            if restores:
+                self._write(mark, PREPARED)
+            return {"failed": True, "msg": _HINDERED, "hindered": hindering}
+        if written.why and not restores:
+            return {"failed": True, "msg": f"The mark of this VM could not be written: {written.why}"}
+        # Where a disk is full, a VM is put back all the same.
+        return {}
+
+    def _write(self, mark: Mapping[str, Any], state: str) -> Written:
+        mark = {**mark, "state": state, "state_since": _utc_now()}
+        written = Written(None, {})
+
+        def write() -> str | None:
+            nonlocal written
+            written = write_mark(self, mark)
+            return written.why
+
+        return written._replace(why=self._reach(write))
 
     def _reach(self, change: Callable[[], str | None]) -> str | None:
         """Return why something could not be changed on the host, also where that does not end."""
@@ -263,7 +294,7 @@ class ActionModule(ActionBase):
         mark = self._order().get("mark")
         if mark and report.get("reached"):
             # How far it is is for people; nothing is decided by it.
-            self._reach(lambda: write_mark(self, {**mark, "state": PREPARED}))
+            self._write(mark, PREPARED)
         if run["do"] == engine.WAIT:
             awaited = {name: run["hosts"][name] for name in run["orders"]}
             known, answer = questions.wait(known, order, awaited, f"{run['serial']}_{run['turn']}")
@@ -277,7 +308,8 @@ class ActionModule(ActionBase):
         report = self._outcome(run["orders"][host])
         mark = self._order()["mark"]
         if mark and report["reached"]:
-            report["mark_left"] = self._reach(lambda: remove_mark(self, mark))
+            only_own = bool(self._order().get("only_marked"))
+            report["mark_left"] = self._reach(lambda: remove_marks(self, mark, only_own))
         return self._reported(run, report)
 
     def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -290,8 +322,11 @@ class ActionModule(ActionBase):
         reached = self._task.args.get("reached")
         if reached is None:
             return {}
-        began = self._task.args.get("began", True)
-        return {"reached": reached, "began": began, "why": None if reached else self._reason()}
+        if reached:
+            return {"reached": True, "why": None}
+        marked = self._vars.get(MARK) or {}
+        hindered = list(marked.get("hindered") or ())
+        return {"reached": False, "began": not marked.get("failed"), "why": self._reason(), "hindered": hindered}
 
     def _read_checker(self, order: Mapping[str, Any]) -> dict[str, Any]:
         said = self._vars[CHECKER_SAYS]
@@ -393,7 +428,9 @@ def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
             nothing = given[run["do"]] in ("", settings.NOTHING)
             orders[host] = {
                 **order,
-                "path": "" if nothing else os.path.realpath(os.path.expanduser(given[run["do"]])),
+                "path": ""
+                if nothing or order.get("only_marked")
+                else os.path.realpath(os.path.expanduser(given[run["do"]])),
                 "timeout": int(float(given[f"{run['do']}_timeout"])),
                 "mark": _mark_of(run, host, order, author),
                 "mark_timeout": ask["timeout"],
@@ -408,9 +445,16 @@ def _mark_of(run: engine.Run, host: str, order: Mapping[str, Any], author: Mappi
     if run["check_mode"] or not order.get("is_marked", True):
         return None
     known = run["hosts"][host]
-    since = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = _utc_now()
+    if run["do"] == engine.RESTORE:
+        before = find_mark(known["marks"] or (), order["event_id"], BY_RUN)
+        since = (before and before["since"]) or since
     told = {**author, "run": run["id"], "boot_id": known["boot_id"], "vm_id": known["vm_id"]}
     return new_mark(BY_RUN, order["event"], since, **told) if known["marks"] is not None else None
+
+
+def _utc_now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _user() -> str | None:

@@ -12,12 +12,13 @@ from typing import Any, Callable, Mapping
 
 from ._fetch import fetch_with_options, now_utc
 from ._imds import ImdsClient
+from ._marks import of_vm
 from ._selection import NO_DOCUMENT, Selection, check_words, keys, select_events, words
 from ._summary import summarize
 
 _MOST_FAULTS = 10
 
-ReadMarks = Callable[["str | None"], "tuple[list[dict[str, Any]], list[str]]"]
+ReadMarks = Callable[[], "list[dict[str, Any]]"]
 
 
 def get_info(
@@ -32,14 +33,16 @@ def get_info(
     :param params: the module's options.
     :param warn: is called with each warning, also where an error follows.
     :param boot_id: names the current boot of the VM, None where it has no name.
-    :param read_marks: returns the marks on the VM with this vmId, and what is wrong with them; None where nobody can
-        read them.
+    :param read_marks: returns the marks on the VM; None where nobody can read them.
     :raises ImdsError: there was no usable answer.
     :raises ValueError: an option is wrong, or the name of this VM is needed and not known.
     """
     if params["due_within"] is not None and params["due_within"] < 0:
         raise ValueError(f"due_within must be 0 seconds or more, not {params['due_within']}.")
     check_words(params)
+    # Before the document: a mark that another run writes meanwhile, for an event that this document does not list yet,
+    # would be taken for one whose event is over.
+    read = None if read_marks is None else read_marks()
     found = fetch_with_options(params, client, warn)
     only_for = None
     if params["scope"] == "this_vm":
@@ -52,8 +55,8 @@ def get_info(
         events = select_events(found.document, _read_selection(params), now, only_for)
         message = summarize(events, found.document, now, identity.name)
     marks = None
-    if read_marks is not None:
-        marks, faults = read_marks(identity.vm_id)
+    if read is not None:
+        marks, faults = of_vm(read, identity.vm_id)
         for fault in faults[:_MOST_FAULTS]:
             warn(f"A mark on this VM: {fault}")
         if len(faults) > _MOST_FAULTS:

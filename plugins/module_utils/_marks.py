@@ -6,7 +6,7 @@
 
 """The marks on a VM: for which events it was prepared, by whom, and has not been restored since (P16).
 
-A mark is a small file in JSON, one for each event and each kind of program that prepares. All users may read it, so it
+A mark is a small file in JSON, one for each event and each run or checker that prepares. All users may read it, so it
 holds no secret (P12).
 """
 
@@ -22,7 +22,7 @@ from ._document import fold_case
 from ._errors import escape, one_line
 
 RUN, CHECKER = "run", "checker"
-PREPARING, PREPARED = "preparing", "prepared"
+PREPARING, PREPARED, RESTORING = "preparing", "prepared", "restoring"
 # Names the folder of the marks in place of the usual ones: a rehearsal must not touch those of the machine it runs on.
 ENVIRONMENT = "AZURE_MAINTENANCE_MARKS"
 OF_ROOT = ("/var/lib/azure-maintenance-marks", "/run/azure-maintenance-marks")
@@ -31,8 +31,11 @@ OF_USER = (".local/state/azure-maintenance/marks", "azure-maintenance/marks")
 VERSION = 1
 
 # The keys of a mark, in this order
-WORDS = ("event_id", "event_type", "by", "controller", "user", "job", "run", "since", "boot_id", "vm_id", "state")
-_ENDING = ".mark.json"
+WORDS = (
+    *("event_id", "event_type", "by", "controller", "user", "job", "run", "since", "boot_id", "vm_id"),
+    *("state", "state_since"),
+)
+ENDING = ".mark.json"
 _LONGEST_WORD = 200
 _LARGEST = 16 * 1024
 # Of events that are open at once a VM has a few.
@@ -48,12 +51,27 @@ def new_mark(by: str, event: Mapping[str, Any], since: str, **more: str | None) 
     :param more: the other words.
     """
     mark: dict[str, Any] = dict.fromkeys(WORDS)
-    mark.update(event_id=event["event_id"], event_type=event["event_type"], by=by, since=since, state=PREPARING, **more)
+    mark.update(event_id=event["event_id"], event_type=event["event_type"], by=by, since=since)
+    mark.update(state=PREPARING, state_since=since, **more)
     return {"version": VERSION, **mark}
 
 
 def file_name(mark: Mapping[str, Any]) -> str:
-    """Return the name of the file of a mark. A disk that was copied to another VM holds the marks of the first."""
+    """Return the name of the file of a mark: each run has its own, so that none loses what another has written.
+
+    A disk that was copied to another VM holds the marks of the first.
+    """
+    run = str(mark["run"] or "")
+    run = f"-{run}" if re.fullmatch(r"[a-z0-9]{1,64}", run) else ""
+    return f"{_of_event(mark)}{run}{ENDING}"
+
+
+def pattern_of_event(mark: Mapping[str, Any]) -> str:
+    """Return the pattern of a shell for the names of all marks of that kind for the event of a mark."""
+    return f"{_of_event(mark)}*{ENDING}"
+
+
+def _of_event(mark: Mapping[str, Any]) -> str:
     key = fold_case(str(mark["event_id"]))
     # An id is a UUID as far as anybody has seen; any other could be a path.
     if not re.fullmatch(r"[a-z0-9-]{1,64}", key):
@@ -63,7 +81,7 @@ def file_name(mark: Mapping[str, Any]) -> str:
         key = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
     vm = str(mark["vm_id"] or "").lower()
     vm = vm if re.fullmatch(r"[a-f0-9-]{1,64}", vm) else "vm"
-    return f"{key}.{vm}.{mark['by']}{_ENDING}"
+    return f"{key}.{vm}.{mark['by']}"
 
 
 def folders(environment: Mapping[str, str], user_id: int) -> list[str]:
@@ -78,16 +96,22 @@ def folders(environment: Mapping[str, str], user_id: int) -> list[str]:
     return [os.path.join(home, OF_USER[0]), os.path.join(session, OF_USER[1])]
 
 
-def read_marks(vm_id: str | None, places: Sequence[str] = ()) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the marks of this VM that the user of this process may see, and what is wrong with them.
+def read_marks(places: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the marks that the user of this process may see, also those of another VM of whose disk this is a copy.
 
-    :param vm_id: of this VM, None where it is not known: a mark of another VM counts for nothing.
     :param places: folders; those of root and of the user where none is given.
     """
     user_id = os.getuid()
     places = places or list(dict.fromkeys([*folders(os.environ, 0), *folders(os.environ, user_id)]))
-    found = [mark for place in places for mark in _read_folder(place, user_id)]
-    own = [mark for mark in found if vm_id is None or mark["vm_id"] is None or _same(mark["vm_id"], vm_id)]
+    return [mark for place in places for mark in _read_folder(place, user_id)]
+
+
+def of_vm(marks: Iterable[Mapping[str, Any]], vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return those of the marks that are of a VM, and what is wrong with them.
+
+    :param vm_id: of the VM, None where it is not known: a mark of another VM counts for nothing.
+    """
+    own = [dict(mark) for mark in marks if vm_id is None or mark["vm_id"] is None or _same(mark["vm_id"], vm_id)]
     faults = [f"{escape(mark['file'])}: {mark['fault']}" for mark in own if mark["fault"]]
     return sorted(own, key=lambda mark: (mark["since"] or "", mark["file"])), faults
 
@@ -98,7 +122,7 @@ def _same(one: str, other: str) -> bool:
 
 def _read_folder(place: str, user_id: int) -> list[dict[str, Any]]:
     try:
-        names = sorted(name for name in os.listdir(place) if name.endswith(_ENDING))
+        names = sorted(name for name in os.listdir(place) if name.endswith(ENDING))
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

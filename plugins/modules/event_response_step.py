@@ -48,10 +48,6 @@ options:
   reached:
     description: Whether the file of the user was run to its end.
     type: bool
-  began:
-    description: Whether the first task of the file was begun.
-    type: bool
-    default: true
   checker:
     description: Whether the checker of the host was asked.
     type: bool

@@ -318,13 +318,19 @@ marks:
       type: str
       sample: 02aab8a4-74ef-476e-8182-f6d2ba4166a6
     state:
-      description: How far it is, V(preparing) or V(prepared).
+      description:
+        - How far it is, V(preparing), V(prepared) or V(restoring). With V(preparing) and V(restoring) somebody works on
+          this VM, or was broken off in that.
       type: str
       sample: prepared
+    state_since:
+      description: Since when, by the clock of the machine on which the run was started. ISO 8601 in UTC.
+      type: str
+      sample: "2026-11-21T17:34:00Z"
     file:
       description: The file of the mark on the VM.
       type: str
-      sample: /var/lib/azure-maintenance-marks/c7061bac-afdc-4513-b24b-aa5f13a16123.run.mark.json
+      sample: /var/lib/azure-maintenance-marks/c7061bac-afdc-4513-b24b-aa5f13a16123.vm.run-5d1c0a9be2f4c3d7.mark.json
     counts:
       description: Whether the collection goes by it.
       type: bool

@@ -30,7 +30,7 @@ QUERY = "fleetops.azure_maintenance.scheduled_events_info"
 # An event that module_defaults of the play leave out would be taken for gone.
 _ALL = {"scope": "this_vm", "event_types": [], "event_statuses": [], "event_sources": [], "event_ids": []}
 # The options of the step; others come from the defaults of the action group imds.
-_OF_STEP = ("step", "reached", "began", "checker")
+_OF_STEP = ("step", "reached", "checker")
 _SECONDS_BETWEEN_LINES = 60
 
 display = Display()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Mapping
 
 from .fleet_world import Event, Vm, World
@@ -68,6 +68,9 @@ class Judge:
         done.begun += 1
         done.restored, done.by_person = 0, False
 
+    def may_person_restore(self, host: str) -> bool:
+        return True
+
     def person_restores(self, host: str) -> None:
         self.note(f"A person restores {host}")
         self._restored_at[host] = self._world.now
@@ -88,6 +91,9 @@ class Judge:
     def is_to_prepare(self, host: str, event_id: str) -> None:
         """A host that is lost before its first task may have begun, for all that is known."""
         self.files.setdefault((host, event_id), Prepared())
+
+    def loses(self, host: str) -> None:
+        """A file of the user was broken off there."""
 
     def prepare_ends(self, host: str, event_id: str, fails: bool) -> None:
         done = self.files[host, event_id]
@@ -166,3 +172,143 @@ class Judge:
         for host, event_id in self._new:
             named = event_id in text or (host, event_id) in self.files or host in faults
             self.require("P16", named, f"nothing is said of {event_id}, which arrived for {host} during the run")
+
+
+@dataclass
+class Together:
+    """What two runs beside each other do to the VMs."""
+
+    world: World
+    broken: tuple[str, str] | None = None
+    story: list[str] = field(default_factory=list)
+    # What each run does on each host at this moment, and since which boot
+    busy: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
+    # By which runs and in which boot a VM was prepared for an event, until anybody puts it back
+    ready: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
+    # When a person last put a host back
+    by_person: dict[str, float] = field(default_factory=dict)
+    # What nobody has put back, and the faults of both runs
+    out: set[tuple[str, str]] = field(default_factory=set)
+    faults: set[str] = field(default_factory=set)
+    stays: set[tuple[str, str]] = field(default_factory=set)
+    approvals: int = 0
+    restores: int = 0
+
+
+class PairJudge:
+    """Looks at one of two runs, with what is known of both.
+
+    A run may prepare what the other has prepared, of which it knows a mark and no more; so nothing is said of P6.
+    """
+
+    def __init__(self, together: Together, run_id: str, longest: float) -> None:
+        self._all, self._run, self._longest = together, run_id, longest
+        self._told: dict[str, Mapping[str, Any]] = {}
+        self._told_at: dict[str, float] = {}
+        self.said: list[str] = []
+
+    @property
+    def broken(self) -> tuple[str, str] | None:
+        return self._all.broken
+
+    def note(self, text: str) -> None:
+        self._all.story.append(f"{self._all.world.now - 1_800_000_000.0:8.1f}  run {self._run}: {text}")
+
+    def require(self, name: str, holds: bool, why: str) -> None:
+        if not holds and self._all.broken is None:
+            self.note(f"BROKEN {name}: {why}")
+            self._all.broken = (name, why)
+
+    def told(self, host: str, answer: Mapping[str, Any], all_asked: bool) -> None:
+        self._told[host] = answer
+        self._told_at[host] = self._all.world.now
+
+    def _begin(self, host: str, what: str) -> None:
+        boot = self._all.world.vms[host].boot
+        # A boot ends what runs there.
+        busy = self._all.busy.setdefault(host, {})
+        others = [does for run, (does, in_boot) in busy.items() if run != self._run and in_boot == boot]
+        self.require("P3", all(does == what for does in others), f"{host} is to {what} while another run does {others}")
+        busy[self._run] = (what, boot)
+
+    def loses(self, host: str) -> None:
+        self._all.busy.get(host, {}).pop(self._run, None)
+
+    def is_to_prepare(self, host: str, event_id: str) -> None:
+        """Nothing is known by it."""
+
+    def prepare_begins(self, host: str, event_id: str) -> None:
+        self.note(f"{host} prepares for {event_id[:8]}")
+        self._begin(host, "prepare")
+        self._all.out.add((host, event_id))
+
+    def prepare_ends(self, host: str, event_id: str, fails: bool) -> None:
+        self.note(f"{host} has prepared for {event_id[:8]}{' in vain' if fails else ''}")
+        self.loses(host)
+        if not fails:
+            by_run = self._all.ready.setdefault((host, event_id), {})
+            by_run[self._run] = self._all.world.vms[host].boot
+
+    def restore_begins(self, host: str, event_id: str) -> None:
+        self.note(f"{host} restores after {event_id[:8]}")
+        self._begin(host, "restore")
+        world = self._all.world
+        for event in world.open_events(world.vms[host]):
+            ready = self._all.ready.get((host, event.event_id), {})
+            others = [run for run, boot in ready.items() if run != self._run and boot == world.vms[host].boot]
+            self.require("P3", not others, f"{host} restores while another run has it prepared for {event.event_id}")
+        for told in self._told[host]["events"]:
+            started = told["event_status"] == "Started"
+            self.require("P3", not started, f"{host} restores while {told['event_id']} is Started")
+        self._put_back(host)
+
+    def restore_ends(self, host: str, event_id: str, fails: bool) -> None:
+        self.loses(host)
+        self._put_back(host)
+        if not fails:
+            self._all.restores += 1
+            self._all.out.discard((host, event_id))
+
+    def _put_back(self, host: str) -> None:
+        for key in [key for key in self._all.ready if key[0] == host]:
+            del self._all.ready[key]
+
+    def may_person_restore(self, host: str) -> bool:
+        """Who takes marks away by hand while a run is at work there hides it from the other."""
+        return not self._all.busy.get(host)
+
+    def person_restores(self, host: str) -> None:
+        self.note(f"A person restores {host}")
+        self._all.by_person[host] = self._all.world.now
+        self._put_back(host)
+        self._all.out = {key for key in self._all.out if key[0] != host}
+
+    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int) -> None:
+        self.note(f"{host} approves {event.event_id[:8]} of {', '.join(event.vms)}")
+        self._all.approvals += 1
+        self.require("P1", event.status == "Scheduled", f"{event.event_id} has started")
+        for name in event.vms:
+            vm = self._all.world.vm_called(name)
+            if vm is None:
+                self.require("P2", outside_ignored, f"{event.event_id} is approved for {name}, which is no host")
+                continue
+            boots = self._all.ready.get((vm.host, event.event_id), {}).values()
+            # A boot after the last question cannot be known, nor what a person does then.
+            is_ready = self._told[vm.host]["boot_id"] in [f"{vm.name}-{boot}" for boot in boots]
+            is_ready = is_ready or self._all.by_person.get(vm.host, 0.0) >= self._told_at[vm.host]
+            self.require("P2", is_ready, f"{event.event_id} is approved, and {vm.host} is not prepared")
+
+    def ends(self, begun_at: float, faults: Mapping[str, Any], waits: bool) -> None:
+        for host, why in faults.items():
+            self.note(f"fault of {host}: {' '.join(why)}")
+        self._all.faults |= set(faults)
+        took = self._all.world.now - begun_at
+        self.require("P15", took <= 2 * self._longest, f"the run takes {took:.0f} s")
+        if not waits:
+            self._all.stays |= self._all.out
+
+    def both_have_ended(self) -> None:
+        for host, event_id in self._all.out - self._all.stays:
+            vm = self._all.world.vms[host]
+            is_known = host in self._all.faults or vm.deleted or vm.has_lost_marks
+            self.require("P13", is_known, f"{host} is left prepared for {event_id}, and nobody says so")

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import random
 from datetime import datetime, timezone
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import RUN, new_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import (
+    PREPARED,
+    PREPARING,
+    RESTORING,
+    RUN,
+    new_mark,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, verdict, wait_schedule
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import tell_unclear
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering, tell_unclear
 
-from .fleet_judge import Judge
+from .fleet_judge import Judge, PairJudge
 from .fleet_world import World, random_world
 
 SETTINGS: dict[str, Any] = {
@@ -54,19 +60,28 @@ class FleetRun:
 
     :param chance: decides which files fail, how long they take, and which connections are lost.
     :param most_steps: after so many questions and files it is broken off.
+    :param advance: lets time pass until a moment, in which another run may go on.
     """
 
     def __init__(
-        self, world: World, judge: Judge, chance: random.Random, run_id: str, most_steps: float, **settings: Any
+        self,
+        world: World,
+        judge: Judge | PairJudge,
+        chance: random.Random,
+        run_id: str,
+        most_steps: float,
+        advance: Callable[[float], None] | None = None,
+        **settings: Any,
     ) -> None:
         self._id, self._steps_left = run_id, most_steps
         self.world, self.judge, self._chance = world, judge, chance
+        self._advance = advance or world.advance
         self.settings = {**SETTINGS, **settings}
         self.hosts = list(world.vms)
         self.run = engine.new_run(1, PLAYS[0][0], self.hosts, run_id=run_id)
         self.run["batch"] = list(self.hosts)
         for host in self.hosts:
-            self.run["hosts"][host] = {**NEW_HOST, "settings": self.settings}
+            self.run["hosts"][host] = {**NEW_HOST, "settings": self.settings, "run": run_id}
         self._lost: set[str] = set()
 
     def play(self) -> None:
@@ -126,6 +141,11 @@ class FleetRun:
             ends = max(ends, self.world.now)
         return reports
 
+    def _reach_next_step(self) -> None:
+        """Let another run be the one that comes first."""
+        if self._advance != self.world.advance:
+            self._advance(self.world.now + self._chance.uniform(0.0, 2.0))
+
     def _take_step(self) -> None:
         self._steps_left -= 1
         if self._steps_left < 0:
@@ -134,13 +154,13 @@ class FleetRun:
     def _question(self, host: str) -> dict[str, Any]:
         self._take_step()
         vm = self.world.vms[host]
-        if vm.marks and self.world.is_up(host) and self._chance.random() < 0.01:
+        if vm.marks and self.world.is_up(host) and self._chance.random() < 0.01 and self.judge.may_person_restore(host):
             vm.marks.clear()
             self.judge.person_restores(host)
         if not self.world.is_up(host):
-            self.world.advance(self.world.now + (ASK_LIMIT if vm.hangs else 3.0))
+            self._advance(self.world.now + (ASK_LIMIT if vm.hangs else 3.0))
             return {"unreachable": True, "msg": "Connection refused"}
-        self.world.advance(self.world.now + 1.0)
+        self._advance(self.world.now + 1.0)
         if not self.world.is_up(host):
             return {"unreachable": True, "msg": "Connection reset"}
         answer = self.world.answer(host)
@@ -160,22 +180,23 @@ class FleetRun:
         if not self.world.is_up(host):
             return False
         self._take_step()
-        self.world.advance(self.world.now + self._chance.choice((1.0, 10.0, 60.0)))
+        self._advance(self.world.now + self._chance.choice((1.0, 10.0, 60.0)))
         return self.world.is_up(host) and boot == self.world.vms[host].boot and self._chance.random() > 0.03
 
     def _prepare(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
         event_id = order["event_id"]
         self.judge.is_to_prepare(host, event_id)
-        vm = self.world.vms[host]
         if self.world.is_up(host):
-            if vm.takes_no_marks:
+            if self.world.vms[host].takes_no_marks:
                 known = self._asked(host, self.run["hosts"][host])
                 return {"host": known, "reached": False, "began": False, "why": "No space left on device."}
-            since = datetime.fromtimestamp(self.world.now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-            told = {"run": self._id, "boot_id": f"{vm.name}-{vm.boot}", "vm_id": f"id of {vm.name}"}
-            vm.marks[event_id] = new_mark(RUN, order["event"], since, **told)
+            hindered = self._mark(host, order, PREPARING)
+            if hindered:
+                known = self._asked(host, self.run["hosts"][host])
+                return {"host": known, "reached": False, "began": False, "why": "Another run.", "hindered": hindered}
             self.judge.prepare_begins(host, event_id)
         if not self._file_goes_through(host):
+            self.judge.loses(host)
             self._lost.add(host)
             return None
         fails = self._chance.random() < 0.07
@@ -183,17 +204,41 @@ class FleetRun:
         known = self._asked(host, self.run["hosts"][host])
         return {"host": known, "reached": not fails, "why": "Drain: it failed." if fails else None}
 
+    def _mark(self, host: str, order: Mapping[str, Any], state: str) -> list[str]:
+        """Write a mark, and return those of others that are in the way."""
+        self._reach_next_step()
+        vm = self.world.vms[host]
+        since = datetime.fromtimestamp(self.world.now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        told = {"run": self._id, "boot_id": f"{vm.name}-{vm.boot}", "vm_id": f"id of {vm.name}"}
+        key = (order["event_id"], self._id)
+        own = vm.marks[key] = {**new_mark(RUN, order["event"], since, **told), "state": state, "state_since": since}
+        others = {str(each): mark["state"] for each, mark in vm.marks.items() if mark is not own}
+        known = self.run["hosts"][host]["mark_states"]
+        hindering = find_hindering(others, state == RESTORING, known, order["heeded"])
+        if hindering and state == RESTORING:
+            own["state"] = PREPARED
+        return hindering
+
     def _restore(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
         event_id = order["event_id"]
+        if self.world.is_up(host) and order["is_marked"]:
+            hindered = self._mark(host, order, RESTORING)
+            if hindered:
+                return {"reached": False, "why": "Another run.", "hindered": hindered}
+        if order["only_marked"]:
+            self.world.vms[host].marks.pop((event_id, self._id), None)
+            return {"reached": True, "why": None}
         if self.world.is_up(host):
             self.judge.restore_begins(host, event_id)
         if not self._file_goes_through(host):
+            self.judge.loses(host)
             self._lost.add(host)
             return None
         fails = self._chance.random() < 0.05
         self.judge.restore_ends(host, event_id, fails)
         if not fails and order["is_marked"]:
-            self.world.vms[host].marks.pop(event_id, None)
+            marks = self.world.vms[host].marks
+            self.world.vms[host].marks = {key: mark for key, mark in marks.items() if key[0] != event_id}
         return {"reached": not fails, "why": "Refill: it failed." if fails else None}
 
     def _approve(self, host: str, orders: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -203,7 +248,7 @@ class FleetRun:
         """Return what scheduled_event_approve returns."""
         if not self.world.is_up(host):
             return {"unreachable": True, "msg": "Connection refused"}
-        self.world.advance(self.world.now + 1.0)
+        self._advance(self.world.now + 1.0)
         name = self.world.vms[host].name
         open_events = self.world.open_events(self.world.vms[host])
         event = next((each for each in open_events if each.event_id == order["event"]["event_id"]), None)
@@ -237,9 +282,18 @@ class FleetRun:
                 break
             pause = wait_schedule.pause_between(self.world.now - since)
             until = {host: orders[host]["until"] for host in waiting}
-            self.world.advance(min(self.world.now + pause, max(until.values())))
+            self._advance(min(self.world.now + pause, max(until.values())))
             waiting = {host for host in waiting if self.world.now < until[host]}
         return {host: {"host": known[host]} for host in orders}
+
+
+def random_settings(chance: random.Random) -> dict[str, Any]:
+    return {
+        "approve": chance.random() < 0.95,
+        "wait": chance.random() < 0.9,
+        "outside_vms": chance.choice(("refuse", "refuse", "refuse", "ignore")),
+        "max_unavailable": chance.choice(("", "1", "1", "2", "50%")),
+    }
 
 
 def run_history(seed: int) -> Judge:
@@ -247,17 +301,10 @@ def run_history(seed: int) -> Judge:
     chance = random.Random(seed)
     world = random_world(chance)
     judge = Judge(world, LONGEST)
-    settings = {
-        "approve": chance.random() < 0.95,
-        "wait": chance.random() < 0.9,
-        "outside_vms": chance.choice(("refuse", "refuse", "refuse", "ignore")),
-        "max_unavailable": chance.choice(("", "1", "1", "2", "50%")),
-    }
+    settings = random_settings(chance)
     judge.note(f"settings {settings}")
-    for event in world.events:
-        judge.note(f"{event}")
-    for vm in world.vms.values():
-        judge.note(f"{vm}")
+    for line in world.describe():
+        judge.note(line)
     world.advance(world.now)
     try:
         most = float("inf") if chance.random() < 0.6 else chance.randint(1, 25)

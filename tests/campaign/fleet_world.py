@@ -47,8 +47,8 @@ class Vm:
     deaf_until: float = 0.0
     # Answers have an entry that cannot be read until then.
     unclear_until: float = 0.0
-    # What is on its disk, by the ids of events, and whether a Redeploy gives it a new one
-    marks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # What is on its disk, by the ids of events and runs, and whether a Redeploy gives it a new one
+    marks: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     disk_is_local: bool = False
     has_lost_marks: bool = False
     takes_no_marks: bool = False
@@ -61,6 +61,9 @@ class World:
         self.now = START
         self.vms = {vm.host: vm for vm in vms}
         self.events = events
+
+    def describe(self) -> list[str]:
+        return [str(each) for each in (*self.events, *self.vms.values())]
 
     def vm_called(self, name: str) -> Vm | None:
         return next((vm for vm in self.vms.values() if vm.name == name), None)
@@ -143,7 +146,7 @@ class World:
             "resource_name": "other" if vm.is_misnamed else vm.name,
             "boot_id": f"{vm.name}-{vm.boot}",
             "vm_id": f"id of {vm.name}",
-            "marks": [{**mark, "counts": True} for mark in vm.marks.values()],
+            "marks": [{**mark, "counts": True, "file": f"/marks/{key}"} for key, mark in vm.marks.items()],
             "events": [self._show(event, vm) for event in there[1 if unclear else 0 :]],
         }
 

@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, hosts, plan, verdict
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history
 
 # As many as a few seconds of CPU hold
 _PART = 500
 
 
-def first_broken(seeds: range) -> Judge | None:
-    return next((judge for judge in map(run_history, seeds) if judge.broken), None)
+def first_broken(seeds: range, run: Callable[[int], Judge | Together] = run_history) -> Judge | Together | None:
+    return next((judge for judge in map(run, seeds) if judge.broken), None)
 
 
 @pytest.mark.parametrize("first", range(0, 6 * _PART, _PART))
@@ -31,12 +34,18 @@ def test_the_histories_have_what_they_are_about() -> None:
     assert sum(judge.restores for judge in judges) > _PART / 2
 
 
+@pytest.mark.parametrize("first", range(0, 3 * _PART, _PART))
+def test_no_history_of_two_runs_beside_each_other_breaks_a_property(first: int) -> None:
+    both = first_broken(range(first, first + _PART), run_pair_history)
+    assert both is None, "\n".join(both.story)
+
+
 def _follow_only_the_first(known, wanted, now, _track=engine.track_events):  # type: ignore[no-untyped-def]
     return (known, []) if known["events"] or known["times_asked"] > 1 else _track(known, wanted, now)
 
 
 def _take_up_nothing(name, host, wanted, run, now):  # type: ignore[no-untyped-def]
-    return host, []
+    return {**host, "found_marks": []}, []
 
 
 # The mend that is taken back: where, by what, and which property says so
@@ -59,3 +68,21 @@ def test_a_mend_that_is_taken_back_is_found(monkeypatch, module, name, instead, 
     assert judge is not None
     assert judge.broken is not None
     assert judge.broken[0] == broken, "\n".join(judge.story)
+
+
+# The same for two runs
+MUTANTS_OF_TWO = {
+    "D2": (engine, "compare_marks", lambda name, host: host, "P2"),
+    "who is at work is not waited for": (engine, "others_end_at", lambda host, state=None: 0.0, "P3"),
+    "nobody looks at other marks after its own": (fleet_run, "find_hindering", lambda *each: [], "P3"),
+    "the mark of another run holds nobody back": (hosts, "find_holding", lambda host: [], "P3"),
+}
+
+
+@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS_OF_TWO.values(), ids=MUTANTS_OF_TWO)
+def test_a_mend_of_two_runs_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(module, name, instead)
+    both = first_broken(range(2000), run_pair_history)
+    assert both is not None
+    assert both.broken is not None
+    assert both.broken[0] == broken, "\n".join(both.story)

@@ -119,13 +119,15 @@ def test_d1_a_run_that_was_broken_off_is_mended_by_the_next(fleet, marks, stage,
         fleet.azure.control("DELETE", f"/simulator/events/{event}")
     elif (stage, again) == ("waiting", "after"):
         fleet.pass_time(LONG)
+    # What was killed may be at work for as long as a task may take.
+    timeouts = {"event_response_prepare_timeout": 5, "event_response_restore_timeout": 5}
     if again == "during":
         before = least_asked(fleet)
         # The second question of the run is one that comes after it has seen the event.
         with fleet.meanwhile(lambda: least_asked(fleet) >= before + 2, lambda: fleet.pass_time(LONG)):
-            run = fleet.respond(playbook=RESPOND)
+            run = fleet.respond(playbook=RESPOND, **timeouts)
     else:
-        run = fleet.respond(playbook=RESPOND)
+        run = fleet.respond(playbook=RESPOND, **timeouts)
     assert run.code == 0, run.out + run.err
     assert marks() == []
     assert "host-a is out of service since" in run.words
@@ -145,7 +147,7 @@ def test_p16_a_vm_carries_a_mark_while_it_is_out_of_service(fleet, marks):
     for host in ("host-a", "host-b"):
         kept = [json.loads(path.read_text()) for path in (fleet.folder / f"{host}.story.marks").glob("*.mark.json")]
         assert {mark["event_id"] for mark in kept} == {event}
-        assert {mark["state"] for mark in kept} == {"prepared"}
+        assert {mark["state"] for mark in kept} == {"restoring"}
         assert all(mark["controller"] and mark["user"] and mark["since"] and mark["vm_id"] for mark in kept)
 
 
@@ -194,7 +196,8 @@ def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet
     assert f"for Reboot {event[:8]} by AWX job 812 of" in listed.words
     assert len(marks()) == 2
     assert fleet.story("host-a") == ["prepare host-a Reboot"]
-    run = fleet.run(*restore)
+    # The run that was killed may be at work for as long as a preparation may take.
+    run = fleet.run(*restore, "-e", "event_response_prepare_timeout=5")
     assert run.code == 0, run.out + run.err
     assert marks() == []
     for host in ("host-a", "host-b"):

@@ -12,11 +12,12 @@ the time, it says what each host may do now, and what is to be said. Times are s
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ANNOUNCED, ENDED
-from ...module_utils._marks import RUN
+from ...module_utils._marks import RESTORING, RUN
 from .approval_results import apply_approval_results, hold_back_refused
 from .event_ids import resolve_event_ids
 from .hosts import (
@@ -26,13 +27,15 @@ from .hosts import (
     is_present,
     is_wanted,
     note_deletion,
+    others_end_at,
     restores,
     seconds,
     track_events,
 )
 from .limit import BOTH, NEITHER, next_urgent, queue_events
-from .marks import compare_marks, event_of, take_up_marks
+from .marks import compare_marks, event_of, find_at_work, take_up_marks
 from .messages import (
+    format_at_work,
     format_held_back,
     format_limit,
     format_not_asked,
@@ -57,6 +60,8 @@ REFUSE = "refuse"
 # Seconds after which a host is asked that has no event, while others are waited for
 IDLE_PAUSE = 300.0
 CHECKER_PAUSE = 10.0
+# Seconds for which an answer counts as that of now, while other hosts still prepare
+_FRESH = 10.0
 # Turns that are loaded at a time: most runs need no more
 _TURNS = 6
 _MOST_TRIES = 2
@@ -93,6 +98,8 @@ def new_run(
         "turns": _TURNS,
         # When hosts were last given something to do after which what they had answered may be old
         "acted_at": 0.0,
+        # When the last preparations ended: the one that ended first may have done so long before
+        "prepared_at": 0.0,
         "hosts": {host: (earlier or {}).get(host, NEW_HOST) for host in hosts},
         # Those that this batch is at
         "batch": [],
@@ -166,17 +173,16 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
         known = hosts[name] if report is None or "host" not in report else report["host"]
         if report is None:
             known = {**known, "away": True}
-        if run["do"] in (PREPARE, CHECK):
+        if report is not None and report.get("hindered"):
+            known = _note_hindered(known, run["do"], order, report["hindered"])
+        elif run["do"] in (PREPARE, CHECK):
             known = _take_preparation(name, known, order["event_id"], report)
         elif run["do"] == RESTORE and report is not None:
-            why = None if report["reached"] else f"{name} could not be restored: {report['why']}"
-            if report.get("mark_left"):
-                why = f"{name} is restored, and its mark could not be removed: {report['mark_left']}"
-            known = _update(known, order["event_id"], restored=report["reached"], why=why)
-            if why:
-                known = _update(known, order["event_id"], failed=True)
+            known = _take_restore(name, known, order["event_id"], report)
         hosts[name] = known
     taken = {**run, "hosts": hosts, "orders": {}}
+    if run["do"] in (PREPARE, CHECK):
+        taken["prepared_at"] = now
     return _take_approvals(taken, reports, now) if run["do"] == APPROVE else taken
 
 
@@ -195,6 +201,25 @@ def _take_preparation(name: str, known: Host, event_id: str, report: Mapping[str
     if report.get("began") is False:
         known = _update(known, event_id, prepared=False, restored=True, marked=None)
     return _update(known, event_id, failed=True, why=f"{name} could not be prepared: {report['why']}")
+
+
+def _take_restore(name: str, known: Host, event_id: str, report: Mapping[str, Any]) -> Host:
+    why = None if report["reached"] else f"{name} could not be restored: {report['why']}"
+    if report.get("mark_left"):
+        why = f"{name} is restored, and its mark could not be removed: {report['mark_left']}"
+    known = _update(known, event_id, restored=report["reached"], why=why)
+    if why:
+        return _update(known, event_id, failed=True)
+    left = [mark for mark in known["marks"] or () if fold_case(mark["event_id"]) != fold_case(event_id)]
+    return {**known, "marks": None if known["marks"] is None else left}
+
+
+def _note_hindered(known: Host, do: str, order: Mapping[str, Any], hindered: list[str]) -> Host:
+    """Note that somebody else is at work on a host, for which nothing was begun; it is asked anew."""
+    known = {**known, "heeded": [*known["heeded"], *hindered], "asked_at": None}
+    if do == PREPARE:
+        known = _update(known, order["event_id"], prepared=None, only_marked=order["is_new"])
+    return known
 
 
 def _take_approvals(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float) -> Run:
@@ -256,9 +281,10 @@ def _look_around(run: Run, now: float) -> Run:
             if not first and not run["only_marked"]:
                 lines += [line for event in left_out for line in format_unwanted(host, event)]
             known = compare_marks(host, known)
-            if not known["taken_up"] and known["answer"]["document_is_clear"]:
+            if known["answer"]["document_is_clear"]:
                 known, told = take_up_marks(host, known, wanted, run, now)
-                known = {**known, "taken_up": True}
+                if told and _others_end_at(run, known) > now:
+                    told.append(format_at_work(host, _others_end_at(run, known)))
                 lines += [line for sentence in told for line in format_sentence(sentence)]
         hosts[host] = note_deletion(known, now)
     silent = {
@@ -360,7 +386,7 @@ def _prepare(run: Run, now: float) -> Run | None:
     hosts, orders = dict(run["hosts"]), {}
     for host, known in _present(run).items():
         each = None if known["unreachable"] else _next_to_prepare(run, known)
-        if each is None or known["settings"]["prepare"] == CHECKER:
+        if each is None or known["settings"]["prepare"] == CHECKER or _others_end_at(run, known, RESTORING) > now:
             continue
         event_id = each["event"]["event_id"]
         nothing = known["settings"]["prepare"] == NOTHING
@@ -370,7 +396,11 @@ def _prepare(run: Run, now: float) -> Run | None:
             hosts[host] = _update(begun, event_id, prepared=True)
             continue
         hosts[host] = begun
-        orders[host] = {"event_id": event_id, "event": each["event"]}
+        about = {
+            "is_new": each["marked"] is None or each["only_marked"],
+            "heeded": [*known["heeded"], *_waited_out(known)],
+        }
+        orders[host] = {"event_id": event_id, "event": each["event"], **about}
     run.update(hosts=hosts)
     # With nothing to do, the next event of a host is next.
     if not orders and any(
@@ -379,6 +409,18 @@ def _prepare(run: Run, now: float) -> Run | None:
     ):
         return _prepare(run, now)
     return _order(run, PREPARE, orders)
+
+
+def _others_end_at(run: Run, known: Host, state: str | None = None) -> float:
+    """Return until when a host is left to others. In check mode nothing is done there that could disturb them, and a
+    person may have said that nobody is there.
+    """
+    return 0.0 if run["check_mode"] or run["open_too"] else others_end_at(known, state)
+
+
+def _waited_out(known: Host) -> list[str]:
+    """Return the marks of those who restore a host that is given something to do: they have taken too long."""
+    return [os.path.basename(mark["file"]) for mark in find_at_work(known) if mark["state"] == RESTORING]
 
 
 def _check(run: Run, now: float) -> Run | None:
@@ -437,7 +479,8 @@ def _approve(run: Run, now: float) -> Run | None:
             if key in {progress_key(each) for each in known["events"]}
         }
         if plan["approver"]:
-            stale.update({host: {} for host, known in involved.items() if known["asked_at"] < run["acted_at"]})
+            since = max(run["acted_at"], run["prepared_at"] - _FRESH)
+            stale.update({host: {} for host, known in involved.items() if known["asked_at"] < since})
         elif plan["blocked"] and not set(map(fold_case, plan["event"]["resources"])) <= _names(run):
             unsure.update(_silent(run))
         plans.append({**plan, "label": format_plan(plan)})
@@ -504,13 +547,14 @@ def _silent(run: Run) -> dict[str, Any]:
 def _restore(run: Run, now: float) -> Run | None:
     hosts, orders = dict(run["hosts"]), {}
     for host, known in _present(run).items():
-        for each in restores(known, run["check_mode"]):
+        for each in [] if _others_end_at(run, known) > now else restores(known, run["check_mode"]):
             event_id = each["event"]["event_id"]
             if known["settings"]["restore"] in ("", NOTHING) and not each["marked"]:
                 known = _update(known, event_id, restored=True)
             else:
                 phases = {"phase": each["phase"], "outcome": each["outcome"], "is_marked": bool(each["marked"])}
-                orders[host] = {"event_id": event_id, "event": each["event"], **phases}
+                about = {"only_marked": each["only_marked"], "heeded": [*known["heeded"], *_waited_out(known)]}
+                orders[host] = {"event_id": event_id, "event": each["event"], **phases, **about}
                 break
         hosts[host] = known
     run.update(hosts=hosts)
@@ -523,6 +567,10 @@ def _deadlines(run: Run, now: float) -> dict[str, float]:
     for host, known in _present(run).items():
         if _rests(run, known, now):
             found[host] = float(known["checker"]) + CHECKER_PAUSE
+            continue
+        others_end = _others_end_at(run, known, RESTORING if _next_to_prepare(run, known) else None)
+        if others_end > now and (_next_to_prepare(run, known) or restores(known)):
+            found[host] = others_end
             continue
         until = awaited_until(known, float(shared(run, "wait_timeout"))) if may_wait(run) else None
         if until is not None and until > now:

@@ -8,13 +8,15 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime, timezone
 from typing import Any, Mapping
 
 from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ENDED
+from ...module_utils._marks import PREPARING, RESTORING
 from ...module_utils._selection import Selection, keys, words
-from .marks import find_holding
+from .marks import find_holding, note_at_work
 from .progress import (
     deletes_vm,
     follow_progress,
@@ -57,8 +59,15 @@ NEW_HOST: Host = {
     "vm_id": None,
     # The marks on the VM that count, as the latest answer lists them; None where it tells of none, as of Windows
     "marks": None,
-    # Whether what earlier runs have left on it was taken up
-    "taken_up": False,
+    # The states of all marks by the names of their files, and those that have hindered this run already
+    "mark_states": {},
+    "heeded": [],
+    # Since when another run, or the checker, prepares or restores this host: by the state and the file of its mark
+    "at_work": {},
+    # The run that this is known by
+    "run": None,
+    # The files of the marks that others had on it when this run began; None until a clear document came
+    "found_marks": None,
     # Whether it may be restored although an event of the VM is not over
     "open_too": False,
 }
@@ -92,8 +101,10 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
             boot_id=answer.get("boot_id"),
             vm_id=answer.get("vm_id"),
             marks=None if answer.get("marks") is None else [mark for mark in answer["marks"] if mark["counts"]],
+            mark_states={os.path.basename(mark["file"]): mark["state"] or "" for mark in answer.get("marks") or ()},
             listed=_list_events(host["listed"], answer),
         )
+        taken["at_work"] = note_at_work(taken, now)
     return taken
 
 
@@ -156,6 +167,16 @@ def note_deletion(host: Host, now: float) -> Host:
 
 def seconds(host: Host, name: str) -> float:
     return float(host["settings"][name])
+
+
+def others_end_at(host: Host, state: str | None = None) -> float:
+    """Return until when somebody else may be at work on a host. A run that was killed leaves a mark that says so, too.
+
+    :param state: PREPARING or RESTORING; both where it is not given.
+    """
+    longest = {PREPARING: seconds(host, "prepare_timeout"), RESTORING: seconds(host, "restore_timeout")}
+    begun = [(each.split(" ")[0], since) for each, since in host["at_work"].items()]
+    return max((since + longest[does] for does, since in begun if state in (None, does)), default=0.0)
 
 
 def is_present(host: Host) -> bool:
@@ -221,6 +242,6 @@ def news(before: Host, after: Host) -> bool:
         listed = [(fold_case(event["event_id"]), read_event(event).has_started) for event in host["listed"]]
         # A host that goes down for its event is expected to come back, unless Azure deletes it.
         is_lost = host["unreachable"] and (not has_coming(host) or any(map(is_deletion, host["events"])))
-        return phases, sorted(listed), is_lost
+        return phases, sorted(listed), is_lost, sorted(host["at_work"])
 
     return bool(known(before) != known(after))

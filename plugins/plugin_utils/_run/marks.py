@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any, Mapping, Sequence
 
 from ...module_utils._document import fold_case
-from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, STARTED, same_boot
-from ...module_utils._marks import CHECKER, RUN, find_mark, tell_author, tell_mark
+from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
+from ...module_utils._marks import CHECKER, PREPARING, RESTORING, RUN, tell_mark
 from ...module_utils._selection import keys, words
 from .._parts import read_utc
 from .progress import NEW_PROGRESS, must_restore, progress_key, update_event
@@ -29,13 +29,14 @@ _OPEN = (
     "or with restore_open=true."
 )
 _UNCLEAR = "{host} is out of service {mark}. No clear answer of Azure told whether the event is over. Run this again."
-_TAKEN_OVER = "{host} was taken over by {author}, which began to prepare it while this run went on."
 _RESTORED = "{host} was restored by somebody else while this run went on."
 
 
 def is_own(host: Host, mark: Mapping[str, Any]) -> bool:
     """Tell whether this run wrote a mark, or has taken it up."""
     key = fold_case(mark["event_id"])
+    if mark["run"] == host["run"]:
+        return mark["by"] == RUN
     return any(progress_key(each) == key and each["marked"] == mark["run"] for each in host["events"])
 
 
@@ -45,35 +46,79 @@ def find_foreign(host: Host) -> list[Mapping[str, Any]]:
 
 
 def find_holding(host: Host) -> list[Mapping[str, Any]]:
-    """Return the marks of others for events that are still listed: until they are over nobody restores (P3)."""
+    """Return the marks of others for events that are not known to be over: until they are nobody restores (P3, P4)."""
     listed = {fold_case(event["event_id"]) for event in host["listed"]}
-    return [mark for mark in find_foreign(host) if fold_case(mark["event_id"]) in listed]
+    is_clear = host["answer"] is not None and host["answer"]["document_is_clear"]
+    return [mark for mark in find_foreign(host) if not is_clear or fold_case(mark["event_id"]) in listed]
+
+
+def find_at_work(host: Host) -> list[Mapping[str, Any]]:
+    """Return the marks of others who prepare or restore a VM at this moment, or were broken off in that."""
+    own = host["run"]
+    return [mark for mark in host["marks"] or () if mark["run"] != own and mark["state"] in (PREPARING, RESTORING)]
+
+
+def note_at_work(host: Host, now: float) -> dict[str, float]:
+    """Return since when others are at work on a VM, as far as their marks and this run know: by state and file."""
+    found = {}
+    for mark in find_at_work(host):
+        key = f"{mark['state']} {mark['file']}"
+        since = read_utc(str(mark["state_since"] or ""))
+        told = since.timestamp() if isinstance(since, datetime) else now
+        found[key] = min(host["at_work"].get(key, now), told)
+    return found
+
+
+def find_hindering(
+    others: Mapping[str, str], restores: bool, known: Mapping[str, str], heeded: Sequence[str]
+) -> list[str]:
+    """Return the marks of others that forbid a host to begin (P3): that of a restore; to restore, each that is news.
+
+    Each writes its own mark before it looks at those of others. So of two that begin at once one sees the other.
+
+    :param others: their states, by the names of their files.
+    :param restores: whether this host is to be restored.
+    :param known: the same, as the latest answer told.
+    :param heeded: those that have hindered this run before, or are left by one that was killed.
+    """
+    return [
+        name
+        for name, state in others.items()
+        if name not in heeded and (state == RESTORING or (restores and known.get(name) != state))
+    ]
 
 
 def take_up_marks(
     name: str, host: Host, wanted: Sequence[str] | None, run: Mapping[str, Any], now: float
 ) -> tuple[Host, list[str]]:
-    """Take up what runs that were broken off have left, and say who has this VM out of service.
+    """Take up what runs that were broken off have left, and say at first who has this VM out of service.
+
+    What has a mark when this run begins may be left by such a run; whose mark comes later is at work.
 
     An event that is over is to be restored; one that has started is restored when it is over. One that is to come is
-    prepared anew, because nobody knows how far that run was, and with which file.
+    prepared anew, because nobody knows how far that run was, with which file, and whether it goes on; its mark stays
+    until the VM is restored.
 
     :param name: of the host.
     :param wanted: the keys of the only events that are wanted; None for all.
     :param run: ``check_mode``, ``only_marked`` and ``open_too`` as for engine.new_run().
     :returns: what is known of the host then, and sentences.
     """
+    first = host["found_marks"] is None
+    found = [mark["file"] for mark in find_foreign(host)] if first else host["found_marks"]
     events, told = list(host["events"]), []
     listed = {fold_case(event["event_id"]) for event in host["listed"]}
     for mark in find_foreign(host):
         key = fold_case(mark["event_id"])
-        told.append(f"{name} is out of service {tell_mark(mark)}.")
-        if mark["by"] == CHECKER:
+        if first:
+            told.append(f"{name} is out of service {tell_mark(mark)}.")
+        own = [each for each in events if progress_key(each) == key]
+        if mark["by"] == CHECKER or mark["file"] not in found or any(each["marked"] == mark["run"] for each in own):
             continue
-        before = next((each for each in events if progress_key(each) == key and each["phase"] != ENDED), None)
+        before = next((each for each in own if each["restored"] is None), None)
         if before is not None:
-            prepared = before["prepared"] or before["phase"] == STARTED or None
-            events = update_event(events, key, prepared=prepared, **_preparation(mark))
+            if before["phase"] != ANNOUNCED and not must_restore(before):
+                events = update_event(events, key, prepared=True, **_preparation(mark))
         elif not _is_wanted(host, mark, wanted):
             continue
         elif key not in listed or run["open_too"]:
@@ -81,12 +126,12 @@ def take_up_marks(
         elif run["only_marked"]:
             why = _OPEN.format(host=name, mark=tell_mark(mark))
             events.append({**_take_up_ended(name, host, mark, True, now), **_left(why)})
-    return {**host, "events": events}, told
+    return {**host, "events": events, "found_marks": found}, told
 
 
 def tell_unclear(name: str, host: Host) -> list[str]:
     """Return for which marks of earlier runs no document told whether their events are over, a sentence each."""
-    left = [] if host["taken_up"] else [mark for mark in find_foreign(host) if mark["by"] == RUN]
+    left = [] if host["found_marks"] is not None else [mark for mark in find_foreign(host) if mark["by"] == RUN]
     return [_UNCLEAR.format(host=name, mark=tell_mark(mark)) for mark in left]
 
 
@@ -150,7 +195,7 @@ def event_of(mark: Mapping[str, Any], resource_name: str | None) -> dict[str, An
 
 
 def compare_marks(name: str, host: Host) -> Host:
-    """Note which preparations of this run somebody else has taken back, or taken over, since.
+    """Note which preparations of this run somebody else has taken back since.
 
     A mark that is missing after a boot proves nothing: the disk may be a new one.
 
@@ -159,19 +204,11 @@ def compare_marks(name: str, host: Host) -> Host:
     events = []
     for each in host["events"]:
         is_newer = host["answered_at"] is not None and host["answered_at"] > (each["prepared_since"] or 0.0)
+        is_known = each["marked"] and each["prepared"] and must_restore(each) and is_newer
         same = same_boot(each["prepared_boot_id"], host["boot_id"])
-        is_known = each["marked"] and each["prepared"] and must_restore(each)
-        if host["marks"] is None or not is_known or not is_newer:
-            events.append(each)
-            continue
-        mark = find_mark(host["marks"], each["event"]["event_id"], RUN)
-        if mark is not None and mark["run"] != each["marked"]:
-            why = _TAKEN_OVER.format(host=name, author=tell_author(mark))
-            events += update_event([each], progress_key(each), restored=True, failed=True, why=why)
-        elif mark is None and same:
-            events.append(_note_restored(name, each))
-        else:
-            events.append(each)
+        names = [(fold_case(mark["event_id"]), mark["run"]) for mark in host["marks"] or ()]
+        is_missing = host["marks"] is not None and (progress_key(each), each["marked"]) not in names and same
+        events.append(_note_restored(name, each) if is_known and is_missing else each)
     return {**host, "events": events}
 
 

@@ -151,6 +151,11 @@ def format_unwanted(host: str, event: Mapping[str, Any]) -> list[str]:
     )
 
 
+def format_at_work(host: str, until: float) -> str:
+    moment = datetime.fromtimestamp(until, timezone.utc).strftime("%H:%M:%S UTC")
+    return f"Somebody may be at work on {host}. Until {moment} at most this run does nothing there that disturbs it."
+
+
 def format_sentence(sentence: str) -> list[str]:
     return _wrap(sentence, "")
 

@@ -42,8 +42,9 @@ NEW_PROGRESS: dict[str, Any] = {
     "boot_id": None,
     "prepared_boot_id": None,
     "prepared_since": None,
-    # The run whose mark the VM has for it
+    # The run whose mark the VM has for it, and whether it has nothing but that yet
     "marked": None,
+    "only_marked": False,
     # Since it was first seen, which shows that it took place; since its preparation, which undoes that
     "booted": False,
     "rebooted": False,
@@ -202,6 +203,7 @@ def start_preparation(
         prepared_boot_id=boot_id,
         prepared_since=now,
         marked=marked,
+        only_marked=False,
         rebooted=False,
         connection_lost=False,
     )

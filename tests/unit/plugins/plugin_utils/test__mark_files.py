@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._mark_files import remove_mark, write_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._mark_files import remove_marks, write_mark
 
 VM = "02aab8a4-74ef-476e-8182-f6d2ba4166a6"
 MARK = _marks.new_mark(
@@ -50,9 +50,9 @@ def marks(tmp_path, monkeypatch):
 
 def test_a_mark_is_written_read_replaced_and_removed(marks, tmp_path):
     action = Action(tmp_path)
-    assert write_mark(action, MARK) is None
-    assert write_mark(action, {**MARK, "state": "prepared"}) is None
-    (mark,), faults = _marks.read_marks(VM)
+    assert write_mark(action, MARK) == (None, {})
+    assert write_mark(action, {**MARK, "state": "prepared"}) == (None, {})
+    (mark,), faults = _marks.of_vm(_marks.read_marks(), VM)
     assert faults == []
     assert {word: mark[word] for word in _marks.WORDS} == {
         **{word: MARK[word] for word in _marks.WORDS},
@@ -60,29 +60,53 @@ def test_a_mark_is_written_read_replaced_and_removed(marks, tmp_path):
     }
     (path,) = marks.iterdir()
     assert path.stat().st_mode & 0o777 == 0o644
-    assert remove_mark(action, MARK) is None
+    assert remove_marks(action, MARK, only_own=False) is None
     assert list(marks.iterdir()) == []
-    assert remove_mark(action, MARK) is None
+    assert remove_marks(action, MARK, only_own=False) is None
+
+
+def test_p3_who_writes_a_mark_sees_those_of_others_on_this_vm(marks, tmp_path):
+    action = Action(tmp_path)
+    about = {"event_type": "Reboot"}
+    others = {
+        "A1": _marks.new_mark(_marks.RUN, {**about, "event_id": "A1"}, "", vm_id=VM),
+        "A2": {**_marks.new_mark(_marks.CHECKER, {**about, "event_id": "A2"}, "", vm_id=VM), "state": "restoring"},
+        "A3": {**_marks.new_mark(_marks.RUN, {**about, "event_id": "A3"}, "", vm_id="another"), "state": "restoring"},
+    }
+    for mark in others.values():
+        assert write_mark(action, mark).why is None
+    assert write_mark(action, {**others["A1"], "run": "0a1b"}).why is None
+    (marks / f"a4.{VM}.run.mark.json").write_text("no mark")
+    (marks / f"a5.{VM}.run.mark.json").mkdir()
+    own = {**MARK, "state": "restoring"}
+    runs = dict.fromkeys([f"a1.{VM}.run.mark.json", f"a1.{VM}.run-0a1b.mark.json"], "preparing")
+    expected = {**runs, f"a2.{VM}.checker.mark.json": "restoring", f"a4.{VM}.run.mark.json": ""}
+    assert write_mark(action, own) == (None, expected)
+    assert remove_marks(action, {**others["A1"], "run": "0a1b"}, only_own=True) is None
+    assert len(list(marks.glob("a1.*"))) == 1
+    assert remove_marks(action, {**others["A1"], "run": "0a1b"}, only_own=False) is None
+    assert len(list(marks.glob("a1.*"))) == 0
+    assert len(list(marks.glob("a2.*"))) == 1
 
 
 def test_where_no_mark_can_be_written_it_is_said_why(marks, tmp_path):
     marks.write_text("no folder")
-    why = write_mark(Action(tmp_path), MARK)
+    why, _others = write_mark(Action(tmp_path), MARK)
     assert "File exists" in why or "Not a directory" in why
 
 
 def test_a_mark_that_cannot_be_removed_is_said(marks, tmp_path):
     action = Action(tmp_path)
     (marks / _marks.file_name(MARK)).mkdir(parents=True)
-    assert "director" in remove_mark(action, MARK)
+    assert "director" in remove_marks(action, MARK, only_own=False)
 
 
 def test_a_user_who_is_not_root_has_marks_at_home(tmp_path):
     action = Action(tmp_path, user_id=1000, HOME=str(tmp_path / "home"))
-    assert write_mark(action, MARK) is None
+    assert write_mark(action, MARK) == (None, {})
     (path,) = (tmp_path / "home/.local/state/azure-maintenance/marks").iterdir()
     assert path.name == _marks.file_name(MARK)
-    assert remove_mark(action, MARK) is None
+    assert remove_marks(action, MARK, only_own=False) is None
     assert not path.exists()
 
 
@@ -92,7 +116,7 @@ def test_where_the_disk_takes_none_the_mark_is_in_memory(tmp_path):
     session = {"HOME": str(tmp_path / "home"), "XDG_RUNTIME_DIR": str(tmp_path / "session")}
     action = Action(tmp_path, user_id=1000)
     action._environment.update(session)
-    assert write_mark(action, MARK) is None
+    assert write_mark(action, MARK) == (None, {})
     assert len(list((tmp_path / "session/azure-maintenance/marks").iterdir())) == 1
-    assert remove_mark(action, MARK) is None
+    assert remove_marks(action, MARK, only_own=False) is None
     assert list((tmp_path / "session/azure-maintenance/marks").iterdir()) == []

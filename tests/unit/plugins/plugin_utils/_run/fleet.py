@@ -110,6 +110,8 @@ class Fleet:
         self.marks: dict[str, dict[str, dict[str, Any]]] = {host: {} for host in hosts}
         # Hosts on which no mark can be written, or removed
         self.no_marks: set[str] = set()
+        # What others have on a host when it is to begin: the marks that are in the way, once
+        self.hindered_by: dict[str, list[str]] = {}
         # The first so many turns that a run takes; it is broken off then
         self.most_turns: int | None = None
         self.approval: Callable[[FleetEvent], dict[str, Any]] | None = None
@@ -122,7 +124,7 @@ class Fleet:
         own = settings.pop("own", {})
         for host in hosts:
             given = {**SETTINGS, **settings, **own.get(host, {})}
-            run["hosts"][host] = {**NEW_HOST, "settings": given, "open_too": open_too}
+            run["hosts"][host] = {**NEW_HOST, "settings": given, "open_too": open_too, "run": run["id"]}
         self.run = {**run, "batch": list(hosts)}
         self._gone: set[str] = set()
 
@@ -187,7 +189,7 @@ class Fleet:
             "resource_name": name,
             "boot_id": self.boots[host],
             "vm_id": f"id-of-{host}",
-            "marks": [{**mark, "counts": True} for mark in self.marks[host].values()],
+            "marks": [{**mark, "counts": True, "file": f"/{key}"} for key, mark in self.marks[host].items()],
             "msg": "",
         }
 
@@ -226,10 +228,23 @@ class Fleet:
             since = datetime.fromtimestamp(self.now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             told = {"run": self.run["id"], "boot_id": self.boots[host], "vm_id": f"id-of-{host}"}
             mark = new_mark(RUN, order["event"], since, controller="control", user="anna", **told)
-            self.marks[host][order["event_id"]] = mark
+            self.marks[host][f"{order['event_id']} {self.run['id']}"] = mark
+            if host in self.hindered_by:
+                return {
+                    "host": self._known(host),
+                    "reached": False,
+                    "began": False,
+                    "hindered": self.hindered_by.pop(host),
+                }
         return self._file("prepare", host, order)
 
     def _restore(self, host: str, order: Any) -> dict[str, Any] | None:
+        if host in self.hindered_by:
+            return {"reached": False, "hindered": self.hindered_by.pop(host)}
+        if order["only_marked"]:
+            self.story[host].append(f"mark removed {order['event_id']}")
+            del self.marks[host][f"{order['event_id']} {self.run['id']}"]
+            return {"reached": True, "why": None}
         if order["is_marked"] and self.run["hosts"][host]["settings"]["restore"] in ("", "nothing"):
             report: dict[str, Any] | None = {"reached": True, "why": None}
         else:
@@ -238,7 +253,8 @@ class Fleet:
             if host in self.no_marks:
                 report["mark_left"] = "The disk is read-only."
             else:
-                self.marks[host].pop(order["event_id"], None)
+                marks = self.marks[host].items()
+                self.marks[host] = {key: mark for key, mark in marks if mark["event_id"] != order["event_id"]}
         return report and {name: report[name] for name in ("reached", "why", "mark_left") if name in report}
 
     def _approve(self, host: str, order: Any) -> dict[str, Any]:

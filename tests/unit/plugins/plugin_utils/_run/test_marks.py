@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import CHECKER, new_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import CHECKER, RESTORING, RUN, new_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import tell_unclear
 
@@ -195,20 +195,100 @@ def test_d2_p3_nobody_is_restored_while_another_run_has_the_vm_prepared_for_an_o
     assert list(faults(quick)) == ["web-1"]
 
 
-def test_d6_p6_a_run_that_was_taken_over_while_it_waits_restores_nothing():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=9000.0, lasts=5000.0))
+def restored_by_another_run(fleet, until):
+    """Let another run restore web-1 after an event that is over, until a moment."""
+    about = {"event_id": "A1", "event_type": "Freeze"}
+    mark = new_mark(RUN, about, "2026-11-21T09:50:00Z", run="another run", vm_id="id-of-web-1", boot_id="boot-1")
+    fleet.marks["web-1"]["A1"] = {**mark, "state": RESTORING, "state_since": None}
+    answer, prepare = fleet.answer, fleet._prepare
+    fleet.prepared_at = []
+
+    def answer_by_then(host):
+        if fleet.now >= until and fleet.marks["web-1"].get("A1", {}).get("run") == "another run":
+            del fleet.marks["web-1"]["A1"]
+        return answer(host)
+
+    def prepare_at(host, order):
+        fleet.prepared_at.append(fleet.now - START)
+        return prepare(host, order)
+
+    fleet.answer, fleet._prepare = answer_by_then, prepare_at
+
+
+def test_p3_a_vm_that_another_run_puts_back_at_this_moment_is_prepared_afterwards():
+    fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=9000.0))
+    restored_by_another_run(fleet, START + 200)
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare B2", "restore B2"]
+    assert fleet.prepared_at[0] >= 200
+    assert faults(fleet) == {}
+
+
+def test_p15_a_run_that_was_killed_while_it_put_a_vm_back_is_waited_for_as_long_as_a_restore_may_take():
+    fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=9000.0), restore_timeout=300)
+    restored_by_another_run(fleet, float("inf"))
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare B2", "restore A1", "restore B2"]
+    assert 300 <= fleet.prepared_at[0] < 400
+    assert fleet.marks == {"web-1": {}}
+
+
+@pytest.mark.parametrize("phase", ["prepare", "restore"])
+def test_p3_who_finds_another_run_at_work_asks_again_before_it_goes_on(phase):
+    fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=9000.0))
+    if phase == "restore":
+        fleet.most_turns = 3
+        fleet.go()
+        fleet.most_turns = None
+    fleet.hindered_by["web-1"] = ["a1.vm.run.mark.json"]
+    fleet.go()
+    assert fleet.done.count(phase) == 2
+    assert fleet.story["web-1"] == ["prepare B2", "restore B2"]
+    assert fleet.marks == {"web-1": {}}
+
+
+def test_p13_who_was_not_prepared_because_of_another_run_loses_its_mark_and_no_more():
+    fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=60.0))
+    fleet.hindered_by["web-1"] = ["a1.vm.run.mark.json"]
+    restored_by_another_run(fleet, START + 500)
+    fleet.marks["web-1"]["A1"]["state"] = "prepared"
+    prepare = fleet._prepare
+
+    def prepare_too_late(host, order):
+        fleet.marks["web-1"]["A1"]["state"] = RESTORING
+        return prepare(host, order)
+
+    fleet._prepare = prepare_too_late
+    fleet.go()
+    assert fleet.story["web-1"] == ["mark removed B2"]
+    assert fleet.marks == {"web-1": {}}
+
+
+def test_d6_p3_a_run_whose_preparation_fails_leaves_out_of_service_what_another_has_prepared():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=9000.0))
     fleet.most_turns = 2
     fleet.go()
-    other = fleet.again()
-    other.most_turns = 2
+    other = fleet.again(wait_timeout=600)
+    other.failing.add("prepare web-1")
     other.go()
-    fleet.now = other.now + 1
+    assert other.story["web-1"] == ["prepare A1", "prepare A1 failed"]
+    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Reboot A1 by a run of anna on control" in said(other)
+    assert list(faults(other)) == ["web-1"]
+    assert len(fleet.marks["web-1"]) == 2
+
+
+def test_d6_p6_of_two_runs_that_have_prepared_for_an_event_one_restores():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=9000.0))
+    fleet.most_turns = 2
+    fleet.go()
+    other = fleet.again().go()
+    assert other.story["web-1"] == ["prepare A1", "prepare A1", "restore A1"]
+    assert other.marks == {"web-1": {}}
+    fleet.now, fleet.marks = other.now + 1, other.marks
     fleet.run["acted_at"] = fleet.now
     fleet.most_turns = None
     fleet.go()
-    assert fleet.posted == []
-    assert fleet.story["web-1"] == ["prepare A1", "prepare A1"]
-    assert "was taken over by a run of anna on control" in " ".join(faults(fleet)["web-1"])
+    assert fleet.story["web-1"] == ["prepare A1", "prepare A1", "restore A1"]
 
 
 def test_p3_a_checker_that_has_the_vm_prepared_for_an_open_event_keeps_it_out_of_service():
@@ -295,7 +375,7 @@ def test_d1_an_event_that_comes_before_its_turn_leaves_no_vm_that_an_earlier_run
     fleet = Fleet(["web-1", "web-2"], first, second)
     fleet.most_turns = 3
     fleet.go()
-    assert set(fleet.marks["web-2"]) == {"A1", "B2"}
+    assert {mark["event_id"] for mark in fleet.marks["web-2"].values()} == {"A1", "B2"}
     after = fleet.again(max_unavailable="1", approve=False, prepare_timeout=60).go()
     assert fleet.marks == {"web-1": {}, "web-2": {}}
     assert sorted(after.story["web-2"])[-2:] == ["restore A1", "restore B2"]

@@ -1,0 +1,90 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+"""Two runs over the same fleet beside each other, on one virtual clock."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Callable
+
+from .fleet_judge import PairJudge, Together
+from .fleet_run import LONGEST, FleetRun, random_settings
+from .fleet_world import World, random_world
+
+
+class Turns:
+    """Threads of which one goes on at a time: that which sleeps until the earliest moment.
+
+    :param world: has the clock.
+    """
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self._world, self._chance = world, chance
+        self._wakes: dict[int, float] = {}
+        self._may_go: dict[int, threading.Semaphore] = {}
+        self._errors: list[BaseException] = []
+
+    def play(self, *runs: tuple[float, Callable[[Callable[[float], None]], None]]) -> None:
+        """Run these, each from a moment on, until all have ended; each is given what lets time pass.
+
+        :raises Exception: one of them did.
+        """
+        threads = []
+        for number, (begins, run) in enumerate(runs):
+            self._wakes[number], self._may_go[number] = begins, threading.Semaphore(0)
+            threads.append(threading.Thread(target=self._live, args=(number, run), daemon=True))
+        for thread in threads:
+            thread.start()
+        self._hand_over()
+        for thread in threads:
+            thread.join()
+        if self._errors:
+            raise self._errors[0]
+
+    def _live(self, number: int, run: Callable[[Callable[[float], None]], None]) -> None:
+        self._wait(number)
+        try:
+            run(lambda moment: self._sleep(number, moment))
+        except BaseException as error:
+            self._errors.append(error)
+        del self._wakes[number]
+        if self._wakes:
+            self._hand_over()
+
+    def _sleep(self, number: int, moment: float) -> None:
+        self._wakes[number] = moment
+        self._hand_over()
+        self._wait(number)
+
+    def _wait(self, number: int) -> None:
+        self._may_go[number].acquire()
+        self._world.advance(self._wakes[number])
+
+    def _hand_over(self) -> None:
+        first = min(self._wakes, key=lambda number: (self._wakes[number], self._chance.random()))
+        self._may_go[first].release()
+
+
+def run_pair_history(seed: int) -> Together:
+    """Return what became of a fleet in one random history of two runs."""
+    chance = random.Random(seed)
+    world = random_world(chance)
+    together = Together(world, story=[f"{'':8}  {line}" for line in world.describe()])
+    settings = random_settings(chance)
+    judges = []
+    runs = []
+    for run_id in ("1", "2"):
+        judge = PairJudge(together, run_id, LONGEST)
+        judges.append(judge)
+        own = random.Random(chance.random())
+
+        def play(advance: Callable[[float], None], judge=judge, own=own, run_id=run_id) -> None:  # type: ignore[no-untyped-def]
+            FleetRun(world, judge, own, run_id, float("inf"), advance, **settings).play()
+
+        runs.append((world.now + chance.choice((0.0, 0.0, 3.0, 40.0, 300.0)), play))
+    together.story.append(f"{'':8}  settings {settings}")
+    Turns(world, chance).play(*runs)
+    judges[0].both_have_ended()
+    return together
