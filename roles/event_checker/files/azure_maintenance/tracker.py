@@ -108,7 +108,7 @@ def _known(record: EventRecord, now: Moment) -> Known:
     # The clock that nobody can set, where it reaches back to when the event was first seen
     undisturbed = record.nows(now)[-1]
     approved = record.approval in (APPROVED, SENDING)
-    return Known.at(undisturbed, record.event, record.seen.boot_id, now.boot_id, approved)
+    return Known.at(undisturbed, record.event, record.listed_boot, now.boot_id, approved)
 
 
 def _bounded(following: Following, records: dict[str, EventRecord], room: int) -> tuple[Following, tuple[str, ...]]:
