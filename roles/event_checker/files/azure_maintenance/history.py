@@ -90,6 +90,12 @@ def forget(db: sqlite3.Connection, before: float) -> None:
     )
 
 
+def newest(db: sqlite3.Connection) -> float | None:
+    """Return when the latest event was first seen, None where there is none."""
+    found = db.execute("SELECT MAX(seen_at) FROM history WHERE typeof(seen_at) = 'real'").fetchone()
+    return None if found is None else found[0]
+
+
 def read_rows(db: sqlite3.Connection, resource_name: str | None) -> tuple[list[dict[str, Any]], int]:
     """Return the rows that can be read, the oldest first, and the number of the others.
 

@@ -53,7 +53,6 @@ from .records import (
 )
 from .rules import APPROVE_STEP
 
-RETENTION = 30 * 86400.0
 # However often Azure announces and withdraws events, the file stays small.
 _MOST_ENDED = 1000
 _FINISHED = (SUCCEEDED, FAILED, SKIPPED)
