@@ -151,7 +151,7 @@ class Store:
             ),
         )
         assert cursor.lastrowid is not None
-        history.keep(self._db, cursor.lastrowid)
+        history.keep(self._db, cursor.lastrowid, is_new=True)
         return cursor.lastrowid
 
     def update_event(self, number: int, event: Event, listed_boot: str | None) -> None:

@@ -144,7 +144,7 @@ class TestUpgrade:
         ]
         assert damaged == 0
         assert [row["prepare_seconds"] for row in rows] == [10, None]
-        assert course_of(rows[0]) == Course(300, 100, 300, False)
+        assert course_of(rows[0]) == Course(None, 100, 300, False)
 
     def test_version_1_0_can_go_on_with_it(self, upgraded):
         """The number of the schema stays, columns are only added, and only to the table that it reads by name."""
