@@ -143,7 +143,7 @@ class Checker:
             warn(line)
         polls, changed = self._polls.after(answer, self._clock.now().at)
         self._polls, self._polls_changed = polls, self._polls_changed or changed
-        self._guarded(lambda: self._memory.note_answer(self._poller))
+        self._guarded(lambda: self._memory.note_answer(self._poller, answer.heard))
         if answer.kind != FAILED:
             self._guarded(lambda: self._memory.note_name(self._poller, self._store))
 
