@@ -115,7 +115,8 @@ def complaint(row: Any) -> str | None:
 class Course(NamedTuple):
     """What the times of a row, or of several rows of one event, tell; in seconds, None for what is unknown.
 
-    :ivar notice: from when the event was first seen to the NotBefore that was told first; without one, to its start.
+    :ivar notice: from when the event was first seen to the NotBefore that was told first; 0 where it had started then.
+        Without a NotBefore its start tells nothing: somebody may have approved it.
     :ivar approval_to_start: from the approval by a checker to the start.
     :ivar lasted: from the start to the end.
     :ivar doubtful: times contradict each other, as when the clock was wrong. What follows from those is unknown.
@@ -131,7 +132,9 @@ def find_course(
     seen: float, not_before: float | None, approved: float | None, started: float | None, ended: float | None
 ) -> Course:
     """Return what follows from times in seconds since 1970."""
-    announced_until = started if not_before is None else not_before
+    announced_until = not_before
+    if not_before is None and started is not None and started <= seen:
+        announced_until = started
     spans = [
         (seen, announced_until),
         (approved, started),

@@ -41,7 +41,8 @@ class Known(NamedTuple):
 
     :ivar event: the event as it was last seen.
     :ivar approved: Azure took an approval of it, or may have taken one whose answer was lost.
-    :ivar rebooted: this VM has booted since the event was first seen.
+    :ivar rebooted: this VM has booted since a document last listed the event: what is listed as Scheduled after a boot
+        has not caused it.
     :ivar fell_due: the time from which Azure may start it has come.
     """
 
@@ -52,15 +53,15 @@ class Known(NamedTuple):
 
     @classmethod
     def at(
-        cls, now: datetime, event: Event, first_boot_id: str | None, boot_id: str | None, approved: bool = False
+        cls, now: datetime, event: Event, listed_boot_id: str | None, boot_id: str | None, approved: bool = False
     ) -> Known:
         """Return what is known of an event at a moment.
 
         :param now: aware datetime.
-        :param first_boot_id: the boot in which it was first seen.
+        :param listed_boot_id: the boot in which a document last listed it.
         :param boot_id: the boot of now.
         """
-        rebooted = not same_boot(first_boot_id, boot_id)
+        rebooted = not same_boot(listed_boot_id, boot_id)
         return cls(event, approved, rebooted, fell_due=event.seconds_until_start(now) == 0)
 
     @property

@@ -261,6 +261,7 @@ resource_id:
 boot_id:
   description:
     - What the operating system calls the current boot of this VM. It differs after a reboot.
+    - Where systemd runs, it differs after C(systemctl soft-reboot) too.
     - Null where the system has none, and for Windows hosts. Compare it for equality only. On Linux it begins with the
       content of C(/proc/sys/kernel/random/boot_id).
   returned: success

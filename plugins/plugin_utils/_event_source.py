@@ -102,8 +102,7 @@ class Watcher:
         self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
         self._seen = self._bound({event.key: before[event.key] for event in following.missing})
         for key, event in following.listed.items():
-            first_boot_id = before[key].boot_id if key in before else self._boot_id
-            self._seen[key] = Seen(event, first_boot_id, told=True)
+            self._seen[key] = Seen(event, self._boot_id, told=True)
         self._write()
         # After the write: of many events, each of the two takes much memory.
         return [_tell(transition, name, now) for transition in news]

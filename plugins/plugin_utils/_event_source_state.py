@@ -38,7 +38,7 @@ _OUR_NAMES = (b'"Events"', b'"EventId"', b'"AnsweredBootId"')
 class Seen(NamedTuple):
     """An event that has not ended.
 
-    :ivar boot_id: the boot of this VM in which it was first seen, None where the system has no boot id.
+    :ivar boot_id: the boot of this VM in which it was last listed, None where the system has no boot id.
     :ivar told: it was listed, and told, since the source was started.
     """
 

@@ -182,7 +182,7 @@ def _unreadable_entry_ends() -> list[Patch]:
 
 def _no_vm_forever() -> list[Patch]:
     """10: an event that listed no VM when it was first seen gets no rule later either."""
-    return [(tracker, "_decide_late", lambda *_all: [])]
+    return [(tracker, "_decide_again", lambda _store, _rules, record, *_rest: (record, []))]
 
 
 def _left_waiting() -> list[Patch]:

@@ -27,7 +27,7 @@ CONFIG = {"metrics_dir": "/var/lib/metrics", "rules": [RULE]}
     [
         pytest.param("check_input.yml", [RULE], 0, id="the rules are checked on the controller"),
         pytest.param("check_input.yml", [{**RULE, "retries": -1}], 2, id="and one is wrong"),
-        pytest.param("old_metrics.yml", [], 0, id="the configuration of before is read"),
+        pytest.param("old_configuration.yml", [], 0, id="the configuration of before is read"),
     ],
 )
 def test_p12_the_address_of_a_webhook_stays_out_of_what_ansible_prints(checker_tasks, tmp_path, tasks, rules, code):

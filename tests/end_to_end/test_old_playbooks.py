@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A playbook that is not configured any more stays on the VM while the checker may need it."""
+"""What is not configured any more stays on the VM while the rule that was kept with an event may need it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ import json
 import pytest
 
 RESPONSE = {"phase": "announced", "state": "succeeded"}
-OPEN = {"events": [{"event_id": "A1", "ended_at": None, "responses": [RESPONSE]}]}
+OPEN = {"events": [{"event_id": "A1", "rule": "Drain", "ended_at": None, "responses": [RESPONSE]}]}
+# on_ended is still to come, and it is all that its rule has.
+NOT_BEGUN = {"events": [{**OPEN["events"][0], "responses": []}]}
+NO_RULE = {"events": [{**NOT_BEGUN["events"][0], "rule": None}]}
+
+
+def make_command(folder, said, code):
+    command = folder / "azure-maintenance"
+    # A configuration that nobody reads would break the pipe of Ansible.
+    command.write_text(f"#!/bin/sh\n[ \"$2\" != /dev/stdin ] || cat >/dev/null\necho '{said}'\nexit {code}\n")
+    command.chmod(0o755)
+    return str(command)
 
 
 @pytest.mark.parametrize(
@@ -27,6 +38,10 @@ OPEN = {"events": [{"event_id": "A1", "ended_at": None, "responses": [RESPONSE]}
             "azure-maintenance status does not tell whether the checker has finished with every event",
             id="the checker does not answer",
         ),
+        pytest.param(
+            json.dumps(NOT_BEGUN), "because the checker has not finished with event A1:", id="G5 nothing was begun"
+        ),
+        pytest.param(json.dumps(NO_RULE), None, id="no rule was kept with the event that is open"),
         pytest.param('{"events": []}', None, id="all is over"),
     ],
 )
@@ -37,11 +52,8 @@ def test_a_playbook_that_is_not_configured_any_more(checker_tasks, tmp_path, sai
         (playbooks / name).write_text("[]\n")
     installed = ["drain.yml", "drained/restore.yml"]
     (tmp_path / "playbooks.json").write_text(json.dumps(installed))
-    command = tmp_path / "azure-maintenance"
-    command.write_text(f"#!/bin/sh\necho '{said}'\nexit 1\n")
-    command.chmod(0o755)
     variables = {
-        "__event_checker_command": str(command),
+        "__event_checker_command": make_command(tmp_path, said, 1),
         "__event_checker_playbook_dir": str(playbooks),
         "__event_checker_installed_playbooks_file": str(tmp_path / "playbooks.json"),
         "__event_checker_installed_playbooks": installed,
@@ -57,3 +69,33 @@ def test_a_playbook_that_is_not_configured_any_more(checker_tasks, tmp_path, sai
         assert listed == installed
         assert (playbooks / "drained" / "restore.yml").exists()
         assert kept_for in run.words
+
+
+OLD, NEW = "/opt/azure-maintenance/venv/bin/ansible-playbook", "/usr/local/bin/ansible-playbook"
+
+
+@pytest.mark.parametrize(
+    ("said", "before", "variables", "after"),
+    [
+        pytest.param(OPEN, OLD, {}, OLD, id="an event is open"),
+        pytest.param({"events": []}, OLD, {}, None, id="all is over"),
+        pytest.param(OPEN, None, {}, None, id="there was none"),
+        pytest.param(OPEN, OLD, {"event_checker_ansible_playbook": NEW}, NEW, id="another is configured"),
+        pytest.param(OPEN, NEW, {"event_checker_venv": True}, OLD, id="a virtual environment is configured"),
+    ],
+)
+def test_g5_the_ansible_playbook_of_a_rule_that_was_kept_with_an_event(
+    checker_tasks, tmp_path, said, before, variables, after
+):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"ansible_playbook": before, "rules": [{"name": "Drain"}]}))
+    given = {
+        "event_checker_rules": [],
+        "__event_checker_facts_dir": str(tmp_path),
+        "__event_checker_command": make_command(tmp_path, json.dumps(said), 0),
+        "__event_checker_config_file": str(config),
+        "__event_checker_was_installed": False,
+    }
+    run = checker_tasks("configuration.yml", **given, **variables)
+    assert run.code == 0, run.out
+    assert json.loads(config.read_text())["ansible_playbook"] == after

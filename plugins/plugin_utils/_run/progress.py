@@ -39,13 +39,15 @@ NEW_PROGRESS: dict[str, Any] = {
     "connection_lost": False,
     "unreachable": False,
     "no_answer": None,
+    # The boot in which a document last listed it, and when
     "boot_id": None,
+    "listed_at": 0.0,
     "prepared_boot_id": None,
     "prepared_since": None,
     # The run whose mark the VM has for it, and whether it has nothing but that yet
     "marked": None,
     "only_marked": False,
-    # Since it was first seen, which shows that it took place; since its preparation, which undoes that
+    # Since it was last listed, which shows that it took place; since its preparation, which undoes that
     "booted": False,
     "rebooted": False,
     "unclear_since": None,
@@ -70,6 +72,7 @@ def track_event(event: Mapping[str, Any], boot_id: str | None, now: float) -> di
         "event": event,
         "phase": phase_of(read_event(event)),
         "boot_id": boot_id,
+        "listed_at": now,
         "seen_at": now,
     }
 
@@ -96,6 +99,7 @@ def follow_progress(
         listed = following.listed.get(known.event.key)
         if listed is not None:
             each["event"] = listed.to_dict(moment, name)
+            each.update(boot_id=answer.get("boot_id"), listed_at=now, booted=False)
         for transition in following.transitions:
             if transition.event.key == known.event.key:
                 each["phase"], each["outcome"] = transition.phase, transition.outcome
@@ -115,20 +119,20 @@ def _note_answer(each: dict[str, Any], answer: Mapping[str, Any], now: float) ->
     each["connection_lost"] = each["connection_lost"] or each["unreachable"]
     answered = "document_received" in answer
     each["no_answer"] = answer.get("boot_fault") if answered else str(answer.get("msg") or "no answer")
-    each["booted"] = each["booted"] or not same_boot(each["boot_id"], answer.get("boot_id"))
+    each["booted"] = each["booted"] or _has_booted(each["boot_id"], each["listed_at"], answer)
     if each["prepared"] is not None:
-        each["rebooted"] = each["rebooted"] or _has_booted(each, answer)
+        each["rebooted"] = each["rebooted"] or _has_booted(each["prepared_boot_id"], each["prepared_since"], answer)
     if not answered or answer.get("document_is_clear"):
         each["unclear_since"] = None
     elif each["unclear_since"] is None:
         each["unclear_since"] = now
 
 
-def _has_booted(each: Mapping[str, Any], answer: Mapping[str, Any]) -> bool:
-    """Tell whether the host has booted since its preparation began. A Windows host tells when, and has no boot id."""
+def _has_booted(boot_id: str | None, since: float, answer: Mapping[str, Any]) -> bool:
+    """Tell whether the host has booted since a moment in this boot. A Windows host tells when, and has no boot id."""
     if answer.get("booted_at") is not None:
-        return float(answer["booted_at"]) >= float(each["prepared_since"])
-    return not same_boot(each["prepared_boot_id"], answer.get("boot_id"))
+        return float(answer["booted_at"]) >= float(since)
+    return not same_boot(boot_id, answer.get("boot_id"))
 
 
 def _unclear_seconds(each: Mapping[str, Any], now: float) -> float:
@@ -142,7 +146,7 @@ def _known(each: Mapping[str, Any], moment: datetime, boot_id: str | None) -> Kn
     approved = bool(each["approved_by"] or each["may_be_approved"])
     # A boot that was noticed stays evidence, also where the boot id of now is not known.
     known = Known.at(moment, event, each["boot_id"], boot_id, approved)
-    return known._replace(rebooted=known.rebooted or each["booted"] or each["rebooted"])
+    return known._replace(rebooted=known.rebooted or each["booted"])
 
 
 def _read_document(answer: Mapping[str, Any]) -> Document | None:

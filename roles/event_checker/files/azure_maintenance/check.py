@@ -18,7 +18,6 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
     Answer,
 )
 
-from . import history
 from .config import Config
 from .marks import read_marked_by_runs, remove_marks_of_restored
 from .opening import has_moved
@@ -26,7 +25,8 @@ from .poll_memory import PollMemory
 from .polls import Polls
 from .repair import repair
 from .report import Publisher
-from .store import RETENTION, Store
+from .retention import ConfirmedTime, remove_old
+from .store import Store
 from .system import ERROR, Clock, Folders, is_running, say, warn
 from .tables import is_locked, is_unwritable
 from .tracker import due_responses, record_answer
@@ -71,6 +71,7 @@ class Checker:
         # Open events that an unclear answer does not list
         self._missing: list[str] = []
         self._locked = False
+        self._time: ConfirmedTime | None = None
         try:
             self._recall()
         except sqlite3.DatabaseError as error:
@@ -142,7 +143,7 @@ class Checker:
             warn(line)
         polls, changed = self._polls.after(answer, self._clock.now().at)
         self._polls, self._polls_changed = polls, self._polls_changed or changed
-        self._guarded(lambda: self._memory.note_answer(self._poller))
+        self._guarded(lambda: self._memory.note_answer(self._poller, answer.heard))
         if answer.kind != FAILED:
             self._guarded(lambda: self._memory.note_name(self._poller, self._store))
 
@@ -174,6 +175,8 @@ class Checker:
             with self._store.transaction():
                 self._store.set_fact("polls", self._polls.to_dict())
                 self._store.set_fact("poller", self._memory.fact(self._poller, now, self._missing, ending))
+                if self._time is not None:
+                    self._time.write(self._store)
             self._polls_changed = self._memory.changed = False
         self._publisher.publish(self._store, now)
 
@@ -247,10 +250,9 @@ class Checker:
     def _tidy(self) -> None:
         self._repair()
         with self._store.transaction():
-            now = self._clock.now().at
-            history.keep_missing(self._store.connection)
-            self._store.forget_ended_before(now - RETENTION)
-            history.forget(self._store.connection, now - self._config.history_days * 86400.0)
+            now = self._clock.now()
+            self._time = ConfirmedTime.read(self._store, now).confirm(now)
+            remove_old(self._store, self._time, self._config.history_days)
 
     def _remove_marks(self) -> None:
         """Do what a response has not done that was killed after its last step, and what none does without on_ended."""

@@ -186,6 +186,7 @@ def _known_response(store: Store, number: int) -> ResponseRecord:
 
 
 def _status(options: SimpleNamespace, folders: Folders) -> int:
+    from .poll_memory import last_answer_at
     from .report import exit_status, history_report, needing_attention, report
     from .status import status_text
     from .status_history import history_text
@@ -201,9 +202,10 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
     def read(damage: sqlite3.Error | None = None) -> dict[str, Any]:
         with closing(Store(open_snapshot(folders.state, folders.run, note, damage))) as store:
             marks = read_marks(store, folders)
+            answered = last_answer_at(folders)
             if whole:
-                return history_report(store, now, warnings, marks)
-            return report(store, now, needing_attention(store), marks)
+                return history_report(store, now, warnings, marks, answered)
+            return report(store, now, needing_attention(store), marks, answered)
 
     try:
         found = read()

@@ -42,8 +42,11 @@ _SAME = "history.key = substr(event.key, 1, 256) AND history.seen_at = event.see
 _RESPONSES = "SELECT number, event, phase, state, boot_id, created_at, finished_at, message FROM response"
 
 
-def keep(db: sqlite3.Connection, number: int) -> None:
-    """Write the row of the event with this number; one whose record cannot be read keeps the row that it has."""
+def keep(db: sqlite3.Connection, number: int, is_new: bool = False) -> None:
+    """Write the row of the event with this number; one whose record cannot be read keeps the row that it has.
+
+    :param is_new: the event was first seen just now.
+    """
     found = db.execute("SELECT * FROM event WHERE number = ?", (number,)).fetchone()
     try:
         record = read_event(found)
@@ -55,8 +58,9 @@ def keep(db: sqlite3.Connection, number: int) -> None:
     key = record.event.key[:_LONGEST_ID], record.seen.at
     known = db.execute("SELECT content FROM history WHERE key = ? AND seen_at = ?", key).fetchone()
     before = None if known is None else load(known["content"])
-    prepared = _prepared(db, responses)
-    row = _row(record, responses, before if before is not None and complaint(before) is None else _origin(db), prepared)
+    if before is None or complaint(before) is not None:
+        before = {**_origin(db), "first_is_lost": not is_new}
+    row = _row(record, responses, before, _prepared(db, responses))
     db.execute(
         "REPLACE INTO history (key, seen_at, ended_at, content) VALUES (?, ?, ?, ?)",
         (*key, record.ended_at, json.dumps(row)),
@@ -64,7 +68,7 @@ def keep(db: sqlite3.Connection, number: int) -> None:
 
 
 def keep_missing(db: sqlite3.Connection) -> None:
-    """Write the rows that version 1.0 has not written: it knows nothing of this table."""
+    """Write the rows that are missing or do not tell of an end, as after damage."""
     known = f"SELECT 1 FROM history WHERE {_SAME} AND history.ended_at IS event.ended_at"
     for number in db.execute(f"SELECT number FROM event WHERE NOT EXISTS ({known})").fetchall():
         keep(db, number[0])
@@ -88,6 +92,12 @@ def forget(db: sqlite3.Connection, before: float) -> None:
         f" OR (ended_at IS NULL AND seen_at < ? AND NOT EXISTS (SELECT 1 FROM event WHERE {_SAME}))",
         (before, MOST_ROWS, before),
     )
+
+
+def newest(db: sqlite3.Connection) -> float | None:
+    """Return when the latest event was first seen, None where there is none."""
+    found = db.execute("SELECT MAX(seen_at) FROM history WHERE typeof(seen_at) = 'real'").fetchone()
+    return None if found is None else found[0]
 
 
 def read_rows(db: sqlite3.Connection, resource_name: str | None) -> tuple[list[dict[str, Any]], int]:
@@ -132,7 +142,9 @@ def _row(
     """
     event = record.event
     told = format_utc(event.not_before)
-    first = before.get("not_before_first") or told
+    # That of now is the first one only where no other was told. Of a row that was lost nobody knows.
+    is_first = before.get("not_before_last") is None and not before.get("first_is_lost")
+    first = before.get("not_before_first") or (told if is_first else None)
     # Azure blanks the time of what has started.
     last = told or before.get("not_before_last")
     by_checker = record.approval == APPROVED

@@ -13,9 +13,18 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller
 from .config import Config
 from .records import Moment
 from .store import Store
-from .system import Clock, Folders, read_mark, write_mark
+from .system import Clock, Folders, read_mark, read_mark_time, write_mark, write_mark_time
 
 _ANSWERED = "answered"
+_HEARD = "last-answer"
+
+
+def last_answer_at(folders: Folders) -> float | None:
+    """Return when a document came last, in seconds since 1970; None where none came in this boot.
+
+    The state knows that only as of the end of a check.
+    """
+    return read_mark_time(folders, _HEARD)
 
 
 class _KnownName(NamedTuple):
@@ -92,8 +101,13 @@ class PollMemory:
             "timer_interval": self._config.timer_interval,
         }
 
-    def note_answer(self, poller: Poller) -> None:
-        """Note that Azure has answered in this boot."""
+    def note_answer(self, poller: Poller, heard: bool) -> None:
+        """Note that Azure has answered in this boot.
+
+        :param heard: the answer was a document.
+        """
+        if heard:
+            write_mark_time(self._folders, _HEARD, self._clock.now().at)
         if poller.answered and not self._answer_noted:
             self._answer_noted = True
             write_mark(self._folders, _ANSWERED, self._clock.now().boot_id)

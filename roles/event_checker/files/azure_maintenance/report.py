@@ -27,6 +27,7 @@ from .codec import is_time
 from .config import describe_step
 from .marks import events_of_runs, read_marks
 from .metrics import metrics_text
+from .poll_memory import last_answer_at
 from .polls import Polls
 from .records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment
 from .store import Store
@@ -42,13 +43,20 @@ _TIMER_INTERVAL = 60.0
 
 
 def report(
-    store: Store, now: Moment, records: Iterable[EventRecord], marks: Sequence[dict[str, Any]] = ()
+    store: Store,
+    now: Moment,
+    records: Iterable[EventRecord],
+    marks: Sequence[dict[str, Any]] = (),
+    last_answer_at: float | None = None,
 ) -> dict[str, Any]:
     """Return all that is known of these events, and of the polling, as JSON takes it.
 
     :param marks: those on this VM.
+    :param last_answer_at: what poll_memory tells of it.
     """
     polls = Polls.read(store.fact("polls"))
+    if last_answer_at is not None:
+        polls = polls._replace(last_answer_at=last_answer_at)
     error = polls.last_error
     name = store.fact("resource_name").get("name")
     name = name if isinstance(name, str) else None
@@ -69,15 +77,20 @@ def report(
 
 
 def history_report(
-    store: Store, now: Moment, warnings: Iterable[str], marks: Sequence[dict[str, Any]] = ()
+    store: Store,
+    now: Moment,
+    warnings: Iterable[str],
+    marks: Sequence[dict[str, Any]] = (),
+    last_answer_at: float | None = None,
 ) -> dict[str, Any]:
     """Return the report on all events, with what became of them and of those that are forgotten.
 
     :param store: a copy, because the rows of the events that are not forgotten are made anew in it.
     :param warnings: what was wrong with the state.
     :param marks: those on this VM.
+    :param last_answer_at: as for report().
     """
-    found = report(store, now, store.all_events(), marks)
+    found = report(store, now, store.all_events(), marks, last_answer_at)
     history.keep_all(store.connection)
     rows, damaged = history.read_rows(store.connection, found["resource_name"])
     said = list(warnings)
@@ -254,7 +267,7 @@ class Publisher:
         self._written_at = time.monotonic()
         records = needing_attention(store)
         self._events_open = any(record.ended_at is None for record in records)
-        found = report(store, now, records, read_marks(store, self._folders))
+        found = report(store, now, records, read_marks(store, self._folders), last_answer_at(self._folders))
         self._write(
             os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n"
         )

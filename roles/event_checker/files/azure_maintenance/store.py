@@ -38,6 +38,7 @@ from .codec import (
 from .config import Rule
 from .records import (
     APPROVED,
+    DUE,
     FAILED,
     PENDING,
     PLANNED,
@@ -52,7 +53,6 @@ from .records import (
 )
 from .rules import APPROVE_STEP
 
-RETENTION = 30 * 86400.0
 # However often Azure announces and withdraws events, the file stays small.
 _MOST_ENDED = 1000
 _FINISHED = (SUCCEEDED, FAILED, SKIPPED)
@@ -151,7 +151,7 @@ class Store:
             ),
         )
         assert cursor.lastrowid is not None
-        history.keep(self._db, cursor.lastrowid)
+        history.keep(self._db, cursor.lastrowid, is_new=True)
         return cursor.lastrowid
 
     def update_event(self, number: int, event: Event, listed_boot: str | None) -> None:
@@ -220,6 +220,19 @@ class Store:
             "INSERT OR IGNORE INTO step (response, position, content, state, started_at) VALUES (?, ?, ?, ?, ?)",
             [(response, position, json.dumps(step), PENDING, begun_at) for position, step in enumerate(steps, start=1)],
         )
+
+    def was_begun(self, event: int) -> bool:
+        """Tell whether a step of any response to an event was begun, or may have been: its records may be damaged."""
+        begun = self._db.execute(
+            "SELECT 1 FROM response LEFT JOIN step ON step.response = response.number"
+            " WHERE event = ? AND (response.state NOT IN (?, ?, ?) OR step.started_at IS NOT NULL) LIMIT 1",
+            (event, PLANNED, DUE, SKIPPED),
+        )
+        return begun.fetchone() is not None
+
+    def remove_responses(self, event: int) -> None:
+        """Remove the responses to an event for which nothing was begun, to make room for those of another rule."""
+        self._db.execute("DELETE FROM response WHERE event = ?", (event,))
 
     def unfinished_responses(self) -> list[ResponseRecord]:
         """Return the responses that are planned, due or running, in the order in which they were made."""

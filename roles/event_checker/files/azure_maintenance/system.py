@@ -200,6 +200,24 @@ def write_mark(folders: Folders, name: str, text: str) -> None:
     write_file(os.path.join(folders.run, name), text, 0o600)
 
 
+def read_mark_time(folders: Folders, name: str) -> float | None:
+    """Return the time that write_mark_time() has noted last, None for nothing."""
+    try:
+        return os.stat(os.path.join(folders.run, name)).st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def write_mark_time(folders: Folders, name: str, at: float) -> None:
+    """Note when something happened last. So it may be noted at each poll: no file is written where one is there."""
+    path = os.path.join(folders.run, name)
+    try:
+        os.utime(path, (at, at))
+    except FileNotFoundError:
+        write_mark(folders, name, "")
+        os.utime(path, (at, at))
+
+
 def write_file(path: str, text: str, mode: int) -> None:
     """Replace a file in one step, so that nobody ever reads half of it.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Callable, Collection, Iterable, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import may_approve_alone
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event, fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
@@ -93,7 +93,9 @@ def record_answer(
         lines = [_disown(store, record, now) for record in foreign]
         for record, event in changed:
             store.update_event(record.number, event, now.boot_id)
-            lines += _decide_late(store, rules, record, event, now, resource_name)
+            record, said = _decide_again(store, rules, record, event, now, resource_name)
+            records[event.key] = record
+            lines += said
             if record.approval == APPROVAL_WAITS and not event.has_started:
                 # Another VM may have led the event before.
                 plan_waiting(store, record.number, record.rule, event, now, resource_name)
@@ -108,7 +110,7 @@ def _known(record: EventRecord, now: Moment) -> Known:
     # The clock that nobody can set, where it reaches back to when the event was first seen
     undisturbed = record.nows(now)[-1]
     approved = record.approval in (APPROVED, SENDING)
-    return Known.at(undisturbed, record.event, record.seen.boot_id, now.boot_id, approved)
+    return Known.at(undisturbed, record.event, record.listed_boot, now.boot_id, approved)
 
 
 def _bounded(following: Following, records: dict[str, EventRecord], room: int) -> tuple[Following, tuple[str, ...]]:
@@ -215,17 +217,39 @@ def _approve_after_all(store: Store, record: EventRecord, response: ResponseReco
     return f"{_title(record.event)} waits for no other VM any more. Its approval is tried again."
 
 
-def _decide_late(
+def _decide_again(
     store: Store, rules: Iterable[Rule], record: EventRecord, event: Event, now: Moment, resource_name: str
-) -> list[str]:
-    """Find the rule for an event that listed no VM when it was first seen, and does now."""
-    if record.event.names_its_vms or not event.names_its_vms or record.rule is not None:
-        return []
+) -> tuple[EventRecord, list[str]]:
+    """Find the rule anew for an event that listed no VM before, or whose type or source has changed.
+
+    What was begun by a rule goes on by it.
+    """
+    if record.rule is None and event.names_its_vms and not record.event.names_its_vms:
+        news = "lists this VM now"
+    elif _is_new(record.event.event_type, event.event_type) or _is_new(record.event.event_source, event.event_source):
+        news = f"was {_kind(record.event)}"
+    else:
+        return record, []
+    if store.was_begun(record.number):
+        return record, [
+            f"{_title(event)} {news}. A response to it was begun, so its rule stays{_choice(record.rule, None)}."
+        ]
     rule, note = _decide(rules, event, now, resource_name)
     store.set_rule(record.number, rule, note)
+    store.remove_responses(record.number)
     # A transition to the next phase in this same document plans that phase itself.
     _plan(store, record.number, rule, record.phase, now)
-    return [f"{_title(event)} lists this VM now{_choice(rule, note)}."]
+    return record._replace(rule=rule), [f"{_title(event)} {news}{_choice(rule, note)}."]
+
+
+def _is_new(before: str | None, now: str | None) -> bool:
+    """Tell whether a word of Azure has changed. One that is left out tells nothing."""
+    return bool(now) and fold_case(now or "") != fold_case(before or "")
+
+
+def _kind(event: Event) -> str:
+    kind = f"a {one_line(event.event_type)}" if event.event_type else "an event of unknown type"
+    return f"{kind} from {one_line(event.event_source)}" if event.event_source else kind
 
 
 def _choice(rule: Rule | None, note: str | None) -> str:

@@ -108,7 +108,28 @@ def test_the_boot_id_differs_from_boot_to_boot_and_is_null_where_there_is_none(t
     for place, text in (("sys/kernel/random/boot_id", boot_id), ("1/stat", stat)):
         if text is not None:
             (tmp_path / place).write_text(text)
-    assert _boot.read_boot_id(str(tmp_path)) == expected
+    assert _boot.read_boot_id(str(tmp_path), str(tmp_path / "units")) == expected
+
+
+def test_c3_a_soft_reboot_is_a_boot_and_a_restart_of_the_journal_is_none(tmp_path):
+    """So it is on systemd 257: the kernel and process 1 go on, and the service that each boot runs once runs again."""
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("4f6a5a2e\n")
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/stat").write_text(STAT.format(start=12))
+    (tmp_path / "units").mkdir()
+
+    def run(unit, invocation):
+        link = tmp_path / "units" / f"invocation:{unit}.service"
+        link.unlink(missing_ok=True)
+        link.symlink_to(invocation)
+        return _boot.read_boot_id(str(tmp_path), str(tmp_path / "units"))
+
+    run("systemd-journald", "179a1cb484e1446f90df98285e48a2fb")
+    first = run("systemd-tmpfiles-setup", "f2bbbfad66cc4c11b8b238d41bf88d9a")
+    assert first == "4f6a5a2e/12/f2bbbfad66cc4c11b8b238d41bf88d9a"
+    assert run("systemd-journald", "f55a4908116a420faa1a1355b324e324") == first
+    assert run("systemd-tmpfiles-setup", "fdcba137f2f3409c89652876c116588b") != first
 
 
 def test_an_event_survives_json():

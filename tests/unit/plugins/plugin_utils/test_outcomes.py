@@ -206,6 +206,8 @@ def calm(*steps: tuple[float, Any]) -> list[tuple[float, str, Any]]:
 
 
 BOOTED = [(0, "boot-1", SCHEDULED), (60, "boot-2", GONE)]
+# Its owner booted the VM, and after that the event is still to come.
+LISTED_AFTER_BOOT = [(0, "boot-1", SCHEDULED), (60, "boot-2", SCHEDULED)]
 OTHERS = body(event(Resources=["web-2"]))
 
 HISTORIES = [
@@ -219,6 +221,18 @@ HISTORIES = [
     pytest.param(calm((DUE - 0.5, GONE)), "completed", id="gone half a second before it is due"),
     pytest.param(calm((DUE, GONE)), "completed", id="gone when it is due"),
     pytest.param(BOOTED, "completed", id="the VM booted"),
+    pytest.param([*LISTED_AFTER_BOOT, (70, "boot-2", GONE)], "withdrawn", id="E1 listed after the boot"),
+    pytest.param(
+        [(0, "boot-1", SCHEDULED), (60, "boot-2", EMPTY), *LISTED_AFTER_BOOT[1:], (70, "boot-2", GONE)],
+        "withdrawn",
+        id="E1 an empty body after the boot, and then listed",
+    ),
+    pytest.param([*LISTED_AFTER_BOOT, (70, "boot-3", GONE)], "completed", id="E1 another boot after that"),
+    pytest.param([*LISTED_AFTER_BOOT, (65, "boot-2", APPROVE), (70, "boot-2", GONE)], "completed", id="E1 approved"),
+    pytest.param([*LISTED_AFTER_BOOT, (DUE, "boot-2", GONE)], "completed", id="E1 its time had come"),
+    pytest.param(
+        [(0, "boot-1", STARTED), *LISTED_AFTER_BOOT[1:], (70, "boot-2", GONE)], "completed", id="E1 seen started"
+    ),
     pytest.param(calm((5, APPROVE), (10, GONE)), "completed", id="approved"),
     pytest.param(calm((60, FAILURE), (120, GONE)), "withdrawn", id="gone after failures"),
     pytest.param(calm((60, LOST), (120, GONE)), "withdrawn", id="a lost connection is no evidence"),

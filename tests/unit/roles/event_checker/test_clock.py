@@ -14,7 +14,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
+    history_report,
+    report,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     lock,
@@ -183,3 +186,73 @@ def test_a_withdrawn_event_is_not_taken_for_completed(azure, vm, clock, by):
         vm.check()
         vm.wait(TICK)
     judge(vm, ANNOUNCED, outcome="withdrawn", started=False)
+
+
+DAY = 86400
+FAR = 450 * DAY
+
+
+class TestWhatIsOld:
+    """E3: events are kept for 30 days, their history for 400, and a clock that is wrong for a while changes nothing."""
+
+    @pytest.fixture
+    def lived(self, azure, vm):
+        """A VM that has had an event."""
+        found = vm(lead_time=None)
+        live(found, azure[1], lambda _seconds: None)
+        return found
+
+    @staticmethod
+    def kept(vm):
+        """How many events are remembered, and how many rows of history."""
+        with closing(vm.open()) as state:
+            return len(state.all_events()), len(history_report(state, vm.clock.now(), [])["history"])
+
+    @pytest.mark.parametrize("checks", [1, 24])
+    @pytest.mark.parametrize("by", [FAR, -FAR])
+    def test_a_clock_that_is_wrong_for_some_checks(self, lived, by, checks):
+        lived.clock.set_by(by)
+        for _hour in range(checks):
+            lived.check()
+            lived.wait(3600)
+        lived.clock.set_by(-by)
+        lived.check()
+        assert self.kept(lived) == (1, 1)
+
+    def test_a_clock_that_is_wrong_after_a_boot(self, lived):
+        lived.clock.reboot(FAR)
+        lived.check()
+        assert self.kept(lived) == (1, 1)
+
+    def test_a_clock_that_is_wrong_when_nothing_is_known_of_it(self, lived):
+        with closing(lived.open()) as state, state.transaction():
+            state.connection.execute("DELETE FROM fact")
+        lived.clock.set_by(FAR)
+        lived.check()
+        assert self.kept(lived) == (1, 1)
+
+    def test_a_clock_that_was_wrong_from_the_first_check_on(self, azure, vm, clock):
+        clock.set_by(FAR)
+        found = vm(lead_time=None)
+        found.check()
+        clock.set_by(-FAR)
+        live(found, azure[1], lambda _seconds: None)
+        assert self.kept(found) == (1, 1)
+
+    @pytest.mark.parametrize("checks", [1, 10])
+    def test_time_that_has_gone_by(self, lived, checks):
+        def wait(days):
+            for _number in range(checks):
+                lived.wait(days * DAY / checks)
+                lived.check()
+            return self.kept(lived)
+
+        assert [wait(29), wait(2), wait(368), wait(2)] == [(1, 1), (0, 1), (0, 1), (0, 0)]
+
+    def test_a_vm_that_is_off_for_most_of_the_time(self, lived):
+        """Time for which it is off is counted when it is on again."""
+        for _number in range(80):
+            lived.clock.reboot(DAY / 2)
+            lived.wait(DAY / 2)
+            lived.check()
+        assert self.kept(lived) == (0, 1)

@@ -300,9 +300,29 @@ def test_a_row_that_cannot_be_read_is_put_aside_alone(vm, damage):
     assert ([row["event_id"] for row in found["history"]], found["warnings"]) == (["E0", "E2"], [])
 
 
-def test_a_damaged_row_of_an_event_that_is_known_is_made_anew(vm):
+def test_e4_a_damaged_row_is_made_anew_without_what_is_lost(vm):
+    """Which NotBefore was told first is known to the row alone: that of now may be a later one."""
     vm.see(make_event())
+    vm.see(make_event(not_before=NOW + timedelta(hours=9)))
+    assert vm.row()["not_before_first"] == "2026-11-21T10:15:00Z"
     vm.state.connection.execute("UPDATE history SET content = '{'")
+    assert (vm.row()["not_before_first"], vm.row()["not_before_last"]) == (None, "2026-11-21T19:00:00Z")
+    with vm.state.transaction():
+        repair(vm.state, vm.clock.now())
+        history.keep_missing(vm.state.connection)
+    vm.see(make_event(not_before=NOW + timedelta(hours=10)))
+    vm.clock.advance(5)
+    vm.see(started(make_event()))
+    vm.see()
+    assert (vm.row()["not_before_first"], vm.row()["not_before_last"]) == (None, "2026-11-21T20:00:00Z")
+    assert _history.course_of(vm.row()).notice is None
+
+
+def test_a_start_that_is_told_later_is_the_first(vm):
+    vm.see(make_event(not_before=None))
+    vm.see(make_event(not_before=None, description="again"))
+    vm.see(make_event())
+    vm.see(make_event(not_before=NOW + timedelta(hours=9)))
     assert vm.row()["not_before_first"] == "2026-11-21T10:15:00Z"
 
 

@@ -27,10 +27,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Rule
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.repair import repair
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.retention import (
     RETENTION,
-    Store,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
     due_responses,
     record_answer,
@@ -144,7 +144,7 @@ class TestUpgrade:
         ]
         assert damaged == 0
         assert [row["prepare_seconds"] for row in rows] == [10, None]
-        assert course_of(rows[0]) == Course(300, 100, 300, False)
+        assert course_of(rows[0]) == Course(None, 100, 300, False)
 
     def test_version_1_0_can_go_on_with_it(self, upgraded):
         """The number of the schema stays, columns are only added, and only to the table that it reads by name."""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _poller
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine as machine_module
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import STOP, Machine
 
@@ -747,6 +748,29 @@ def test_p4_p5_an_empty_answer_after_a_boot_begins_nothing_and_is_not_heard(azur
     assert vm.ran == [f"prepare announced {event}"] * 2
     assert azure.approved == [[event]]
     assert vm.status()["last_error"] is None
+
+
+def test_e5_while_a_check_polls_status_knows_the_last_answer_and_no_poll_writes_to_the_disk(azure, vm):
+    vm.configure()
+    vm.start("check")
+    vm.poll(2)
+
+    def written():
+        return sorted((path.name, path.stat().st_mtime_ns) for path in (vm.folder / "state").iterdir())
+
+    def seconds_since_answer(moment):
+        # To ask for the status wakes the check, which may poll once more.
+        return moment - parse_utc(vm.status()["last_answer_at"]).timestamp()
+
+    before = written()
+    vm.poll(200)
+    assert written() == before
+    assert -1 <= seconds_since_answer(vm.clock.now().at) <= 2
+    assert "Azure answered just now." in vm.run("status").stdout
+    azure.fault(fault="empty", methods=["GET"], path="scheduledevents")
+    silent_since = vm.clock.now().at
+    vm.poll(100)
+    assert -2 <= seconds_since_answer(silent_since) <= 2
 
 
 def test_p4_answers_that_stay_empty_end_what_was_approved_after_five_minutes(azure, vm):

@@ -210,6 +210,85 @@ def test_the_rule_is_decided_when_the_event_is_first_seen_and_kept(watch):
     assert [step.content for step in watch.state.steps(ended.number)] == [{"command": ["ended"]}]
 
 
+class TestAnEventThatChanges:
+    """E2: while nothing was begun for an event, its rule is looked for anew when its type or source changes."""
+
+    FREEZE = make_event(event_type="Freeze")
+    NO_VM = make_event(resources=(), names_its_vms=False)
+    WAS_FREEZE = "Reboot A1 was a Freeze from Platform (rule Drain)."
+
+    @pytest.fixture(autouse=True)
+    def _rules(self, watch):
+        watch.rules = [
+            make_rule("Noted", match={"event_types": ["Freeze"]}, on_started=[{"command": ["note"]}]),
+            make_rule("Ours", match={"event_sources": ["User"]}, lead_time=300, **STEPS),
+            make_rule("Drain", match={"event_types": ["Reboot"]}, **STEPS),
+        ]
+
+    @pytest.mark.parametrize(
+        ("before", "after", "line", "due"),
+        [
+            pytest.param(FREEZE, make_event(), WAS_FREEZE, ["announced"], id="type"),
+            pytest.param(
+                make_event(event_source="User"),
+                make_event(),
+                "Reboot A1 was a Reboot from User (rule Drain).",
+                ["announced"],
+                id="source, with a preparation that was planned",
+            ),
+            pytest.param(
+                make_event(),
+                make_event(event_type="Redeploy"),
+                "Redeploy A1 was a Reboot from Platform: no rule matches; nothing is done.",
+                [],
+                id="no rule any more",
+            ),
+            pytest.param(FREEZE, started(make_event()), WAS_FREEZE, ["started"], id="and starts"),
+            pytest.param(started(FREEZE), started(make_event()), None, ["started"], id="and had started"),
+            pytest.param(NO_VM, started(make_event()), None, ["started"], id="its VMs, when it starts"),
+        ],
+    )
+    def test_before_anything_was_begun(self, watch, before, after, line, due):
+        watch.see(before)
+        lines = watch.see(after)
+        assert line in (None, lines[0])
+        (record,) = watch.state.all_events()
+        assert [each.phase for each in watch.due_records()] == due
+        assert (record.rule.name if record.rule else None) == ("Drain" if due else None)
+        steps = [step.content for each in watch.due_records() for step in watch.state.steps(each.number)]
+        assert steps == [{"command": due}] * len(due)
+        assert watch.see(after) == []
+
+    @pytest.mark.parametrize("result", [None, states.SUCCEEDED, states.FAILED, states.SKIPPED])
+    def test_after_something_was_begun_its_rule_stays(self, watch, result):
+        watch.see(make_event())
+        number = watch.begin()
+        if result:
+            watch.end(number, result)
+        (line,) = watch.see(self.FREEZE)
+        assert (
+            line == "Freeze A1 was a Reboot from Platform. A response to it was begun, so its rule stays (rule Drain)."
+        )
+        assert watch.see(self.FREEZE) == []
+        watch.running.clear()
+        watch.see()
+        responses = [(each.number, each.phase) for each in watch.state.responses_to(1)]
+        assert responses == [(number, "announced"), (number + 1, "ended")]
+
+    @pytest.mark.parametrize(
+        "after",
+        [
+            pytest.param(make_event(event_type="REBOOT", event_source="platform"), id="letter case"),
+            pytest.param(make_event(event_type=None, event_source=None), id="left out"),
+        ],
+    )
+    def test_what_is_no_change(self, watch, after):
+        watch.see(make_event())
+        watch.rules = []
+        assert watch.see(after) == []
+        assert watch.due() == ["announced"]
+
+
 def test_text_from_azure_is_escaped_in_the_log(watch):
     (line,) = watch.see(make_event("A\n<3>\x1b[31m", event_type="Re\nboot"))
     assert line.isprintable()

@@ -36,8 +36,8 @@ def make_event(
 
 
 def make_progress(event=None, **changes):
-    seen = {"event": event or make_event(), "seen_at": NOW, "prepared": True, "boot_id": "boot-1"}
-    return {**response.NEW_PROGRESS, **seen, **changes}
+    seen = {"event": event or make_event(), "seen_at": NOW, "listed_at": NOW, "boot_id": "boot-1"}
+    return {**response.NEW_PROGRESS, **seen, "prepared": True, "prepared_since": NOW, **changes}
 
 
 def answer(*events, received=True, clear=True, boot_id="boot-1", name="web-1"):
@@ -86,6 +86,7 @@ def test_a_host_follows_what_surely_affects_it():
 
 
 STARTED = {"phase": "started"}
+WINDOWS_BOOTED = {**answer(boot_id=None), "booted_at": NOW + 4}
 UNREADABLE = answer(clear=False)
 
 
@@ -104,7 +105,11 @@ UNREADABLE = answer(clear=False)
         pytest.param({"may_be_approved": True}, answer(), 10, "ended", "completed", id="the approval was not answered"),
         pytest.param({"connection_lost": True}, answer(), 10, "ended", "withdrawn", id="lost connection: no proof"),
         pytest.param({}, answer(boot_id="boot-2"), 10, "ended", "completed", id="gone after a boot"),
-        pytest.param({"rebooted": True}, answer(boot_id=None), 10, "ended", "completed", id="a boot is not forgotten"),
+        pytest.param({"booted": True}, answer(boot_id=None), 10, "ended", "completed", id="a boot is not forgotten"),
+        pytest.param({}, WINDOWS_BOOTED, 10, "ended", "completed", id="gone after a boot of a Windows host"),
+        pytest.param(
+            {"listed_at": NOW + 5}, WINDOWS_BOOTED, 10, "ended", "withdrawn", id="E1 Windows listed it after the boot"
+        ),
         pytest.param({}, answer(boot_id=None), 10, "ended", "withdrawn", id="no boot id now"),
         pytest.param({"boot_id": None}, answer(boot_id="boot-2"), 10, "ended", "withdrawn", id="no boot id then"),
         pytest.param({}, answer(received=False), 10, "announced", None, id="S7: an empty body ends nothing"),
