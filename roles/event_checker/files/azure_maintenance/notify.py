@@ -23,7 +23,12 @@ from .config import CALLBACK
 from .http_answer import Answer
 from .http_client import NotifyError, Service
 
-__all__ = ["NotifyError", "awx_callback", "awx_job", "webhook"]
+__all__ = ["OTHER_JOB", "CallbackTries", "NotifyError", "awx_callback", "awx_job", "webhook"]
+
+OTHER_JOB = (
+    "AWX takes no callback while another job of this template for this VM is pending or running. Give the step a "
+    "timeout that is longer than that job, or a template of its own."
+)
 
 _MARK = "maintenance_launch"
 # Of a template; a whole fleet may launch it at the same time.
@@ -70,13 +75,50 @@ def webhook(
     raise service.refusal(answer, "Check the address of the webhook, and the files with its secrets.")
 
 
+class CallbackTries:
+    """Whose job it is that AWX calls pending: of one template it has one at a time for a VM, whoever asked for it.
+
+    It is ours only where a try was sent and not answered, and no other was there before.
+
+    :param unanswered: an earlier try was sent, and whether it was taken is not known.
+    :param other: AWX has had another job since this step was begun.
+    :param note: is called with OTHER_JOB when that is seen first.
+    """
+
+    def __init__(
+        self, unanswered: bool = False, other: bool = False, note: Callable[[str], None] = lambda _text: None
+    ) -> None:
+        self._unanswered = unanswered
+        self._other = other
+        self._note = note
+
+    def judge(self, answer: Answer, problem: str | None) -> tuple[Answer, str | None]:
+        """Return what one try came to, as :meth:`Service.send` does."""
+        if not _is_job_pending(answer):
+            self._unanswered = self._unanswered or answer.may_have_been_taken()
+            return answer, problem
+        if self._unanswered and not self._other:
+            return answer, None
+        if not self._other:
+            self._other = True
+            self._note(OTHER_JOB)
+        return answer, OTHER_JOB
+
+
 def awx_callback(
-    url: str, extra_vars: dict[str, Any], seconds: float, *, key_file: str, ca_file: str | None = None
+    url: str,
+    extra_vars: dict[str, Any],
+    seconds: float,
+    *,
+    key_file: str,
+    ca_file: str | None = None,
+    tries: CallbackTries | None = None,
 ) -> str:
     """Ask AWX by provisioning callback to run a job template for this VM, and return a sentence for the log.
 
     :param url: ``…/api/v2/job_templates/N/callback/``, or with the names of the template for N.
     :param seconds: all the time there is, tries and pauses together.
+    :param tries: of this step, those of earlier calls included.
     :raises NotifyError: AWX has started no job.
     """
     found = CALLBACK.fullmatch(url)
@@ -84,12 +126,17 @@ def awx_callback(
     service = Service(before + _address(unquote(template).replace("[+]", "+")) + after, ca_file)
     key = service.read_sent_secret(key_file)
     content = json.dumps({"host_config_key": key, "extra_vars": extra_vars}).encode("ascii")
-    answer = _twice_where_not_found(template, lambda left: service.post(content, left), seconds)
+    known = tries or CallbackTries()
+
+    def call(left: float) -> tuple[Answer, str | None]:
+        return known.judge(*service.send("POST", service.url, content, left))
+
+    answer = _twice_where_not_found(template, lambda left: service.repeat(call, left), seconds)
     # Up to Tower 3.2 it was 202.
     if answer.status in (201, 202):
         return f"AWX started {_job(answer)}."
-    if answer.status == 400 and "Host callback job already pending" in answer.said():
-        return "AWX already has a job for this VM that is pending or running."
+    if _is_job_pending(answer):
+        return "AWX has a job for this VM already, after a try whose answer was lost."
     raise service.refusal(
         answer, f"Check the address, the key in {one_line(key_file)}, and the inventory of the job template."
     )
@@ -186,6 +233,10 @@ def _find_job(jobs: list[Any], mark: str) -> str | None:
         except (KeyError, TypeError, ValueError, RecursionError):
             continue  # A job that somebody else has launched
     return None
+
+
+def _is_job_pending(answer: Answer) -> bool:
+    return answer.status == 400 and "Host callback job already pending" in answer.said()
 
 
 def _job(answer: Answer) -> str:

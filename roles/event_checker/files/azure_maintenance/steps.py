@@ -49,6 +49,7 @@ class StepContext(NamedTuple):
 
     :ivar mark: tells this step of this response, in this boot, from all others.
     :ivar again: whether the step was begun before.
+    :ivar tries: of this step, where it is a callback.
     """
 
     event: Event
@@ -57,6 +58,7 @@ class StepContext(NamedTuple):
     resource_name: str
     mark: str
     again: bool
+    tries: notify.CallbackTries | None = None
 
     def variables(self, now: Moment) -> dict[str, Any]:
         """Return what playbooks and job templates get."""
@@ -114,6 +116,7 @@ def run_step(
         if WEBHOOK in step:
             return notify.webhook(step[WEBHOOK], context.payload(now), timeout, **options)
         if AWX_CALLBACK in step:
+            options.update(tries=context.tries)
             return notify.awx_callback(step[AWX_CALLBACK], context.variables(now), timeout, **options)
         options.update(mark=context.mark, again=context.again)
         return notify.awx_job(step[AWX_JOB], step["template"], context.variables(now), timeout, **options)

@@ -262,7 +262,55 @@ def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secre
     assert [request.method for request in server.requests].count("POST") == 1
 
 
-PENDING = "AWX already has a job for this VM that is pending or running."
+OURS_PENDING = "AWX has a job for this VM already, after a try whose answer was lost."
+BUSY = (400, b'{"msg":"Host callback job already pending."}')
+LOST = (["reset"], (504,), GARBLED, [b"HTTP/1.1 2"])
+
+
+def call_back(endpoint, secret, seconds=STOP, **options):
+    url = f"{endpoint}/api/v2/job_templates/7/callback/"
+    return notify.awx_callback(url, VARIABLES, seconds, key_file=secret, **options)
+
+
+@pytest.mark.parametrize(
+    ("replies", "said"),
+    [
+        # Somebody else's job: another step of this VM, or a launch
+        ([BUSY, (400, b'{"msg":"Host callback job already pending"}'), STARTED], "AWX started job 17."),
+        # It was not taken, so the job is not ours.
+        *(([(status,), BUSY, STARTED], "AWX started job 17.") for status in (429, 503)),
+        # Ours, or that of somebody else, which was there before: not known
+        ([BUSY, ["reset"], BUSY, STARTED], "AWX started job 17."),
+        *(([lost, BUSY], OURS_PENDING) for lost in LOST),
+        ([["reset"], (503,), BUSY], OURS_PENDING),
+    ],
+)
+def test_p13_a_job_that_awx_calls_pending_is_ours_only_after_a_try_whose_answer_was_lost(
+    serve, secret, clock, replies, said
+):
+    server = serve(*replies)
+    assert call_back(server.endpoint, secret) == said
+    assert len(server.requests) == len(replies)
+
+
+def test_p13_a_try_that_never_reached_awx_makes_no_job_ours(serve, secret, clock, dead_endpoint):
+    tries = notify.CallbackTries()
+    failure(lambda: call_back(dead_endpoint, secret, 5, tries=tries))
+    server = serve(BUSY, STARTED)
+    assert call_back(server.endpoint, secret, tries=tries) == "AWX started job 17."
+
+
+def test_p13_a_callback_fails_where_the_job_of_somebody_else_stays(serve, secret, clock):
+    server = serve(then=BUSY)
+    noted = []
+    error = failure(lambda: call_back(server.endpoint, secret, 5, tries=notify.CallbackTries(note=noted.append)))
+    assert error.permanent is False
+    assert str(error).startswith(notify.OTHER_JOB)
+    assert "timeout" in str(error)
+    assert len(server.requests) > 2
+    assert noted == [notify.OTHER_JOB]
+
+
 IGNORED = "AWX started job 17, but without variables that the job template 7 does not ask for on launch."
 
 
@@ -273,8 +321,6 @@ IGNORED = "AWX started job 17, but without variables that the job template 7 doe
         ("awx_callback", (201, b"", {"Location": "https://awx.example.com/api/v2/jobs/17/"}), "AWX started job 17."),
         ("awx_callback", (201, b"", {"Location": "/api/v2/jobs/%1b[31m/"}), "AWX started a job."),
         ("awx_callback", (202, b"", {"Location": "/api/v1/jobs/17/"}), "AWX started job 17."),
-        ("awx_callback", (400, b'{"msg":"Host callback job already pending."}'), PENDING),
-        ("awx_callback", (400, b'{"msg":"Host callback job already pending"}'), PENDING),
         ("awx_job", (201, b'{"job": 17}'), "AWX started job 17."),
         ("awx_job", (201, b'{"workflow_job": 18}', {"Location": "/api/v2/workflow_jobs/18/"}), "AWX started a job."),
         ("awx_job", STARTED, "AWX started job 17."),
