@@ -827,13 +827,56 @@ class TestApproval:
         assert azure.approvals == 0
         assert stage.steps[1] == ("succeeded", "The event is gone; there is nothing to approve.")
 
-    def test_s7_no_document_is_tried_again(self, azure, stage):
+    UNCLEAR: ClassVar = [
+        pytest.param({"fault": "empty"}, "an empty body", id="no document"),
+        pytest.param(
+            {"fault": "body", "body": '{"DocumentIncarnation": 7, "Events": [{"EventId": null}]}'},
+            "an entry of the document cannot be read and may be this event",
+            id="an entry that cannot be read",
+        ),
+    ]
+
+    @pytest.mark.parametrize(("fault", "said"), UNCLEAR)
+    def test_p4_only_a_clear_document_tells_that_an_event_is_gone(self, azure, stage, fault, said):
+        event_id = azure.schedule()
+        azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
+        azure.fault(**fault, methods=["GET"], times=2)
+        assert not stage.run()
+        assert stage.pauses == [3]
+        state, message = stage.steps[1]
+        assert (state, azure.approvals, stage.record.approval) == ("failed", 0, None)
+        assert said in message
+        azure.simulator.control("DELETE", f"/simulator/events/{event_id}")
+        azure.advance(3600)
+        stage.retry()
+        assert stage.run()
+        assert stage.steps[1] == ("succeeded", "The event is gone; there is nothing to approve.")
+
+    @pytest.mark.parametrize(("fault", "said"), UNCLEAR)
+    def test_s7_what_is_no_clear_document_is_tried_again(self, azure, stage, fault, said, capfd):
         azure.schedule()
         azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
-        azure.fault(fault="empty", methods=["GET"], times=1)
+        azure.fault(**fault, methods=["GET"], times=1)
         assert stage.run()
         assert stage.pauses == [3]
+        assert (azure.approvals, stage.record.approval) == (1, "approved")
+        assert said in capfd.readouterr().err
+
+    def test_p13_an_approval_that_azure_refused_is_no_evidence_that_the_event_took_place(
+        self, azure, stage, monkeypatch
+    ):
+        azure.schedule()
+        azure.announce("one", approve="when_ready", retries=0)
+        azure.fault(fault="status", status=400, methods=["POST"])
+
+        def withdraw(_seconds):
+            azure.fault(fault="body", body='{"DocumentIncarnation": 9, "Events": []}', methods=["GET"])
+
+        monkeypatch.setattr(_approve, "time", SimpleNamespace(sleep=withdraw))
+        assert stage.run()
         assert azure.approvals == 1
+        stage.see()
+        assert (stage.record.approval, stage.record.outcome) == (None, "withdrawn")
 
     def test_an_approval_that_azure_refuses_fails_the_step(self, azure, stage):
         azure.schedule()
