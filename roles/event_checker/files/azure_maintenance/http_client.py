@@ -21,11 +21,12 @@ import ssl
 import stat
 import time
 from typing import Any, Callable
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
 
 from .http_answer import Answer, chain, send
+from .validators import AN_ADDRESS, split_address
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
@@ -54,13 +55,9 @@ class Service:
     """An address, what is sent there besides the content, and what must not be told of it."""
 
     def __init__(self, url: str, ca_file: str | None) -> None:
-        try:
-            parts = urlsplit(url)
-            host, _port = parts.hostname, parts.port
-        except ValueError:
-            parts, host = urlsplit(""), None
-        if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc:
-            raise NotifyError("The address must have the form https://HOST/… without a password in it.", permanent=True)
+        parts = split_address(url)
+        if parts is None:
+            raise NotifyError(f"The address must be {AN_ADDRESS}.", permanent=True)
         if ca_file is not None:
             try:
                 ssl.create_default_context(cafile=ca_file)
@@ -80,7 +77,7 @@ class Service:
         }
         self.url = url
         self._encrypted = parts.scheme == "https"
-        self._loopback = _is_loopback(host)
+        self._loopback = _is_loopback(parts.hostname or "")
         self._verify = True if ca_file is None else ca_file
         self._hidden: set[str] = set()
 

@@ -130,6 +130,13 @@ def test_a_webhook_gets_the_payload_as_plain_json(serve):
         assert request.header(name) == []
 
 
+@pytest.mark.parametrize("target", ["/webhookb2/1@2/x", "/in?to=ops@example.com", "?token=abc", "?to=a@b"])
+def test_f3_a_webhook_may_have_an_at_sign_behind_its_host(serve, target):
+    server = serve((200,))
+    assert notify.webhook(server.endpoint + target, {}, STOP).startswith(server.endpoint + " took")
+    assert server.requests[0].target.lstrip("/") == target.lstrip("/")
+
+
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_a_webhook_may_answer_any_2xx(serve, status):
     assert f"(HTTP {status})" in notify.webhook(serve((status,)).endpoint, {}, STOP)
