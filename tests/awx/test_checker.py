@@ -128,6 +128,33 @@ def test_a_secret_that_others_can_read_is_not_used(machine, azure, awx, respond,
     assert azure.posted() == []
 
 
+@pytest.mark.parametrize(
+    "path", ["", "/", "/api/controller", "/api/controller/", "/api/controller/v2", "/api/controller/v2/"]
+)
+def test_g2_awx_behind_the_gateway_of_the_platform(secret, path):
+    awx = controller.Awx(gateway=True)
+    inventory = awx.add("inventories", name="web", organization=awx.add("organizations", name="Default")["id"])["id"]
+    awx.hosts[inventory] = dict(HOSTS)
+    template = awx.add("job_templates", name="Respond", inventory=inventory, host_config_key=KEY)["id"]
+    server = controller.serve(awx)
+    try:
+        url, token = server.url, secret(controller.TOKEN)
+        assert notify.awx_job(url + path, template, {}, 10, token_file=token, mark="1").startswith(
+            "AWX started job 100"
+        )
+        callback = f"{url}/api/controller/v2/job_templates/{template}/callback/"
+        assert notify.awx_callback(callback, {}, 10, key_file=secret(KEY)) == "AWX started job 101."
+        # As without a gateway
+        with pytest.raises(
+            notify.NotifyError, match=f"{url}/api/v2/job_templates/{template}/launch/ answered HTTP 404"
+        ):
+            notify.awx_job(f"{url}/api/v2", template, {}, 10, token_file=token, mark="1")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert awx.unexpected == []
+
+
 def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
     """The texts are AWX's own."""
 

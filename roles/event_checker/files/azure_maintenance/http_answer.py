@@ -26,12 +26,14 @@ _PIECE = 16 * 1024
 class Answer:
     """What one request has brought so far.
 
+    :ivar url: what was asked.
     :ivar status: the HTTP status, 0 as long as there is none.
     :ivar error: why there is no answer, or no whole one.
     :ivar sent: the content was sent, or has begun to be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.status = 0
         self.sent = False
         self.location = ""
@@ -129,7 +131,7 @@ def send(requests: Any, options: dict[str, Any], seconds: float) -> Answer:
     requests limits each wait, but not their sum, and not the look-up of a name. So a thread does the waiting, and is
     left behind when its time is up.
     """
-    answer = Answer()
+    answer = Answer(options["url"])
     if options["data"]:
         options = {**options, "data": _Content(options["data"], answer)}
     heard = threading.Event()

@@ -123,7 +123,7 @@ def awx_callback(
     """
     found = CALLBACK.fullmatch(url)
     before, template, after = found.groups() if found else (url, "", "")
-    service = Service(before + _address(unquote(template).replace("[+]", "+")) + after, ca_file)
+    service = Service(before + _address(unquote(template).replace("[+]", "+")) + after, ca_file, shows_path=True)
     key = service.read_sent_secret(key_file)
     content = json.dumps({"host_config_key": key, "extra_vars": extra_vars}).encode("ascii")
     known = tries or CallbackTries()
@@ -157,7 +157,7 @@ def awx_job(
 
     Where a launch has had no answer, AWX is asked for a job with the mark before it is told to launch again.
 
-    :param url: where AWX is, such as ``https://awx.example.com``.
+    :param url: where AWX or the gateway of Ansible Automation Platform is, or the API itself, ``…/v2/``.
     :param template: ID or ``NAME++ORGANIZATION``.
     :param seconds: all the time there is, tries and pauses together.
     :param mark: tells this launch from all others; the job gets it as the variable ``maintenance_launch``.
@@ -165,9 +165,10 @@ def awx_job(
     :raises NotifyError: AWX has started no job.
     """
     template = str(template)
-    place = f"{url.rstrip('/')}/api/v2/job_templates/{_address(template)}"
-    service = Service(f"{place}/launch/", ca_file)
+    end = time.monotonic() + seconds
+    service = Service(url, ca_file, shows_path=True)
     service.use_token(token_file)
+    place = f"{_find_api(service, seconds)}job_templates/{_address(template)}"
     content = json.dumps({"extra_vars": {**extra_vars, _MARK: mark}}).encode("ascii")
     advice = f"Check the address, the job template {one_line(template)}, and the token in {one_line(token_file)}."
     unsure, earlier = again, None
@@ -182,15 +183,18 @@ def awx_job(
                 raise service.refusal(answer, advice)
             jobs = answer.json().get("results")
             if not isinstance(jobs, list):
-                return answer, f"{service.name} does not list the jobs of the template, so it is not launched again."
+                return (
+                    answer,
+                    f"{answer.url.partition('?')[0]} lists no jobs of the template, so it is not launched again.",
+                )
             earlier = _find_job(jobs, mark)
             if earlier is not None:
                 return answer, None
-        answer, problem = service.send("POST", service.url, content, left)
+        answer, problem = service.send("POST", f"{place}/launch/", content, left)
         unsure = answer.may_have_been_taken()
         return answer, problem
 
-    answer = _twice_where_not_found(template, lambda left: service.repeat(launch, left), seconds)
+    answer = _twice_where_not_found(template, lambda left: service.repeat(launch, left), end - time.monotonic())
     if earlier is not None:
         return f"AWX has started job {earlier} already."
     if answer.status != 201:
@@ -201,6 +205,41 @@ def awx_job(
             f"that the job template {one_line(template)} does not ask for on launch."
         )
     return f"AWX started {_job(answer)}."
+
+
+def _find_api(service: Service, seconds: float) -> str:
+    """Return the address of AWX's API, ``…/v2/``, and ask for it where the address of the service does not end so.
+
+    AWX tells its versions at ``/api/``. The gateway of Ansible Automation Platform tells there where AWX is, which
+    tells its versions at ``/api/controller/``.
+
+    :raises NotifyError: it does not tell.
+    """
+    parts = urlsplit(service.url)
+    host, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    if re.search("/v[0-9]+$", path):
+        return f"{host}{path}/"
+    before, _slash, behind = f"{path}/".partition("/api/") if "/api/" in f"{path}/" else (path, "", "")
+    root: str | None = f"/api/{behind}"
+    end = time.monotonic() + seconds
+    answer = Answer("")
+    for _number in range(2):
+        address = f"{host}{before}{root}"
+        answer = service.repeat(lambda left, at=address: service.send("GET", at, b"", left), end - time.monotonic())
+        told = answer.json() if answer.status == 200 else {}
+        version = _path_in(told.get("available_versions"), "v2") or _path_in(told, "current_version")
+        if version is not None:
+            # What AWX itself knows nothing of is left out of its answer.
+            return f"{host}{version}" if version.startswith(f"{before}/") else f"{host}{before}{version}"
+        root = _path_in(told.get("apis"), "controller")
+        if root is None:
+            break
+    raise service.refusal(answer, "Check the address, or give that of AWX's API, https://…/v2/.")
+
+
+def _path_in(told: Any, name: str) -> str | None:
+    path = told.get(name) if isinstance(told, dict) else None
+    return path if isinstance(path, str) and re.fullmatch(r"/[\w.~/-]+/", path, re.ASCII) else None
 
 
 def _address(template: str) -> str:

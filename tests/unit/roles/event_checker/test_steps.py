@@ -616,7 +616,11 @@ class TestMessages:
                 ("http://127.0.0.1:1/x", payload, 30),
                 {"ca_file": "/ca", "hmac_file": "/hmac", "token_file": "/token"},
             ),
-            ("awx_callback", ("http://127.0.0.1:1/x", variables, 30), {"key_file": "/key", "ca_file": "/ca"}),
+            (
+                "awx_callback",
+                ("http://127.0.0.1:1/x", variables, 30),
+                {"key_file": "/key", "ca_file": "/ca", "tries": None},
+            ),
             (
                 "awx_job",
                 ("http://127.0.0.1:1", "A++B", variables, 30),
