@@ -224,8 +224,11 @@ def _find_api(service: Service, seconds: float) -> str:
     end = time.monotonic() + seconds
     answer = Answer("")
     for _number in range(2):
-        address = f"{host}{before}{root}"
-        answer = service.repeat(lambda left, at=address: service.send("GET", at, b"", left), end - time.monotonic())
+
+        def ask(left: float, address: str = f"{host}{before}{root}") -> tuple[Answer, str | None]:
+            return service.send("GET", address, b"", left)
+
+        answer = service.repeat(ask, end - time.monotonic())
         told = answer.json() if answer.status == 200 else {}
         version = _path_in(told.get("available_versions"), "v2") or _path_in(told, "current_version")
         if version is not None:
