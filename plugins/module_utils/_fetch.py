@@ -92,7 +92,12 @@ def fetch_name(
     """
     found, identity = _ask(client, lambda at: at.get_identity(deadline), find_addresses, [])
     if identity.name is None:
-        raise NotImdsError(NO_RESOURCE_NAME, 404)
+        # A checker that polls asks once, and again with its next poll.
+        raise NotImdsError(
+            "The metadata service returned no name for this VM. Right after a boot this passes. Set "
+            "resource_name to the name that Azure uses in Resources if it stays.",
+            404,
+        )
     return found, identity.name, identity.vm_id
 
 

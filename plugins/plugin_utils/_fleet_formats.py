@@ -15,7 +15,7 @@ from ._fleet import Report, merge_parts
 from ._fleet_page import WARN_AFTER, as_html
 from ._fleet_parts import KIND
 from ._fleet_text import as_csv, as_lines, as_markdown, due_lines
-from ._parts import merge_given, no_collection, without_halves
+from ._parts import merge_given, no_collection, tidy_json, without_halves
 
 DUE = "due"
 HTML = "html"
@@ -23,7 +23,7 @@ HTML = "html"
 _LONGEST = 10**8
 FORMATS: dict[str, Callable[[Report], Any]] = {
     "data": lambda report: report,
-    "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2) + "\n",
+    "json": lambda report: tidy_json(json.dumps(report, ensure_ascii=False, indent=2)) + "\n",
     "csv": as_csv,
     "md": as_markdown,
     HTML: as_html,

@@ -14,7 +14,7 @@ import re
 from typing import Any, Iterable
 
 from ..module_utils._document import STARTED, fold_case
-from ..module_utils._errors import one_line
+from ..module_utils._errors import escape, one_line
 from ..module_utils._summary import format_duration
 from ._fleet import Report, describe_contradiction
 from ._fleet_parts import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
@@ -46,7 +46,7 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "://": "&#58;
 _NEED_ENTITY = re.compile("|".join(map(re.escape, _ENTITIES)), re.IGNORECASE)
 
 # What a spreadsheet takes for the beginning of a formula, in the wide form too. Blanks before it do not hinder it.
-_FORMULA = re.compile(r"[\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]")
+_FORMULA = re.compile(r" *[=+\-@\uff1d\uff0b\uff0d\uff20]")
 
 CSV_COLUMNS = (
     "host",
@@ -67,10 +67,10 @@ CSV_COLUMNS = (
 
 
 def tidy(text: str) -> str:
-    """Return text from outside on one line, without characters that steer a terminal or turn the line around."""
+    """Return text from outside as a file shows it: on one line, and what would steer a terminal escaped."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
+    return escape("".join(" " if char.isspace() else char for char in text))
 
 
 def count_hosts(report: Report) -> str:
@@ -255,8 +255,8 @@ def as_csv(report: Report) -> str:
 
 
 def cell(value: Any) -> Any:
-    """Return a value that no spreadsheet takes for a formula."""
+    """Return a value that no spreadsheet takes for a formula, and that steers no terminal."""
     if not isinstance(value, str):
         return value
-    value = value.replace("\0", "\ufffd")
+    value = tidy(value)
     return f"'{value}" if _FORMULA.match(value) else value

@@ -19,6 +19,7 @@ from ..module_utils._summary import format_duration
 from ._fleet_text import cell, markdown, number
 from ._history_merge import Report
 from ._history_parts import DAMAGED, FAILED, NO_CHECKER, NOT_ASKED, OTHER_VERSION, TOLD, UNREACHABLE
+from ._parts import tidy_json
 
 STATE_WORDS = {
     TOLD: "with a history",
@@ -280,4 +281,4 @@ def as_json(report: Report) -> str:
         else:
             text = encode(value)
         shown.append(f"  {json.dumps(key)}: {text}")
-    return "{\n" + ",\n".join(shown) + "\n}\n"
+    return tidy_json("{\n" + ",\n".join(shown) + "\n}\n")

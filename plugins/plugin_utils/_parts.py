@@ -110,6 +110,16 @@ def without_halves(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def tidy_json(text: str) -> str:
+    """Return JSON in which what would steer a terminal is written as its escape, so that it is read as before."""
+    lines = without_halves(text).split("\n")
+    return "\n".join(line if line.isprintable() else "".join(map(_json_char, line)) for line in lines)
+
+
+def _json_char(char: str) -> str:
+    return char if char.isprintable() else json.dumps(char)[1:-1]
+
+
 def read_now(text: str | None) -> datetime:
     if not text:
         return datetime.now(timezone.utc)

@@ -26,10 +26,19 @@ SIGN_IN = "Authentication credentials were not provided. To establish a login se
 
 
 class Awx:
-    """Everything AWX knows, by kind and id; ``playbooks`` are those that it found in the project."""
+    """Everything AWX knows, by kind and id; ``playbooks`` are those that it found in the project.
 
-    def __init__(self, playbooks=()):
+    :param gateway: it stands behind the gateway of Ansible Automation Platform 2.5, and is found at its path alone.
+    """
+
+    def __init__(self, playbooks=(), gateway=False):
         self.playbooks = playbooks
+        self.root = "/api/controller/" if gateway else "/api/"
+        self.roots = {
+            self.root: {"current_version": f"{self.root}v2/", "available_versions": {"v2": f"{self.root}v2/"}}
+        }
+        if gateway:
+            self.roots["/api/"] = {"apis": {"gateway": "/api/gateway/", "controller": self.root, "eda": "/api/eda/"}}
         self.tokens = {TOKEN: access.Token()}
         self.items = {kind: {} for kind in KINDS}
         self.surveys = {}
@@ -222,7 +231,7 @@ class Awx:
         job = {"id": 100 + len(self.jobs), "job_template": item["id"], "name": item["name"], **more}
         job["extra_vars"] = json.dumps({**rules.as_variables(item["extra_vars"]), **variables})
         self.jobs.append(job)
-        return job, {"Location": f"/api/v2/jobs/{job['id']}/"}
+        return job, {"Location": f"{self.root}v2/jobs/{job['id']}/"}
 
     def _check_association(self, item, part, number):
         other = self.items[ASSOCIATIONS[part]].get(number)
@@ -270,19 +279,24 @@ class Handler(BaseHTTPRequestHandler):
         except ValueError:
             body = {}  # As AWX takes it for a launch
         try:
+            if parts.path in awx.roots and self.command == "GET":
+                raise Refused(200, awx.roots[parts.path])
+            if not parts.path.startswith(f"{awx.root}v2/"):
+                raise Refused(404, {"detail": "Not found."})
             token = awx.tokens.get((self.headers.get("Authorization") or "").removeprefix("Bearer "))
             if not token and not parts.path.endswith("/callback/"):
                 raise Refused(401, {"detail": SIGN_IN})
             with self.server.lock:
                 query = dict(parse_qsl(parts.query, keep_blank_values=True))
-                path = unquote(parts.path)
+                path = unquote(parts.path).replace(awx.root, "/api/", 1)
                 status, answer, headers = awx.answer(self.command, path, query, body, self.client_address[0], token)
         except Refused as refused:
             status, answer, headers = refused.status, refused.body, {}
         except NotImplementedError as call:
             awx.unexpected.append(str(call))
             status, answer, headers = 501, {"detail": f"unexpected: {call}"}, {}
-        awx.requests.append((self.command, re.sub(r"/api/v2", "", parts.path), body, status))
+        if parts.path not in awx.roots:
+            awx.requests.append((self.command, re.sub(r"/api/(controller/)?v2", "", parts.path), body, status))
         content = b"" if answer is None else json.dumps(answer).encode()
         self.send_response(status)
         standard = {"X-API-Product-Name": "AWX", "X-API-Product-Version": "24.6.1", "Content-Type": "application/json"}

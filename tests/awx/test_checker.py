@@ -128,12 +128,39 @@ def test_a_secret_that_others_can_read_is_not_used(machine, azure, awx, respond,
     assert azure.posted() == []
 
 
+@pytest.mark.parametrize(
+    "path", ["", "/", "/api/controller", "/api/controller/", "/api/controller/v2", "/api/controller/v2/"]
+)
+def test_g2_awx_behind_the_gateway_of_the_platform(secret, path):
+    awx = controller.Awx(gateway=True)
+    inventory = awx.add("inventories", name="web", organization=awx.add("organizations", name="Default")["id"])["id"]
+    awx.hosts[inventory] = dict(HOSTS)
+    template = awx.add("job_templates", name="Respond", inventory=inventory, host_config_key=KEY)["id"]
+    server = controller.serve(awx)
+    try:
+        url, token = server.url, secret(controller.TOKEN)
+        assert notify.awx_job(url + path, template, {}, 10, token_file=token, mark="1").startswith(
+            "AWX started job 100"
+        )
+        callback = f"{url}/api/controller/v2/job_templates/{template}/callback/"
+        assert notify.awx_callback(callback, {}, 10, key_file=secret(KEY)) == "AWX started job 101."
+        # As without a gateway
+        with pytest.raises(
+            notify.NotifyError, match=f"{url}/api/v2/job_templates/{template}/launch/ answered HTTP 404"
+        ):
+            notify.awx_job(f"{url}/api/v2", template, {}, 10, token_file=token, mark="1")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert awx.unexpected == []
+
+
 def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
-    """The texts are AWX's own; that a job is pending already is as good as one that was started."""
+    """The texts are AWX's own."""
 
     def call(key=KEY, number=None):
         url = f"{awx.url}/api/v2/job_templates/{number or respond['id']}/callback/"
-        return notify.awx_callback(url, {}, 10, key_file=secret(key))
+        return notify.awx_callback(url, {}, 1, key_file=secret(key))
 
     def refusal(**how):
         with pytest.raises(notify.NotifyError) as caught:
@@ -160,8 +187,24 @@ def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
 
     awx.busy = True
     assert call() == "AWX started job 100."
-    assert call() == "AWX already has a job for this VM that is pending or running."
+    with pytest.raises(notify.NotifyError, match="AWX takes no callback while another job"):
+        call()
     assert len(awx.jobs) == 1
+
+
+def test_p13_a_callback_is_made_again_while_the_job_of_another_step_runs(machine, azure, awx, respond, secret):
+    awx.busy = True
+    callback = {"awx_callback": f"{awx.url}/api/v2/job_templates/{respond['id']}/callback/", "key_file": secret(KEY)}
+    machine.configure(machine.rule(on_announced=[callback], on_ended=[{**callback, "timeout": 600}]))
+    event = azure.announce("Reboot", "web-1")
+    machine.check_until_quiet()
+    azure.control("DELETE", f"/simulator/events/{event}")
+    machine.run("check", "--once")
+    machine.wait(lambda: [one[3] for one in awx.requests] == [201, 400], "AWX is not asked a second time")
+    assert len(awx.jobs) == 1
+    awx.busy = False
+    machine.check_until_quiet()
+    assert [json.loads(job["extra_vars"])["maintenance_phase"] for job in awx.jobs] == ["announced", "ended"]
 
 
 @pytest.mark.parametrize(

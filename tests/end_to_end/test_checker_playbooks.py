@@ -143,6 +143,43 @@ def test_b1_a_playbook_that_ran_no_task_on_this_vm_has_failed(drain, plays, word
         assert word in str(caught.value)
 
 
+LINES = {"ansible.builtin.command": {"argv": ["sh", "-c", "echo out; echo one >&2; echo 'no such pool' >&2; exit 3"]}}
+SECRET = {"ansible.builtin.command": {"argv": ["sh", "-c", "echo s3cret; exit 3"]}, "no_log": True, "name": "Log in"}
+TOLD = {"ansible.builtin.fail": {"msg": "Not ready.\nWait."}, "name": "Wait"}
+UNDEFINED = {"ansible.builtin.debug": {"msg": "{{ nosuch }}"}, "name": "Say it"}
+FAILED = {
+    "a command": ([with_keywords(LINES, name="Drain it")], "Task Drain it failed: no such pool"),
+    "its last line on stdout": (
+        [{"ansible.builtin.command": {"argv": ["sh", "-c", "echo one; echo two; exit 3"]}, "name": "Drain"}],
+        "Task Drain failed: two",
+    ),
+    "a module": ([DRAIN, TOLD], "Task Wait failed: Not ready."),
+    "an undefined variable": ([UNDEFINED], "'nosuch' is undefined"),
+    "an item": ([with_keywords(LINES, name="Drain", loop=[1, 2])], "Task Drain failed: no such pool"),
+    "a secret": ([SECRET], "Task Log in failed; no_log hides what it said."),
+    "a secret of an item": ([with_keywords(SECRET, loop=[1, 2])], "Task Log in failed; no_log hides what it said."),
+    "in a rescue": ([{"block": [FAIL], "rescue": [TOLD]}], "Task Wait failed: Not ready."),
+    "before what always runs": ([{"block": [TOLD], "always": [DRAIN]}], "Task Wait failed: Not ready."),
+    "without a name": ([FAIL], "Task ansible.builtin.command failed: "),
+}
+
+
+@pytest.mark.parametrize(("tasks", "said"), FAILED.values(), ids=FAILED)
+@pytest.mark.releases
+def test_i6_a_playbook_that_failed_names_the_task_and_what_it_said(drain, tasks, said):
+    with pytest.raises(StepError) as caught:
+        drain(play(*tasks))
+    message = str(caught.value)
+    assert message.startswith("It ended with status 2. Task ")
+    assert said in message
+    assert "s3cret" not in message
+
+
+def test_i6_a_playbook_that_ansible_does_not_begin_tells_its_last_line(drain):
+    with pytest.raises(StepError, match=r"status 4[.] It printed last: "):
+        drain({"hosts": "localhost", "nosuch": 1})
+
+
 @pytest.mark.parametrize("setting", ["[tags]\nrun = deploy\n", "[tags]\nskip = all\n"])
 def test_b1_tags_of_an_ansible_cfg_that_leave_nothing(drain, tmp_path, setting):
     (tmp_path / "work" / "ansible.cfg").write_text(setting)

@@ -4,7 +4,7 @@
 
 """Serves the stand-in for AWX of tests/awx to the VMs, with a job template for them; arguments: certificate, key.
 
-GET /stand-in/, which AWX itself does not have, answers what it has seen.
+GET /stand-in/, which AWX itself does not have, answers what it has seen; GET /stand-in/end/ ends the jobs before.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from ansible_collections.fleetops.azure_maintenance.tests.awx import controller
 
 class Handler(controller.Handler):
     def do_GET(self):
-        if self.path != "/stand-in/":
+        if not self.path.startswith("/stand-in/"):
             super().do_GET()
             return
         awx = self.server.awx
+        awx.busy = awx.busy and self.path != "/stand-in/end/"
         jobs = [{**job, "extra_vars": json.loads(job["extra_vars"])} for job in awx.jobs]
         content = json.dumps({"requests": awx.requests, "jobs": jobs, "unexpected": awx.unexpected}).encode()
         self.send_response(200)

@@ -72,17 +72,20 @@ class Approval:
             request = approvals.ApprovalRequest(name, (self._record.event.event_id,))
             done = approve(client, document, request, deadline, note_sending)
         except ImdsError as error:
-            if error.refused and sent and self._record.approval is None:
-                # Azure has taken none, so that it is not evidence that the event took place.
-                self._note(None)
+            if error.refused and sent:
+                self._note_none_taken()
             raise StepError(str(error)) from error
         approval = done.plan.approvals[0]
+        if approval.result != approvals.APPROVED and sent and not done.unanswered:
+            self._note_none_taken()
         if approval.result == approvals.APPROVED:
             self._note(records.APPROVED)
             return TAKEN
         if approval.result == approvals.NOT_FOUND:
             if done.document is None:
                 raise StepError("The answer was an empty body, which is not a document.")
+            if not done.clear:
+                raise StepError(f"The event is not listed, but {approvals.UNCLEAR_DOCUMENT}")
             return "The event is gone; there is nothing to approve."
         if approval.result != approvals.REFUSED:
             return "The event has started already."
@@ -99,6 +102,11 @@ class Approval:
                 plan_waiting(store, number, self._rule, event, now, name)
 
         self._write(write)
+
+    def _note_none_taken(self) -> None:
+        """Azure has taken no approval, so that those that were sent are no evidence that the event took place."""
+        if self._record.approval is None:
+            self._note(None)
 
     def _note(self, approval: str | None) -> None:
         number, now = self._record.number, self._clock.now()

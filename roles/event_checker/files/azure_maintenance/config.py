@@ -52,7 +52,7 @@ _TELLING = (WEBHOOK, AWX_CALLBACK, AWX_JOB)
 # Seconds for one try of these, unless the step says more
 _TELLING_TIMEOUT = 15.0
 # What comes before the template in the address of a callback, the template, and what comes after it
-CALLBACK = re.compile(r"(https?://\S+/job_templates/)([^\s/?#]+)(/callback/?)")
+CALLBACK = re.compile(r"(https?://[^\s?#]+/job_templates/)([^\s/?#]+)(/callback/?)")
 
 
 class ConfigError(Exception):
@@ -276,8 +276,10 @@ def _check_target(kind: str, value: Any, where: str) -> None:
             raise ConfigError(f"{where}: command holds a NUL character, which no program can be given.")
     elif not isinstance(value, str) or not value or not value.isprintable():
         raise ConfigError(f"{where}: {kind} must be a string on one line, not {_show(value)}.")
-    elif kind != PLAYBOOK and not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@#]*)?", value):
-        raise ConfigError(f"{where}: {kind} must be an address https://HOST/… without a password in it.")
+    elif kind != PLAYBOOK and validators.split_address(value) is None:
+        raise ConfigError(f"{where}: {kind} must be {validators.AN_ADDRESS}.")
+    elif kind == AWX_JOB and "?" in value:
+        raise ConfigError(f"{where}: {AWX_JOB} must be the address of AWX, without a query.")
     elif kind == AWX_CALLBACK:
         found = CALLBACK.fullmatch(value)
         if not found or not _names_template(unquote(found[2])):
@@ -303,8 +305,8 @@ def describe_step(step: Mapping[str, Any]) -> str:
         return "approve" if step.get("approve") is True else "a step that cannot be read"
     target = " ".join(step[kind]) if kind == COMMAND else step[kind]
     if kind not in (COMMAND, PLAYBOOK):
-        target = "/".join(target.split("/")[:3])
-    return f"{kind} {target} {step['template']}" if kind == AWX_JOB else f"{kind} {target}"
+        target = "".join(re.findall(r"^\w+://[^/?#]+", target))
+    return f"{kind} {target} {step['template']}" if kind == AWX_JOB else f"{kind} {target}".rstrip()
 
 
 def _take(where: str, content: Any, known: Mapping[str, Check]) -> dict[str, Any]:

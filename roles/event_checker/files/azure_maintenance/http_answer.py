@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import re
 import threading
@@ -25,12 +26,16 @@ _PIECE = 16 * 1024
 class Answer:
     """What one request has brought so far.
 
+    :ivar url: what was asked.
     :ivar status: the HTTP status, 0 as long as there is none.
     :ivar error: why there is no answer, or no whole one.
+    :ivar sent: the content was sent, or has begun to be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.status = 0
+        self.sent = False
         self.location = ""
         self.error: Exception | None = None
         self._retry_after = ""
@@ -80,7 +85,7 @@ class Answer:
 
     def may_have_been_taken(self) -> bool:
         """Return whether the service may have done what it was asked for, though it did not say so."""
-        return self.status in (0, 500, 502, 504) or self.is_garbled()
+        return self.sent and (self.status in (0, 500, 502, 504) or self.is_garbled())
 
     def asked_pause(self) -> float:
         """Return the seconds that the service asked to wait before the next request, 0 where it did not."""
@@ -108,13 +113,27 @@ class Answer:
         return said if isinstance(said, str) else self._body.decode("utf-8", errors="replace").strip()
 
 
+class _Content(io.BytesIO):
+    """What is sent; only a connection that stands reads it."""
+
+    def __init__(self, content: bytes, answer: Answer) -> None:
+        super().__init__(content)
+        self._answer = answer
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._answer.sent = True
+        return super().read(size)
+
+
 def send(requests: Any, options: dict[str, Any], seconds: float) -> Answer:
     """Send one request, and return what has come of the answer after so many seconds at most.
 
     requests limits each wait, but not their sum, and not the look-up of a name. So a thread does the waiting, and is
     left behind when its time is up.
     """
-    answer = Answer()
+    answer = Answer(options["url"])
+    if options["data"]:
+        options = {**options, "data": _Content(options["data"], answer)}
     heard = threading.Event()
     thread = threading.Thread(target=answer.receive, args=(requests, options, heard), name="notify", daemon=True)
     end = time.monotonic() + seconds

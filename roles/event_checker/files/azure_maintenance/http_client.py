@@ -21,11 +21,12 @@ import ssl
 import stat
 import time
 from typing import Any, Callable
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
 
 from .http_answer import Answer, chain, send
+from .validators import AN_ADDRESS, split_address
 
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 30.0
@@ -51,16 +52,15 @@ class NotifyError(Exception):
 
 
 class Service:
-    """An address, what is sent there besides the content, and what must not be told of it."""
+    """An address, what is sent there besides the content, and what must not be told of it.
 
-    def __init__(self, url: str, ca_file: str | None) -> None:
-        try:
-            parts = urlsplit(url)
-            host, _port = parts.hostname, parts.port
-        except ValueError:
-            parts, host = urlsplit(""), None
-        if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc:
-            raise NotifyError("The address must have the form https://HOST/… without a password in it.", permanent=True)
+    :param shows_path: the path is no secret, so that messages tell what was asked.
+    """
+
+    def __init__(self, url: str, ca_file: str | None, shows_path: bool = False) -> None:
+        parts = split_address(url)
+        if parts is None:
+            raise NotifyError(f"The address must be {AN_ADDRESS}.", permanent=True)
         if ca_file is not None:
             try:
                 ssl.create_default_context(cafile=ca_file)
@@ -79,8 +79,9 @@ class Service:
             "User-Agent": "fleetops.azure_maintenance",
         }
         self.url = url
+        self._shows_path = shows_path
         self._encrypted = parts.scheme == "https"
-        self._loopback = _is_loopback(host)
+        self._loopback = _is_loopback(parts.hostname or "")
         self._verify = True if ca_file is None else ca_file
         self._hidden: set[str] = set()
 
@@ -161,10 +162,10 @@ class Service:
             },
             seconds,
         )
-        status, error = answer.status, answer.error
+        status, error, asked = answer.status, answer.error, self._asked(answer)
         if error is not None and answer.is_garbled():
             return answer, (
-                f"{self.name} answered HTTP {status}, and then with what is not HTTP ({self._reason(error)}). "
+                f"{asked} answered HTTP {status}, and then with what is not HTTP ({self._reason(error)}). "
                 "Check the address, and what is between it and this VM."
             )
         if status >= 500 or status in (408, 409, 425, 429):
@@ -172,7 +173,7 @@ class Service:
         if status:
             return answer, None
         if error is None or isinstance(error, requests.exceptions.ReadTimeout):
-            return answer, f"{self.name} gave no answer in time."
+            return answer, f"{asked} gave no answer in time."
         certificate = next((item for item in chain(error) if _is_about_certificate(item)), None)
         if certificate is not None:
             said = getattr(certificate, "verify_message", "") or str(certificate)
@@ -182,21 +183,25 @@ class Service:
                 permanent=True,
             )
         if isinstance(error, ValueError):
-            raise NotifyError(f"{self.name} cannot be asked ({type(error).__name__}).", permanent=True)
+            raise NotifyError(f"{asked} cannot be asked ({type(error).__name__}).", permanent=True)
         through = " through the proxy" if isinstance(error, requests.exceptions.ProxyError) else ""
-        return answer, f"{self.name} cannot be reached{through} ({self._reason(error)})."
+        return answer, f"{asked} cannot be reached{through} ({self._reason(error)})."
 
     def refusal(self, answer: Answer, advice: str) -> NotifyError:
         """Return the error for an answer that is none of the good ones, and that no retry mends."""
+        asked = self._asked(answer)
         if 300 <= answer.status < 400:
             return NotifyError(
-                f"{self.name} redirects (HTTP {answer.status}) to {self._shown(answer.location)}, which is not "
+                f"{asked} redirects (HTTP {answer.status}) to {self._shown(answer.location)}, which is not "
                 "followed because secrets could go astray. Give the final address.",
                 permanent=True,
             )
         said = answer.said()
-        message = f"{self.name} answered HTTP {answer.status}{': ' + self._shown(said) if said else ''}. {advice}"
+        message = f"{asked} answered HTTP {answer.status}{': ' + self._shown(said) if said else ''}. {advice}"
         return NotifyError(message.rstrip(), permanent=True)
+
+    def _asked(self, answer: Answer) -> str:
+        return one_line(answer.url.partition("?")[0]) if self._shows_path else self.name
 
     def _reason(self, error: BaseException) -> str:
         """Return what the libraries below requests said, because its own messages hold the whole address."""

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
 
 _PREFIX = "azure_maintenance"
 # Azure says a word, and whatever else it says must not fill the exporter.
@@ -97,14 +98,14 @@ def metrics_text(
 
 def _labels(event: dict[str, Any]) -> dict[str, str]:
     return {
-        "event_id": event["event_id"],
+        "event_id": escape(event["event_id"]),
         "event_type": _word(event["event_type"]),
         "event_status": _word(event["event_status"]),
     }
 
 
 def _word(value: str | None) -> str:
-    return (value or "unknown")[:_LONGEST_WORD]
+    return escape((value or "unknown")[:_LONGEST_WORD])
 
 
 def _timestamp(text: str) -> int:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A callback plugin of Ansible that writes down which tasks ran; playbook_evidence.py lends it to a run and reads that.
+"""A callback plugin of Ansible that writes down which tasks ran and which failed; playbook_evidence.py reads that.
 
 It is never part of the program: ansible-playbook imports it, which may be any release from 2.10 on.
 """
@@ -18,7 +18,7 @@ from ansible.plugins.callback import CallbackBase
 DOCUMENTATION = r"""
 name: azure_maintenance_checker
 type: notification
-short_description: Write down which tasks ran
+short_description: Write down which tasks ran, and which failed
 description:
   - Used by the checker of the collection fleetops.azure_maintenance for the playbooks that it runs.
 """
@@ -29,6 +29,8 @@ _PREPARES_THE_RUN = {
     *("add_host", "group_by", "meta", "include", "include_tasks", "include_role", "import_tasks", "import_role"),
 }
 _BUILTIN = ("ansible.builtin.", "ansible.legacy.")
+# Characters of a name, and of a line that a task has printed
+_LONGEST = 1000
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no types.
@@ -43,6 +45,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no type
         self.disabled = self._path is None
         self._ran = self._skipped = self._ignored = self._matched = 0
         self._unmatched: list[str] = []
+        self._found: dict[str, Any] = {}
+        self._item = ("", "")
         self._hosts = ""
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
@@ -67,6 +71,27 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no type
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if ignore_errors:
             self._ignored += 1
+        else:
+            self._note_failure(result)
+
+    def v2_runner_item_on_failed(self, result: Any) -> None:
+        # Of a loop as a whole the message only says that an item failed.
+        self._item = (result._task._uuid, _last_line(result._result))
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._note_failure(result)
+
+    def _note_failure(self, result: Any) -> None:
+        """Write it down at once: Ansible may give up without coming to its statistics."""
+        task, told = result._task, result._result
+        hidden = bool(task.no_log) or "censored" in told
+        said = self._item[1] if self._item[0] == task._uuid else _last_line(told)
+        failed = {
+            "task": str(task.get_name())[:_LONGEST],
+            "hidden": hidden,
+            "said": "" if hidden else said[:_LONGEST],
+        }
+        self._write({"failed": failed})
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         found = {
@@ -76,5 +101,20 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no type
             "matched": self._matched,
             "unmatched": self._unmatched,
         }
+        self._write(found)
+
+    def _write(self, found: dict[str, Any]) -> None:
+        self._found.update(found)
         with open(str(self._path), "w", encoding="ascii") as file:
-            json.dump(found, file)
+            json.dump(self._found, file)
+
+
+def _last_line(told: dict[str, Any]) -> str:
+    """Return the last line that a program of a task printed, else the first of the message of its module."""
+    printed = ("stderr", "stdout") if told.get("rc") or told.get("failed_when_result") else ()
+    for names, line in (((*printed, "module_stderr"), -1), (("msg", "censored"), 0)):
+        for name in names:
+            lines = str(told.get(name) or "").strip().splitlines()
+            if lines:
+                return lines[line].strip()
+    return "It said nothing."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a playbook ran a task: ansible-playbook ends with status 0 as well where it ran none (P13).
+"""Whether a playbook ran a task, and which failed: ansible-playbook ends with status 0 as well where it ran none (P13).
 
 A callback plugin of our own counts the tasks, because what Ansible prints is the user's to choose. Each run gets a copy
 in a folder of its own: Ansible imports every file of such a folder, and leaves bytecode in it.
@@ -44,12 +44,29 @@ def lend_plugin(folder: str) -> dict[str, str]:
     }
 
 
-def why_no_success(folder: str, program: str) -> str | None:
-    """Return why a run that ended with status 0 has not succeeded, None where a task ran."""
+def failed_task(folder: str) -> str | None:
+    """Return which task of a run failed last, and what it said, as a sentence; None where that is not known."""
+    failed = _read(folder).get("failed")
+    if failed is None:
+        return None
+    name = f"Task {one_line(failed['task'])} failed"
+    return f"{name}; no_log hides what it said." if failed["hidden"] else f"{name}: {one_line(failed['said'])}"
+
+
+def _read(folder: str) -> dict[str, Any]:
+    """Return what the plugin has written, an empty mapping where that is nothing."""
     try:
         with open(os.path.join(folder, "tasks.json"), encoding="ascii") as file:
             found: dict[str, Any] = json.load(file)
+            return found
     except (OSError, ValueError):
+        return {}
+
+
+def why_no_success(folder: str, program: str) -> str | None:
+    """Return why a run that ended with status 0 has not succeeded, None where a task ran."""
+    found = _read(folder)
+    if "ran" not in found:
         return (
             f"It ended with status 0, but which tasks ran is not known: {program} did not use the checker's callback "
             f"plugin. Let it keep the variables {_CALLBACK_FOLDERS} and {VARIABLE}, and look above for its warnings."

@@ -31,6 +31,7 @@ from . import records
 from .approval import TAKEN, Approval
 from .config import Config, Rule, describe_step, ignores_errors, step_timeout, tells
 from .marks import read_marked_by_runs, remove_marks_of_restored, takes_out_of_service, write_mark
+from .notify import OTHER_JOB, CallbackTries
 from .opening import has_moved
 from .records import EventRecord, ResponseRecord, StepRecord
 from .rules import APPROVE_STEP, STEPS_LOST, are_whole
@@ -301,12 +302,18 @@ class Responder:
                 return message
             say(f"{title} was interrupted and runs again.")
         ends_at = self._ends_at(task, step)
+        tries = CallbackTries(
+            unanswered=step.state == records.RUNNING,
+            other=(step.message or "").startswith(OTHER_JOB),
+            note=lambda text: self._write(task, lambda: self._store.note_step(step, text)),
+        )
         while True:
             self._write(task, lambda: self._begin_step(task, step))
             seconds = min(step_timeout(step.content, rule), ends_at - self._clock.now().uptime)
             prolong_start(seconds + _SLACK)
             try:
-                message = self._try_step(task, step, failures > 0 or step.started_at is not None, seconds)
+                again = failures > 0 or step.started_at is not None
+                message = self._try_step(task, step, again, tries, seconds)
             except StepError as error:
                 failures += 1
                 self._finish_step(task, step, records.FAILED, str(error))
@@ -350,7 +357,7 @@ class Responder:
             return float("inf")
         return now.uptime + max(_LEAST_FOR_TELLING, _SHARE_FOR_TELLING * left)
 
-    def _try_step(self, task: _Task, step: StepRecord, again: bool, seconds: float) -> str:
+    def _try_step(self, task: _Task, step: StepRecord, again: bool, tries: CallbackTries, seconds: float) -> str:
         """:param seconds: after which it is stopped."""
         record = self._store.event(task.response.event)
         if record is None:
@@ -363,7 +370,7 @@ class Responder:
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
         mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
-        context = StepContext(record.event, task.response.phase, record.outcome, name, mark, again)
+        context = StepContext(record.event, task.response.phase, record.outcome, name, mark, again, tries)
         return run_step(step.content, context, self._config, self._folders, now, seconds)
 
     def _mark(self, record: EventRecord) -> None:

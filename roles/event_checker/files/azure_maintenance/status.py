@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import tell_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
 
+from .config import COMMAND, PLAYBOOK
 from .records import LEFT_TO_FLEET
 from .report import may_be_retried
 from .rules import RESPONSE_LOST, STEPS_LOST
@@ -128,6 +129,10 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
         lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
     if response["message"] in (STEPS_LOST, RESPONSE_LOST):
         lines += fold(response["message"], "     ")
+    if any(
+        step["state"] == "failed" and step["step"].split(" ")[0] in (COMMAND, PLAYBOOK) for step in response["steps"]
+    ):
+        lines += fold(f"what it printed: journalctl -u azure-maintenance-respond@{response['number']}", "     ")
     if may_be_retried(response, event):
         lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
     elif state == "skipped" and response["message"]:

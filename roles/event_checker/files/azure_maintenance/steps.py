@@ -17,7 +17,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from typing import Any, Iterator, NamedTuple
 
@@ -27,6 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from . import notify, playbook_evidence
 from .codec import DAMAGED, DAMAGED_STEP
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
+from .printed import Printed
 from .records import Moment
 from .system import Folders
 
@@ -44,11 +44,23 @@ class StepError(Exception):
         self.permanent = permanent
 
 
+class ProgramError(StepError):
+    """A program failed.
+
+    :ivar how: how it ended, a sentence.
+    """
+
+    def __init__(self, how: str, last_line: str) -> None:
+        super().__init__(how + last_line)
+        self.how = how
+
+
 class StepContext(NamedTuple):
     """What a response answers.
 
     :ivar mark: tells this step of this response, in this boot, from all others.
     :ivar again: whether the step was begun before.
+    :ivar tries: of this step, where it is a callback.
     """
 
     event: Event
@@ -57,6 +69,7 @@ class StepContext(NamedTuple):
     resource_name: str
     mark: str
     again: bool
+    tries: notify.CallbackTries | None = None
 
     def variables(self, now: Moment) -> dict[str, Any]:
         """Return what playbooks and job templates get."""
@@ -114,6 +127,7 @@ def run_step(
         if WEBHOOK in step:
             return notify.webhook(step[WEBHOOK], context.payload(now), timeout, **options)
         if AWX_CALLBACK in step:
+            options.update(tries=context.tries)
             return notify.awx_callback(step[AWX_CALLBACK], context.variables(now), timeout, **options)
         options.update(mark=context.mark, again=context.again)
         return notify.awx_job(step[AWX_JOB], step["template"], context.variables(now), timeout, **options)
@@ -153,7 +167,13 @@ def _run_playbook(
         except OSError as error:
             raise _no_room(folders.run, error) from error
         command = playbook_command(program, path, "--extra-vars", f"@{variables}")
-        message = _run_program(command, None, {**playbook_environment(), **lent}, timeout)
+        try:
+            message = _run_program(command, None, {**playbook_environment(), **lent}, timeout)
+        except ProgramError as error:
+            task = playbook_evidence.failed_task(folder)
+            if task is None:
+                raise
+            raise StepError(f"{error.how} {task}") from error
         why = playbook_evidence.why_no_success(folder, program)
     if why is not None:
         raise StepError(why)
@@ -212,33 +232,37 @@ def unsafe_yaml(value: Any) -> str:
 def _run_program(command: list[str], text: str | None, environment: dict[str, str], timeout: float) -> str:
     """Run a program in a process group of its own; what it prints goes to the journal of the unit."""
     process = None
+    printed = Printed()
     try:
         # A stop that arrives while the program starts must wait until it is known which process to end.
         with _held_stops():
-            process = _start(command, text is not None, environment)
+            process = _start(command, text is not None, environment, printed.descriptor)
+            printed.follow()
         # A program that does not read its input gets no more of it, and that is no error: communicate() forgives it.
         process.communicate(None if text is None else text.encode(), timeout=timeout)
     except BaseException as error:
         if process is not None:
             _end(process)
+        printed.finish()
         if isinstance(error, subprocess.TimeoutExpired):
-            raise StepError(f"It did not end within {timeout:g} seconds and was stopped.") from error
+            why = f"It did not end within {timeout:g} seconds and was stopped."
+            raise ProgramError(why, printed.last_line()) from error
         raise
+    printed.finish()
     if process.returncode < 0:
-        raise StepError(f"It was ended by signal {-process.returncode}.")
+        raise ProgramError(f"It was ended by signal {-process.returncode}.", printed.last_line())
     if process.returncode:
-        raise StepError(f"It ended with status {process.returncode}.")
+        raise ProgramError(f"It ended with status {process.returncode}.", printed.last_line())
     return "It ended with status 0."
 
 
-def _start(command: list[str], has_input: bool, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def _start(command: list[str], has_input: bool, environment: dict[str, str], output: int) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-            # The response itself has no other output, and the journal shows stdout below its own lines.
-            stdout=sys.stderr,
-            stderr=sys.stderr,
+            stdout=output,
+            stderr=output,
             env={key: value for key, value in environment.items() if key != "NOTIFY_SOCKET"},
             start_new_session=True,
         )

@@ -337,6 +337,12 @@ class Store:
                 (step.response, step.position, now.boot_id),
             )
 
+    def note_step(self, step: StepRecord, message: str) -> None:
+        """Write down what is known of a step that still runs."""
+        self._db.execute(
+            "UPDATE step SET message = ? WHERE response = ? AND position = ?", (message, step.response, step.position)
+        )
+
     def interrupt_step(self, step: StepRecord) -> None:
         """Count that a try of a step was begun, and never came to an end."""
         self._db.execute(

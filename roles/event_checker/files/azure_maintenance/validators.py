@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import sys
 from typing import Any, Callable, Optional
+from urllib.parse import SplitResult, urlsplit
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import A_VM_NAME, is_vm_name
 
 Check = Callable[[Any], Optional[str]]
 
+AN_ADDRESS = "an address https://HOST/… without a password before the host"
 # The one answer that is a whole sentence: the value may be good.
 NO_JMESPATH = "query needs the Python library jmespath. Install python3-jmespath, or leave query out."
 
@@ -29,6 +31,19 @@ def vm_name(value: Any) -> str | None:
 
 def path(value: Any) -> str | None:
     return None if isinstance(value, str) and value.startswith("/") and "\0" not in value else "an absolute path"
+
+
+def split_address(text: str) -> SplitResult | None:
+    """Return the parts of an address to which something is sent, None where it is not AN_ADDRESS.
+
+    A password may stand before the host alone: behind it an @ is a character as any other.
+    """
+    try:
+        parts = urlsplit(text)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    return parts if host and "@" not in parts.netloc and re.fullmatch(r"https?://[^\s#]+", text) else None
 
 
 def date(value: Any) -> str | None:

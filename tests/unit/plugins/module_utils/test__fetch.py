@@ -68,6 +68,15 @@ def test_where_imds_has_no_name_there_is_a_document_all_the_same(serve, answer, 
     assert ids(found) == ["A"]
 
 
+@pytest.mark.parametrize("answer", [(404, b'{ "error": "Not found" }'), (200, compute("web-1", name=...))])
+def test_g4_one_question_alone_advises_no_resource_name_for_what_passes_after_a_boot(serve, answer):
+    client = serve(answer).client(retries=False)
+    with pytest.raises(
+        _errors.NotImdsError, match=r"Right after a boot this passes[.] Set resource_name to .* if it stays"
+    ):
+        _fetch.fetch_name(client, client.deadline())
+
+
 def test_s7_an_empty_body_is_no_document(serve):
     found = _fetch.fetch(serve(NAME, (200, b"")).client(), None)
     assert (found.document, found.identity.name, found.warnings) == (None, "web-1", ())

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_text
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_formats, _fleet_text
 
 OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers"}
 
@@ -33,7 +34,7 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers"}
         ("# head", r"\# head"),
         ("- item", r"\- item"),
         ("back\\slash", r"back\\slash"),
-        ("left\u202eright\x07\x00", "left\ufffdright\ufffd\ufffd"),
+        ("left\u202eright\x07\x00", r"left\\u202eright\\u0007\\u0000"),
     ],
 )
 def test_in_markdown_text_from_outside_is_shown_as_it_is(text: str, shown: str) -> None:
@@ -61,12 +62,37 @@ def test_in_markdown_text_from_outside_is_shown_as_it_is(text: str, shown: str) 
     ],
 )
 def test_in_csv_no_text_begins_a_formula(text: str) -> None:
-    assert _fleet_text.cell(text) == f"'{text}"
+    assert _fleet_text.cell(text) == f"'{_fleet_text.tidy(text)}".replace(r"'\ufeff", r"\ufeff")
+
+
+def test_f4_in_csv_a_terminal_is_steered_by_nothing() -> None:
+    steers = "a\x1b[31m\x9b1m\u202e\x7f\r\n\tb\u2028\0"
+    assert _fleet_text.cell(steers) == r"a\u001b[31m\u009b1m\u202e\u007f   b \u0000"
 
 
 @pytest.mark.parametrize("value", ["web-1", "a=1", "", "2026-11-21T10:00:00Z", 0, 600, None])
 def test_in_csv_what_is_no_formula_is_left_alone(value: Any) -> None:
     assert _fleet_text.cell(value) == value
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "md", "html"])
+def test_f4_no_file_keeps_a_character_that_steers_a_terminal(report_on: Any, said: Any, form: str) -> None:
+    steers = "a\x1b[31m\x9b1m\u202e\x7f\r\n\tb\u2028\U000e0041"
+    kinds = ("event_id", "event_type", "event_status", "event_source", "description")
+    event = {**dict.fromkeys(kinds, steers), "resources": [steers], "affects_this_vm": True}
+    results = {
+        steers: said(steers, event, warnings=[steers]),
+        "other": said("b", {**event, "event_type": steers + "2", "affects_this_vm": False}),
+        "failed" + steers: {"reason": steers, "msg": steers},
+        "gone" + steers: {"unreachable": True, "msg": steers},
+        "quiet" + steers: said("quiet" + steers),
+    }
+    report = report_on(results)
+    text = _fleet_formats.FORMATS[form](report)
+    assert {char for char in text if not char.isprintable()} <= {"\n", *("\r" if form == "csv" else "")}
+    assert r"u001b[31m" in text.replace("\\[", "[")
+    if form == "json":
+        assert json.loads(text) == json.loads(json.dumps(report))
 
 
 def rows_of(report: dict[str, Any]) -> list[dict[str, str]]:
@@ -91,7 +117,7 @@ def test_the_csv_has_a_row_for_each_vm_of_each_event_and_for_each_host_without_o
 def test_hostile_text_stays_in_its_cell(report_on: Any, said: Any) -> None:
     hostile = '=1+1","x\r\ny'
     (row, _neighbour) = rows_of(report_on({"a": said("web-1", {"description": hostile})}))
-    assert row["description"] == f"'{hostile}"
+    assert row["description"] == "'" + hostile.replace("\r\n", "  ")
 
 
 def test_the_markdown_has_events_contradictions_and_hosts_without_an_answer(report_on: Any, said: Any) -> None:

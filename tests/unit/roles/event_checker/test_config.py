@@ -324,6 +324,8 @@ BAD = [
     pytest.param(step({"webhook": "https://"}), ["step 2", "webhook"], id="a webhook without a host"),
     pytest.param(step({"webhook": "https://a/b c"}), ["step 2", "webhook"], id="a webhook with a space"),
     pytest.param(step({"webhook": "https://a/b#c"}), ["step 2", "webhook"], id="a webhook with a fragment"),
+    pytest.param(step({"webhook": "https://a:port/b"}), ["step 2", "webhook"], id="a webhook with a port of words"),
+    pytest.param(step({**JOB, "awx_job": "https://a?b=c"}), ["step 2", "awx_job"], id="a query behind AWX"),
     pytest.param(step({**WEBHOOK, "ca_file": "ca.pem"}), ["ca_file", "absolute path"], id="a relative ca_file"),
     pytest.param(step({**WEBHOOK, "hmac_file": 5}), ["hmac_file", "absolute path"], id="hmac_file is a number"),
     pytest.param(step({**WEBHOOK, "token_file": "/a\0"}), ["token_file", "absolute path"], id="token_file with NUL"),
@@ -363,11 +365,26 @@ def test_what_is_wrong_is_named_in_one_sentence(content, words):
 
 
 @pytest.mark.parametrize("kind", ["webhook", "awx_callback", "awx_job"])
-@pytest.mark.parametrize("url", ["https://me:s3cret@example.com/", "https://s3cret@example.com/", "http://a/b@s3cret"])
+@pytest.mark.parametrize("url", ["https://me:s3cret@example.com/", "https://s3cret@example.com", "http://s3cret@a/b@c"])
 def test_an_address_with_a_password_is_refused_and_not_repeated(kind, url):
     message = refusal(step({**{"awx_callback": CALLBACK, "awx_job": JOB}.get(kind, WEBHOOK), kind: url}))
     assert "without a password" in message
     assert "s3cret" not in message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://contoso.webhook.office.com/webhookb2/1@2/x",
+        "https://h.example.com/in?to=ops@example.com",
+        "https://h.example.com?token=abc",
+        "https://h.example.com?to=ops@example.com",
+        "https://[2001:db8::1]:8443/a@b",
+    ],
+)
+def test_f3_only_what_stands_before_the_host_is_a_password(url):
+    (found,) = parse_config(rule(on_ended=[{"webhook": url}])).rules
+    assert found.on_ended == ({"webhook": url},)
 
 
 def test_a_name_that_is_long_or_strange_is_told_in_short():
@@ -439,6 +456,8 @@ def test_the_rules_keep_their_order():
             "webhook https://hooks.example.com:5000",
         ),
         ({"webhook": "https://example.com"}, "webhook https://example.com"),
+        ({"webhook": "https://example.com?key=s3cret"}, "webhook https://example.com"),
+        ({"webhook": "s3cret"}, "webhook"),
         (CALLBACK, "awx_callback https://awx.example.com"),
         (JOB, "awx_job https://awx.example.com 7"),
         ({"approve": True}, "approve"),

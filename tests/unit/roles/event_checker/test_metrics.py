@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import report as reports
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import system
@@ -232,11 +233,19 @@ def test_of_what_is_prepared(metrics, see, state, clock, rule, state_of_response
 )
 def test_text_from_azure_stays_within_its_label(metrics, see, text):
     see(make_event(event_id=text, event_type=text, event_status=text))
-    word = text[:100]
-    labels = {"event_id": text, "event_type": word, "event_status": word}
+    word = escape(text[:100])
+    labels = {"event_id": escape(text), "event_type": word, "event_status": word}
     found = metrics()
     assert found["event_seconds_until_start"] == [(labels, 900)]
     assert found["events"] == [({"event_type": word, "event_status": word}, 1)]
+
+
+def test_f4_the_file_keeps_no_character_that_steers_a_terminal(state, clock, see):
+    steers = "a\x1b[31m\x9b1m\u202e\r\nb\u2028"
+    see(make_event(event_id=steers, event_type=steers, event_status=steers))
+    text = reports.metrics(state, report(state, clock.now(), needing_attention(state)))
+    assert {char for char in text if not char.isprintable()} == {"\n"}
+    assert r"a\\u001b[31m" in text
 
 
 class TestPublisher:

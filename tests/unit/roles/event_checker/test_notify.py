@@ -95,7 +95,7 @@ def steps(secret):
             endpoint + "/api/v2/job_templates/7/callback/", VARIABLES, seconds, key_file=secret
         ),
         "awx_job": lambda endpoint, seconds=STOP: notify.awx_job(
-            endpoint, "7", VARIABLES, seconds, token_file=secret, mark=MARK
+            endpoint + "/api/v2/", "7", VARIABLES, seconds, token_file=secret, mark=MARK
         ),
     }
 
@@ -130,6 +130,13 @@ def test_a_webhook_gets_the_payload_as_plain_json(serve):
         assert request.header(name) == []
 
 
+@pytest.mark.parametrize("target", ["/webhookb2/1@2/x", "/in?to=ops@example.com", "?token=abc", "?to=a@b"])
+def test_f3_a_webhook_may_have_an_at_sign_behind_its_host(serve, target):
+    server = serve((200,))
+    assert notify.webhook(server.endpoint + target, {}, STOP).startswith(server.endpoint + " took")
+    assert server.requests[0].target.lstrip("/") == target.lstrip("/")
+
+
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_a_webhook_may_answer_any_2xx(serve, status):
     assert f"(HTTP {status})" in notify.webhook(serve((status,)).endpoint, {}, STOP)
@@ -150,14 +157,14 @@ def test_awx_callback_sends_key_and_variables(serve, secret, steps):
 @pytest.mark.parametrize(
     ("url", "template", "target"),
     [
-        ("", "7", "/api/v2/job_templates/7/launch/"),
-        ("", 7, "/api/v2/job_templates/7/launch/"),
-        ("/", "7", "/api/v2/job_templates/7/launch/"),
-        ("/awx/", "7", "/awx/api/v2/job_templates/7/launch/"),
+        ("/api/v2", "7", "/api/v2/job_templates/7/launch/"),
+        ("/api/v2/", 7, "/api/v2/job_templates/7/launch/"),
+        ("/awx/api/v2/", "7", "/awx/api/v2/job_templates/7/launch/"),
+        ("/api/controller/v2", "7", "/api/controller/v2/job_templates/7/launch/"),
         # What a server of AWX decodes, and AWX once more; [+] and %2B are a plus in a name.
-        ("", "Drain++Ops", "/api/v2/job_templates/Drain++Ops/launch/"),
-        ("", "a/b 100% é++Ops", "/api/v2/job_templates/a%252Fb%2520100%2525%2520%25C3%25A9++Ops/launch/"),
-        ("", "50%25 a+b+++Ops", "/api/v2/job_templates/50%252525%2520a%252Bb%252B++Ops/launch/"),
+        ("/api/v2", "Drain++Ops", "/api/v2/job_templates/Drain++Ops/launch/"),
+        ("/api/v2", "a/b 100% é++Ops", "/api/v2/job_templates/a%252Fb%2520100%2525%2520%25C3%25A9++Ops/launch/"),
+        ("/api/v2", "50%25 a+b+++Ops", "/api/v2/job_templates/50%252525%2520a%252Bb%252B++Ops/launch/"),
     ],
 )
 def test_awx_job_launches_the_template_with_the_token(serve, secret, url, template, target):
@@ -168,6 +175,63 @@ def test_awx_job_launches_the_template_with_the_token(serve, secret, url, templa
     assert (request.method, request.target) == ("POST", target)
     assert request.header("Authorization") == ["Bearer s3cret"]
     assert json.loads(request.body) == {"extra_vars": {**VARIABLES, "maintenance_launch": MARK}}
+
+
+GARBLED = b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n" + b"x" * 100_000
+AWX_ROOT = {"description": "AWX REST API", "current_version": "/api/v2/", "available_versions": {"v2": "/api/v2/"}}
+GATEWAY_ROOT = {"apis": {"gateway": "/api/gateway/", "controller": "/api/controller/", "eda": "/api/eda/"}}
+CONTROLLER_ROOT = {"current_version": "/api/controller/v2/"}
+
+
+@pytest.mark.parametrize(
+    ("url", "roots", "targets"),
+    [
+        ("", [AWX_ROOT], ["/api/", "/api/v2/"]),
+        ("/", [AWX_ROOT], ["/api/", "/api/v2/"]),
+        ("/api", [AWX_ROOT], ["/api/", "/api/v2/"]),
+        # A proxy takes the first part away, which AWX then does not know.
+        ("/awx/", [AWX_ROOT], ["/awx/api/", "/awx/api/v2/"]),
+        ("/awx", [{"current_version": "/awx/api/v2/"}], ["/awx/api/", "/awx/api/v2/"]),
+        ("", [GATEWAY_ROOT, CONTROLLER_ROOT], ["/api/", "/api/controller/", "/api/controller/v2/"]),
+        ("/api/controller", [CONTROLLER_ROOT], ["/api/controller/", "/api/controller/v2/"]),
+    ],
+)
+def test_g2_the_api_of_awx_is_asked_for_at_awx_and_at_the_gateway_of_the_platform(serve, secret, url, roots, targets):
+    server = serve(*((200, json.dumps(root).encode()) for root in roots), STARTED)
+    said = notify.awx_job(server.endpoint + url, "7", VARIABLES, STOP, token_file=secret, mark=MARK)
+    assert said == "AWX started job 17."
+    asked = [(request.method, request.target) for request in server.requests]
+    *gets, api = targets
+    assert asked == [*(("GET", target) for target in gets), ("POST", f"{api}job_templates/7/launch/")]
+
+
+@pytest.mark.parametrize(
+    ("replies", "path", "said"),
+    [
+        ([(404, b"Not here")], "/api/", "answered HTTP 404"),
+        ([(200, b"<html>Log in")], "/api/", 'answered HTTP 200: "<html>Log in"'),
+        ([(200, b"[]")], "/api/", "answered HTTP 200"),
+        ([(200, b'{"current_version": 2, "apis": []}')], "/api/", "answered HTTP 200"),
+        ([(200, b'{"current_version": "https://elsewhere.example.com/v2/"}')], "/api/", "answered HTTP 200"),
+        ([(200, b'{"apis": {"controller": "/api/"}}')] * 2, "/api/", "answered HTTP 200"),
+        ([(200, json.dumps(GATEWAY_ROOT).encode()), (404, b"")], "/api/controller/", "answered HTTP 404"),
+    ],
+)
+def test_g2_where_the_api_is_not_told_the_message_names_what_was_asked(serve, secret, replies, path, said):
+    server = serve(*replies)
+    error = failure(lambda: notify.awx_job(server.endpoint, "7", {}, STOP, token_file=secret, mark=MARK))
+    assert error.permanent is True
+    assert str(error).startswith(f"{server.endpoint}{path} {said}")
+    assert "https://…/v2/" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["awx_callback", "awx_job"])
+@pytest.mark.parametrize("reply", [(404, b"{}"), (302, b"", {"Location": "/x"}), ["reset"], (503,), GARBLED, ["hold"]])
+def test_g2_a_message_about_awx_has_the_path_that_was_asked(serve_slowly, steps, short_tries, kind, reply):
+    server = serve_slowly(then=reply)
+    action = {"awx_callback": "callback", "awx_job": "launch"}[kind]
+    message = str(failure(steps[kind], server.endpoint, 0.2))
+    assert message.startswith(f"{server.endpoint}/api/v2/job_templates/7/{action}/ ")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +258,7 @@ def test_a_template_that_has_a_name_is_looked_for_twice(serve, secret, template,
         "callback": lambda url: notify.awx_callback(
             f"{url}/api/v2/job_templates/{template}/callback/", {}, STOP, key_file=secret
         ),
-        "job": lambda url: notify.awx_job(url, template, {}, STOP, token_file=secret, mark=MARK),
+        "job": lambda url: notify.awx_job(f"{url}/api/v2", template, {}, STOP, token_file=secret, mark=MARK),
     }
     unknown = (404, b'{"detail": "Not found."}')
     for call in calls.values():
@@ -210,7 +274,7 @@ def test_a_template_that_is_looked_for_twice_gets_no_more_time(serve, secret, cl
     server = serve(busy, busy, (404, b""), then=busy)
     begun = clock.now
     with pytest.raises(notify.NotifyError, match="HTTP 503"):
-        notify.awx_job(server.endpoint, "Drain++Ops", {}, 6.0, token_file=secret, mark=MARK)
+        notify.awx_job(server.endpoint + "/api/v2", "Drain++Ops", {}, 6.0, token_file=secret, mark=MARK)
     assert clock.now - begun <= 6.0
 
 
@@ -221,7 +285,6 @@ def jobs(*marks):
 
 
 OURS = json.dumps({"maintenance_launch": "0ur 1aunch"})
-GARBLED = b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n" + b"x" * 100_000
 OTHERS = ("", "[]", "{", "null", '{"maintenance_launch": "another"}', None, 7)
 
 
@@ -241,7 +304,7 @@ OTHERS = ("", "[]", "{", "null", '{"maintenance_launch": "another"}', None, 7)
 )
 def test_a_launch_whose_answer_is_lost_starts_no_second_job(serve, secret, short_pauses, replies, said, methods):
     server = serve(*replies)
-    assert notify.awx_job(server.endpoint, "7", {}, STOP, token_file=secret, mark=MARK) == said
+    assert notify.awx_job(f"{server.endpoint}/api/v2", "7", {}, STOP, token_file=secret, mark=MARK) == said
     assert [request.method for request in server.requests] == methods
     (listing,) = {request.target for request in server.requests if request.method == "GET"} or {None}
     assert listing in (None, "/api/v2/job_templates/7/jobs/?order_by=-id&page_size=100")
@@ -249,7 +312,8 @@ def test_a_launch_whose_answer_is_lost_starts_no_second_job(serve, secret, short
 
 def test_a_step_that_was_begun_before_looks_for_its_job_first(serve, secret):
     server = serve(jobs(OURS))
-    said = notify.awx_job(server.endpoint, "7", {}, STOP, token_file=secret, mark=MARK, again=True)
+    url = f"{server.endpoint}/api/v2"
+    said = notify.awx_job(url, "7", {}, STOP, token_file=secret, mark=MARK, again=True)
     assert said == "AWX has started job 20 already."
     assert [request.method for request in server.requests] == ["GET"]
 
@@ -257,12 +321,61 @@ def test_a_step_that_was_begun_before_looks_for_its_job_first(serve, secret):
 @pytest.mark.parametrize("answer", [(403, b'{"detail": "No."}'), (200, b'{"results": null}')])
 def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secret, short_tries, answer):
     server = serve(["reset"], then=answer)
-    error = failure(lambda: notify.awx_job(server.endpoint, "7", {}, 1.5, token_file=secret, mark=MARK))
-    assert "HTTP 403" in str(error) or "does not list the jobs of the template" in str(error)
+    url = f"{server.endpoint}/api/v2"
+    error = failure(lambda: notify.awx_job(url, "7", {}, 1.5, token_file=secret, mark=MARK))
+    assert "HTTP 403" in str(error) or f"{url}/job_templates/7/jobs/ lists no jobs of the template" in str(error)
     assert [request.method for request in server.requests].count("POST") == 1
 
 
-PENDING = "AWX already has a job for this VM that is pending or running."
+OURS_PENDING = "AWX has a job for this VM already, after a try whose answer was lost."
+BUSY = (400, b'{"msg":"Host callback job already pending."}')
+LOST = (["reset"], (504,), GARBLED, [b"HTTP/1.1 2"])
+
+
+def call_back(endpoint, secret, seconds=STOP, **options):
+    url = f"{endpoint}/api/v2/job_templates/7/callback/"
+    return notify.awx_callback(url, VARIABLES, seconds, key_file=secret, **options)
+
+
+@pytest.mark.parametrize(
+    ("replies", "said"),
+    [
+        # Somebody else's job: another step of this VM, or a launch
+        ([BUSY, (400, b'{"msg":"Host callback job already pending"}'), STARTED], "AWX started job 17."),
+        # It was not taken, so the job is not ours.
+        *(([(status,), BUSY, STARTED], "AWX started job 17.") for status in (429, 503)),
+        # Ours, or that of somebody else, which was there before: not known
+        ([BUSY, ["reset"], BUSY, STARTED], "AWX started job 17."),
+        *(([lost, BUSY], OURS_PENDING) for lost in LOST),
+        ([["reset"], (503,), BUSY], OURS_PENDING),
+    ],
+)
+def test_p13_a_job_that_awx_calls_pending_is_ours_only_after_a_try_whose_answer_was_lost(
+    serve, secret, clock, replies, said
+):
+    server = serve(*replies)
+    assert call_back(server.endpoint, secret) == said
+    assert len(server.requests) == len(replies)
+
+
+def test_p13_a_try_that_never_reached_awx_makes_no_job_ours(serve, secret, clock, dead_endpoint):
+    tries = notify.CallbackTries()
+    failure(lambda: call_back(dead_endpoint, secret, 5, tries=tries))
+    server = serve(BUSY, STARTED)
+    assert call_back(server.endpoint, secret, tries=tries) == "AWX started job 17."
+
+
+def test_p13_a_callback_fails_where_the_job_of_somebody_else_stays(serve, secret, clock):
+    server = serve(then=BUSY)
+    noted = []
+    error = failure(lambda: call_back(server.endpoint, secret, 5, tries=notify.CallbackTries(note=noted.append)))
+    assert error.permanent is False
+    assert str(error).startswith(notify.OTHER_JOB)
+    assert "timeout" in str(error)
+    assert len(server.requests) > 2
+    assert noted == [notify.OTHER_JOB]
+
+
 IGNORED = "AWX started job 17, but without variables that the job template 7 does not ask for on launch."
 
 
@@ -273,8 +386,6 @@ IGNORED = "AWX started job 17, but without variables that the job template 7 doe
         ("awx_callback", (201, b"", {"Location": "https://awx.example.com/api/v2/jobs/17/"}), "AWX started job 17."),
         ("awx_callback", (201, b"", {"Location": "/api/v2/jobs/%1b[31m/"}), "AWX started a job."),
         ("awx_callback", (202, b"", {"Location": "/api/v1/jobs/17/"}), "AWX started job 17."),
-        ("awx_callback", (400, b'{"msg":"Host callback job already pending."}'), PENDING),
-        ("awx_callback", (400, b'{"msg":"Host callback job already pending"}'), PENDING),
         ("awx_job", (201, b'{"job": 17}'), "AWX started job 17."),
         ("awx_job", (201, b'{"workflow_job": 18}', {"Location": "/api/v2/workflow_jobs/18/"}), "AWX started a job."),
         ("awx_job", STARTED, "AWX started job 17."),
@@ -541,8 +652,8 @@ def test_p9_an_answer_with_a_chunk_of_negative_size_is_none(serve, steps, clock,
     server = serve(then=[b"HTTP/1.1 %d Yes\r\n" % status + NEGATIVE, "hold"])
     error = failure(steps[kind], server.endpoint, 5)
     assert error.permanent is False
-    said = f"{server.endpoint} answered HTTP {status}, and then with what is not HTTP (LineTooLong: "
-    assert str(error).startswith(said)
+    assert str(error).startswith(server.endpoint)
+    assert f" answered HTTP {status}, and then with what is not HTTP (LineTooLong: " in str(error)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak of a process")

@@ -216,7 +216,7 @@ def calls(secret_file):
             endpoint, {}, seconds, key_file=key, **options
         ),
         "awx_job": lambda endpoint, seconds=600, **options: notify.awx_job(
-            endpoint, "7", {}, seconds, token_file=token, mark="1", **options
+            f"{endpoint}/api/v2", "7", {}, seconds, token_file=token, mark="1", **options
         ),
     }
 
@@ -336,7 +336,8 @@ def test_a_proxy_does_not_see_the_token(serve, calls, monkeypatch):
     monkeypatch.setenv("https_proxy", proxy.endpoint)
     error = failure(calls["awx_job"], "https://awx.example.com", seconds=1)
     assert error.permanent is False
-    assert "https://awx.example.com cannot be reached through the proxy (" in str(error)
+    launch = "https://awx.example.com/api/v2/job_templates/7/launch/"
+    assert f"{launch} cannot be reached through the proxy (" in str(error)
     for request in proxy.requests:
         assert (request.method, request.target) == ("CONNECT", "awx.example.com:443")
         assert request.header("Authorization") == []

@@ -21,9 +21,14 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import approval, respond
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+    approval,
+    http_client,
+    respond,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.notify import OTHER_JOB
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.retry import (
     make_due_again,
@@ -39,6 +44,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     due_responses,
     record_answer,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     NOW,
     make_document,
@@ -47,6 +53,8 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_check
     open_state,
     started,
 )
+
+serve = scripted.serve
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -397,6 +405,51 @@ class TestInterrupted:
             stage.state.finish_step(step, states.FAILED, "No.", stage.clock.now())
         assert stage.run()
         assert stage.state.steps(1)[0].interruptions == 0
+
+
+class TestACallbackToAwx:
+    """Of one template AWX takes one callback at a time for a VM, whoever asked for the job that is pending."""
+
+    @pytest.fixture
+    def step(self, stage, tmp_path, serve, monkeypatch):
+        monkeypatch.setattr(http_client, "_FIRST_PAUSE", 0.01)
+        key = tmp_path / "key"
+        key.touch(0o600)
+        key.write_text("k3y")
+        busy = (400, b'{"msg":"Host callback job already pending."}')
+
+        def announce(*replies):
+            url = f"{serve(*replies, then=busy).endpoint}/api/v2/job_templates/7/callback/"
+            stage.announce(on_announced=[{"awx_callback": url, "key_file": str(key), "timeout": 600}], retries=0)
+
+        return announce
+
+    @pytest.mark.parametrize(
+        ("noted", "said"), [(None, "AWX has a job for this VM already"), (OTHER_JOB, "AWX started")]
+    )
+    def test_p13_after_a_kill_the_job_is_ours_unless_another_was_seen_before(self, stage, step, noted, said):
+        busy = (400, b'{"msg":"Host callback job already pending."}')
+        step(busy, *([] if noted is None else [(201,)]))
+        if noted:
+            stage.state.note_step(stage.state.steps(1)[0], noted)
+        stage.interrupt()
+        assert stage.run()
+        ((state, message),) = stage.steps
+        assert (state, message.startswith(said)) == ("succeeded", True)
+
+    def test_p13_that_another_job_was_seen_outlives_a_kill(self, stage, step, monkeypatch):
+        step()
+
+        class Killed(BaseException):
+            pass
+
+        def kill(_seconds):
+            raise Killed
+
+        monkeypatch.setattr(http_client.time, "sleep", kill)
+        with pytest.raises(Killed):
+            stage.run()
+        assert stage.steps == [("running", OTHER_JOB)]
 
 
 class TestOvertaken:
@@ -774,13 +827,56 @@ class TestApproval:
         assert azure.approvals == 0
         assert stage.steps[1] == ("succeeded", "The event is gone; there is nothing to approve.")
 
-    def test_s7_no_document_is_tried_again(self, azure, stage):
+    UNCLEAR: ClassVar = [
+        pytest.param({"fault": "empty"}, "an empty body", id="no document"),
+        pytest.param(
+            {"fault": "body", "body": '{"DocumentIncarnation": 7, "Events": [{"EventId": null}]}'},
+            "an entry of the document cannot be read and may be this event",
+            id="an entry that cannot be read",
+        ),
+    ]
+
+    @pytest.mark.parametrize(("fault", "said"), UNCLEAR)
+    def test_p4_only_a_clear_document_tells_that_an_event_is_gone(self, azure, stage, fault, said):
+        event_id = azure.schedule()
+        azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
+        azure.fault(**fault, methods=["GET"], times=2)
+        assert not stage.run()
+        assert stage.pauses == [3]
+        state, message = stage.steps[1]
+        assert (state, azure.approvals, stage.record.approval) == ("failed", 0, None)
+        assert said in message
+        azure.simulator.control("DELETE", f"/simulator/events/{event_id}")
+        azure.advance(3600)
+        stage.retry()
+        assert stage.run()
+        assert stage.steps[1] == ("succeeded", "The event is gone; there is nothing to approve.")
+
+    @pytest.mark.parametrize(("fault", "said"), UNCLEAR)
+    def test_s7_what_is_no_clear_document_is_tried_again(self, azure, stage, fault, said, capfd):
         azure.schedule()
         azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
-        azure.fault(fault="empty", methods=["GET"], times=1)
+        azure.fault(**fault, methods=["GET"], times=1)
         assert stage.run()
         assert stage.pauses == [3]
+        assert (azure.approvals, stage.record.approval) == (1, "approved")
+        assert said in capfd.readouterr().err
+
+    def test_p13_an_approval_that_azure_refused_is_no_evidence_that_the_event_took_place(
+        self, azure, stage, monkeypatch
+    ):
+        azure.schedule()
+        azure.announce("one", approve="when_ready", retries=0)
+        azure.fault(fault="status", status=400, methods=["POST"])
+
+        def withdraw(_seconds):
+            azure.fault(fault="body", body='{"DocumentIncarnation": 9, "Events": []}', methods=["GET"])
+
+        monkeypatch.setattr(_approve, "time", SimpleNamespace(sleep=withdraw))
+        assert stage.run()
         assert azure.approvals == 1
+        stage.see()
+        assert (stage.record.approval, stage.record.outcome) == (None, "withdrawn")
 
     def test_an_approval_that_azure_refuses_fails_the_step(self, azure, stage):
         azure.schedule()

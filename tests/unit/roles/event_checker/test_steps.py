@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -391,6 +392,64 @@ ONE_TASK = {"ran": 1, "skipped": 0, "ignored": 0, "matched": 1, "unmatched": []}
 ONE_TASK_WRITTEN = json.dumps(ONE_TASK)
 
 
+class TestPrinted:
+    """I6: what a program prints goes to the journal as before, and its last line is told where it fails."""
+
+    @pytest.mark.parametrize(
+        ("script", "said"),
+        [
+            ("echo one; echo two >&2; exit 7", "It ended with status 7. It printed last: two"),
+            ("printf 'one\\n\\n  two  \\n \\n'; exit 7", "It ended with status 7. It printed last: two"),
+            ("printf '10%%\\r20%%'; exit 7", "It ended with status 7. It printed last: 20%"),
+            ("printf '\\033[31mred'; exit 7", r'It ended with status 7. It printed last: "\u001b[31mred"'),
+            ("printf '\\377'; exit 7", "It ended with status 7. It printed last: \ufffd"),
+            ("exit 7", "It ended with status 7."),
+            ("echo one; kill -9 $$", "It was ended by signal 9. It printed last: one"),
+        ],
+    )
+    def test_the_last_line_is_told(self, run, script, said):
+        assert str(failure(run, {"command": ["/bin/sh", "-c", script]})) == said
+
+    def test_of_a_program_that_takes_too_long_too(self, run):
+        step = {"command": ["/bin/sh", "-c", "echo waiting; exec sleep 600"]}
+        said = "It did not end within 1 seconds and was stopped. It printed last: waiting"
+        assert str(failure(run, step, timeout=1)) == said
+
+    def test_p9_a_line_without_end_is_cut(self, run):
+        error = failure(run, python("import sys; sys.stdout.write('x' * 5_000_000); sys.exit(7)"))
+        assert str(error) == f'It ended with status 7. It printed last: "{"x" * 200}"…'
+
+    def test_all_of_it_goes_to_the_journal_before_the_step_is_over(self, run, capfd):
+        lines = "".join(f"{number}\n" for number in range(50_000))
+        run(python("for number in range(50_000): print(number)"))
+        assert capfd.readouterr().err == lines
+
+    def test_what_it_left_running_goes_on_to_print(self, run, capfd, tmp_path):
+        go, done = tmp_path / "go", tmp_path / "done"
+        left = f"while ! test -e {go}; do sleep 0.05; done; echo late && touch {done}"
+        assert run({"command": ["/bin/sh", "-c", f"({left}) & echo early"]}) == "It ended with status 0."
+        assert capfd.readouterr().err == "early\n"
+        go.touch()
+        printed, end = "", time.monotonic() + 600
+        while "late" not in printed and time.monotonic() < end:
+            printed += capfd.readouterr().err
+            time.sleep(0.05)
+        assert printed == "late\n"
+        while not done.exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        assert done.exists()
+
+    def test_nothing_is_left_open(self, run):
+        def count():
+            return len(os.listdir("/proc/self/fd"))
+
+        before = count()
+        for step in ({"command": ["true"]}, {"command": ["false"]}, {"command": ["/nosuch"]}):
+            with contextlib.suppress(StepError):
+                run(step)
+        assert count() == before
+
+
 class TestPlaybook:
     """How ansible-playbook is called."""
 
@@ -444,6 +503,27 @@ class TestPlaybook:
         (tmp_path / "other.yml").touch()
         run({"playbook": str(tmp_path / "other.yml")}, config=runner())
         assert json.loads((tmp_path / "out").read_text())["arguments"][-1] == str(tmp_path / "other.yml")
+
+    @pytest.mark.parametrize(
+        ("failed", "said"),
+        [
+            ({"task": "Drain", "hidden": False, "said": "no such pool"}, "Task Drain failed: no such pool"),
+            ({"task": "Drain", "hidden": True, "said": ""}, "Task Drain failed; no_log hides what it said."),
+            ({"task": "a\x1b[31m", "hidden": False, "said": "x" * 1000}, f'Task "a\\u001b[31m" failed: "{"x" * 200}"…'),
+        ],
+    )
+    def test_i6_one_that_failed_names_its_task(self, run, runner, failed, said):
+        config = runner(status=2, tasks=json.dumps({"failed": failed}))
+        assert str(failure(run, {"playbook": "drain.yml"}, config=config)) == f"It ended with status 2. {said}"
+        # Ansible has not come to its end.
+        config = runner(tasks=json.dumps({"failed": failed}))
+        assert "which tasks ran is not known" in str(failure(run, {"playbook": "drain.yml"}, config=config))
+
+    def test_i6_where_no_task_failed_the_last_line_is_told(self, run, runner):
+        config = runner(status=4, tasks="")
+        Path(config.ansible_playbook).write_text("#!/bin/sh\necho ERROR! syntax >&2\nexit 4\n")
+        error = failure(run, {"playbook": "drain.yml"}, config=config)
+        assert str(error) == "It ended with status 4. It printed last: ERROR! syntax"
 
     def test_it_fails_and_its_variables_are_removed(self, run, runner, folders):
         error = failure(run, {"playbook": "drain.yml"}, config=runner(status=2))
@@ -616,7 +696,11 @@ class TestMessages:
                 ("http://127.0.0.1:1/x", payload, 30),
                 {"ca_file": "/ca", "hmac_file": "/hmac", "token_file": "/token"},
             ),
-            ("awx_callback", ("http://127.0.0.1:1/x", variables, 30), {"key_file": "/key", "ca_file": "/ca"}),
+            (
+                "awx_callback",
+                ("http://127.0.0.1:1/x", variables, 30),
+                {"key_file": "/key", "ca_file": "/ca", "tries": None},
+            ),
             (
                 "awx_job",
                 ("http://127.0.0.1:1", "A++B", variables, 30),
