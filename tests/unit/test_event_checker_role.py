@@ -153,7 +153,7 @@ ExecStart={{ __event_checker_command }} respond %i
 StartLimitIntervalSec=0
 NotifyAccess=main
 TimeoutStartSec=90
-KillMode=mixed
+KillMode=process
 Environment=HOME=/root LC_ALL=C.UTF-8
 StateDirectory=azure-maintenance
 RuntimeDirectory=azure-maintenance
