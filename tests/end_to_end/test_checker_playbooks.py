@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -23,7 +24,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     run_step,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import test_programs
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import NOW, make_event
+
+crowd = test_programs.crowd
 
 PROGRAM = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
 DRAIN = {"ansible.builtin.command": {"argv": ["true"]}}
@@ -175,9 +179,24 @@ def test_i6_a_playbook_that_failed_names_the_task_and_what_it_said(drain, tasks,
     assert "s3cret" not in message
 
 
-def test_i6_a_playbook_that_ansible_does_not_begin_tells_its_last_line(drain):
-    with pytest.raises(StepError, match=r"status 4[.] It printed last: "):
-        drain({"hosts": "localhost", "nosuch": 1})
+# It ignores SIGTERM, and Ansible has given it a session of its own.
+IN_THE_BACKGROUND = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1], "left").write_text("")
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("last", "left"), [(DRAIN, 1), (FAIL, 0)], ids=["succeeds", "fails"])
+@pytest.mark.releases
+def test_c1_c2_tasks_in_the_background_live_on_only_when_the_playbook_succeeds(drain, crowd, capfd, last, left):
+    task = {"ansible.builtin.command": {"argv": [sys.executable, "-c", IN_THE_BACKGROUND, str(crowd.folder)]}}
+    begun = {"ansible.builtin.wait_for": {"path": str(crowd.folder / "left")}}
+    with contextlib.nullcontext() if left else pytest.raises(StepError, match="It ended with status 2"):
+        drain(play(with_keywords(task, **{"async": 600, "poll": 0}), begun, last))
+    assert (crowd.folder / "left").exists(), capfd.readouterr().err
+    assert len(crowd.alive) == left
 
 
 @pytest.mark.parametrize("setting", ["[tags]\nrun = deploy\n", "[tags]\nskip = all\n"])

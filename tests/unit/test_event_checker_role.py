@@ -91,7 +91,7 @@ def test_the_specification_knows_the_steps_that_the_program_knows(options, confi
     spec = options["event_checker_rules"]["options"][phase]
     kinds = set(config.STEP_OPTIONS)
     others = {name for required, optional in config.STEP_OPTIONS.values() for name in required + optional}
-    assert spec["options"].keys() == kinds | others
+    assert spec["options"].keys() == kinds | others | set(config.OPTIONS_OF_EACH_STEP)
     assert [set(group) for group in spec["mutually_exclusive"]] == [kinds]
     assert [set(group) for group in spec["required_one_of"]] == [kinds]
     needed = {kind: set(required) for kind, (required, _optional) in config.STEP_OPTIONS.items() if required}
@@ -153,7 +153,7 @@ ExecStart={{ __event_checker_command }} respond %i
 StartLimitIntervalSec=0
 NotifyAccess=main
 TimeoutStartSec=90
-KillMode=mixed
+KillMode=process
 Environment=HOME=/root LC_ALL=C.UTF-8
 StateDirectory=azure-maintenance
 RuntimeDirectory=azure-maintenance

@@ -17,8 +17,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch 
 
 from . import records
 from .config import Config, Rule
+from .programs import StepError
 from .records import EventRecord
-from .steps import StepError
 from .store import Store
 from .system import Clock
 from .tracker import plan_waiting

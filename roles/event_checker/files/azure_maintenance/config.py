@@ -46,7 +46,7 @@ STEP_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     AWX_JOB: (("template", "token_file"), ("ca_file",)),
 }
 # What each step may have
-_OF_EACH_STEP = ("timeout", "ignore_errors")
+OPTIONS_OF_EACH_STEP = ("timeout", "ignore_errors")
 # These tell another service, and must not use up the time in which the VM is to be prepared.
 _TELLING = (WEBHOOK, AWX_CALLBACK, AWX_JOB)
 # Seconds for one try of these, unless the step says more
@@ -232,12 +232,12 @@ def parse_step(content: Any, where: str) -> dict[str, Any]:
     for key, value in content.items():
         if key == kind:
             _check_target(kind, value, where)
-        elif key in _OF_EACH_STEP:
+        elif key in OPTIONS_OF_EACH_STEP:
             wanted = (_SECONDS if key == "timeout" else validators.flag)(value)
             if wanted:
                 raise ConfigError(f"{where}: {key} must be {wanted}, not {_show(value)}.")
         elif key not in required + optional:
-            known = required + optional + _OF_EACH_STEP
+            known = required + optional + OPTIONS_OF_EACH_STEP
             raise ConfigError(f"{where}: unknown key {excerpt(str(key))}; {kind} takes {_names(known)}.")
         elif key == "template":
             if isinstance(value, bool) or not isinstance(value, (int, str)) or not _names_template(str(value)):

@@ -33,9 +33,10 @@ from .config import Config, Rule, describe_step, ignores_errors, step_timeout, t
 from .marks import read_marked_by_runs, remove_marks_of_restored, takes_out_of_service, write_mark
 from .notify import OTHER_JOB, CallbackTries
 from .opening import has_moved
+from .programs import StepError
 from .records import EventRecord, ResponseRecord, StepRecord
 from .rules import APPROVE_STEP, STEPS_LOST, are_whole
-from .steps import StepContext, StepError, run_step
+from .steps import StepContext, run_step
 from .store import Store
 from .system import ERROR, Clock, Folders, is_running, prolong_start, say
 from .tables import is_unwritable

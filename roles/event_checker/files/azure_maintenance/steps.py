@@ -15,8 +15,6 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 from typing import Any, Iterator, NamedTuple
 
@@ -26,33 +24,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
 from . import notify, playbook_evidence
 from .codec import DAMAGED, DAMAGED_STEP
 from .config import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK, Config
-from .printed import Printed
+from .programs import ProgramError, StepError, run_program
 from .records import Moment
 from .system import Folders
-
-# For a program that was told to end
-_GRACE = 10.0
-# What tells a response to end: systemd, a terminal that is closed, and Ctrl-C
-_STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-
-
-class StepError(Exception):
-    """A step failed; ``permanent`` says that trying again cannot mend it."""
-
-    def __init__(self, message: str, permanent: bool = False) -> None:
-        super().__init__(message)
-        self.permanent = permanent
-
-
-class ProgramError(StepError):
-    """A program failed.
-
-    :ivar how: how it ended, a sentence.
-    """
-
-    def __init__(self, how: str, last_line: str) -> None:
-        super().__init__(how + last_line)
-        self.how = how
 
 
 class StepContext(NamedTuple):
@@ -121,7 +95,8 @@ def run_step(
         return _run_playbook(step[PLAYBOOK], context, config, folders, now, timeout)
     if COMMAND in step:
         text = json.dumps(context.payload(now))
-        return _run_program(step[COMMAND], text, {**os.environ, **context.environment()}, timeout)
+        with run_program(step[COMMAND], text, {**os.environ, **context.environment()}, timeout) as message:
+            return message
     options: dict[str, Any] = {key: value for key, value in step.items() if key.endswith("_file")}
     try:
         if WEBHOOK in step:
@@ -168,16 +143,14 @@ def _run_playbook(
             raise _no_room(folders.run, error) from error
         command = playbook_command(program, path, "--extra-vars", f"@{variables}")
         try:
-            message = _run_program(command, None, {**playbook_environment(), **lent}, timeout)
+            with run_program(command, None, {**playbook_environment(), **lent}, timeout) as message:
+                why = playbook_evidence.why_no_success(folder, program)
+                if why is not None:
+                    raise StepError(why)
+                return message
         except ProgramError as error:
             task = playbook_evidence.failed_task(folder)
-            if task is None:
-                raise
-            raise StepError(f"{error.how} {task}") from error
-        why = playbook_evidence.why_no_success(folder, program)
-    if why is not None:
-        raise StepError(why)
-    return message
+            raise StepError(f"{error} {task}") if task else error from error
 
 
 def playbook_command(program: str, path: str, *options: str) -> list[str]:
@@ -227,73 +200,3 @@ def unsafe_yaml(value: Any) -> str:
     chars = (json.dumps(char)[1:-1] if ord(char) < 0x10000 else f"\\U{ord(char):08x}" for char in value)
     tag = "" if re.fullmatch(r"[-+.:~<=\w\s]*", value, re.ASCII) else "!unsafe "
     return f'{tag}"{"".join(chars)}"'
-
-
-def _run_program(command: list[str], text: str | None, environment: dict[str, str], timeout: float) -> str:
-    """Run a program in a process group of its own; what it prints goes to the journal of the unit."""
-    process = None
-    printed = Printed()
-    try:
-        # A stop that arrives while the program starts must wait until it is known which process to end.
-        with _held_stops():
-            process = _start(command, text is not None, environment, printed.descriptor)
-            printed.follow()
-        # A program that does not read its input gets no more of it, and that is no error: communicate() forgives it.
-        process.communicate(None if text is None else text.encode(), timeout=timeout)
-    except BaseException as error:
-        if process is not None:
-            _end(process)
-        printed.finish()
-        if isinstance(error, subprocess.TimeoutExpired):
-            why = f"It did not end within {timeout:g} seconds and was stopped."
-            raise ProgramError(why, printed.last_line()) from error
-        raise
-    printed.finish()
-    if process.returncode < 0:
-        raise ProgramError(f"It was ended by signal {-process.returncode}.", printed.last_line())
-    if process.returncode:
-        raise ProgramError(f"It ended with status {process.returncode}.", printed.last_line())
-    return "It ended with status 0."
-
-
-def _start(command: list[str], has_input: bool, environment: dict[str, str], output: int) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env={key: value for key, value in environment.items() if key != "NOTIFY_SOCKET"},
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise StepError(f"{command[0]} could not be started: {error.strerror or error}.", permanent=True) from error
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the program and all that it has started in its group."""
-    # Whoever is told to end twice must not leave the program behind, beside which the next try would run.
-    with _held_stops():
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-
-
-@contextlib.contextmanager
-def _held_stops() -> Iterator[None]:
-    """Hold back what tells this program to end, and let it through afterwards."""
-    came: list[int] = []
-    handlers = {stop: signal.signal(stop, lambda number, _frame: came.append(number)) for stop in _STOPS}
-    try:
-        yield
-    finally:
-        for stop, handler in handlers.items():
-            signal.signal(stop, handler)
-        for number in came:
-            os.kill(os.getpid(), number)

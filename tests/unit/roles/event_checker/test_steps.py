@@ -10,11 +10,8 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import stat
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -51,62 +48,6 @@ def run(folders, clock):
         return run_step(step, context, config or Config(), folders, clock.now(), timeout)
 
     return run
-
-
-class Stopped(BaseException):
-    """What the program raises when it is told to end."""
-
-
-STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-
-
-@pytest.fixture
-def stopped():
-    """Raise Stopped at whatever tells the program to end."""
-
-    def stop(_number, _frame):
-        raise Stopped
-
-    before = {number: signal.signal(number, stop) for number in STOPS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.parametrize("number", STOPS)
-def test_a_stop_that_comes_while_a_program_starts_ends_that_program_too(run, monkeypatch, stopped, number):
-    started = []
-
-    class SlowPopen(steps.subprocess.Popen):
-        def __init__(self, *arguments, **options):
-            super().__init__(*arguments, **options)
-            started.append(self)
-            os.kill(os.getpid(), number)
-
-    monkeypatch.setattr(steps.subprocess, "Popen", SlowPopen)
-    with pytest.raises(Stopped):
-        run({"command": ["/bin/sh", "-c", "exec sleep 600"]})
-    assert [process.returncode for process in started] == [-signal.SIGTERM]
-
-
-def test_p6_who_is_told_to_end_twice_leaves_no_program_behind(run, monkeypatch, stopped, tmp_path):
-    """Its lock is free then, and the next run of the response would run the step beside it."""
-    monkeypatch.setattr(steps, "_GRACE", 600)
-    # It tells us a second time while it tidies up.
-    program = (
-        "import os, signal, sys, time\n"
-        "def tidy(*_):\n"
-        "    os.kill(os.getppid(), signal.SIGINT)\n"
-        "    time.sleep(0.3)\n"
-        "    open(sys.argv[1], 'w').close()\n"
-        "    sys.exit()\n"
-        "signal.signal(signal.SIGTERM, tidy)\n"
-        "os.kill(os.getppid(), signal.SIGTERM)\n"
-        "time.sleep(600)\n"
-    )
-    with pytest.raises(Stopped):
-        run(python(program, str(tmp_path / "tidied")))
-    assert (tmp_path / "tidied").exists()
 
 
 def python(program: str, *arguments: str) -> dict[str, Any]:
@@ -232,111 +173,6 @@ class TestCommand:
         assert error.permanent
 
 
-def is_alive(number: int) -> bool:
-    """Tell whether a process runs; one that has ended may still wait for its parent to ask."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def wait_until_gone(numbers: list[int]) -> None:
-    """A process that was killed takes a moment to end."""
-    end = time.monotonic() + 600
-    while any(map(is_alive, numbers)):
-        assert time.monotonic() < end, "a process was left behind"
-        time.sleep(0.01)
-
-
-# Writes its number, has a child that does the same, and both wait; in a file to itself, for the tests that stop it.
-FAMILY = """
-import os, signal, sys, time
-folder, what = sys.argv[1:]
-if what == "deaf":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child = os.fork()
-if what == "tidy":
-    def tidy(number, frame):
-        open(os.path.join(folder, "tidied" if child else "child tidied"), "w").close()
-        os._exit(0)
-    signal.signal(signal.SIGTERM, tidy)
-with open(os.path.join(folder, "new-" + str(os.getpid())), "w"):
-    pass
-os.rename(os.path.join(folder, "new-" + str(os.getpid())), os.path.join(folder, "pid-" + str(os.getpid())))
-time.sleep(600)
-"""
-
-
-class TestTimeLimit:
-    """A program that takes too long is ended, with all that it has started."""
-
-    @staticmethod
-    def stop(run: Any, folder: Path, what: str) -> list[int]:
-        """Run the family until its time is up, and return the numbers of its processes."""
-        # Busy machines need longer until both are there.
-        for seconds in (0.5, 5, 50, 500):
-            error = failure(run, python(FAMILY, str(folder), what), timeout=seconds)
-            assert (str(error), error.permanent) == (
-                f"It did not end within {seconds:g} seconds and was stopped.",
-                False,
-            )
-            paths = list(folder.glob("pid-*"))
-            numbers = [int(path.name.partition("-")[2]) for path in paths]
-            if len(numbers) == 2:
-                return numbers
-            for path in paths:
-                path.unlink()
-        raise AssertionError("the family never came up")
-
-    def test_one_that_tidies_up_when_told_to_end(self, run, tmp_path, monkeypatch):
-        # It is not waited for after its end.
-        monkeypatch.setattr(steps, "_GRACE", 600)
-        numbers = self.stop(run, tmp_path, "tidy")
-        assert {path.name for path in tmp_path.glob("*tidied")} >= {"tidied"}
-        wait_until_gone(numbers)
-
-    def test_one_that_does_not_listen_is_killed_with_its_children(self, run, tmp_path, monkeypatch):
-        monkeypatch.setattr(steps, "_GRACE", 0.2)
-        numbers = self.stop(run, tmp_path, "deaf")
-        wait_until_gone(numbers)
-
-    def test_one_that_does_not_read_its_input(self, run):
-        step = python("import time; time.sleep(600)")
-        assert "was stopped" in str(failure(run, step, event=make_event(description="x" * 500_000), timeout=0.5))
-
-
-def test_the_program_is_ended_when_the_response_is_told_to_end(run, tmp_path, monkeypatch):
-    """As by SIGTERM, which the command line turns into an exception."""
-    monkeypatch.setattr(steps, "_GRACE", 600)
-
-    class ToldToEndError(BaseException):
-        pass
-
-    def stop(_number: int, _frame: Any) -> None:
-        raise ToldToEndError
-
-    def tell() -> None:
-        while len(list(tmp_path.glob("pid-*"))) < 2:
-            if ended.wait(0.02):
-                return
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    # On a busy machine the program may be there before the call that starts it has returned. The product holds this
-    # signal back until then.
-    before = signal.signal(signal.SIGTERM, stop)
-    ended = threading.Event()
-    teller = threading.Thread(target=tell)
-    teller.start()
-    try:
-        with pytest.raises(ToldToEndError):
-            run(python(FAMILY, str(tmp_path), "tidy"), timeout=600)
-    finally:
-        ended.set()
-        teller.join()
-        signal.signal(signal.SIGTERM, before)
-    assert (tmp_path / "tidied").exists()
-
-
 @pytest.fixture
 def no_playbook_may_run(folders, tmp_path):
     """Return a configuration whose ansible-playbook leaves a trace; there is a playbook drain.yml."""
@@ -393,61 +229,12 @@ ONE_TASK_WRITTEN = json.dumps(ONE_TASK)
 
 
 class TestPrinted:
-    """I6: what a program prints goes to the journal as before, and its last line is told where it fails."""
-
-    @pytest.mark.parametrize(
-        ("script", "said"),
-        [
-            ("echo one; echo two >&2; exit 7", "It ended with status 7. It printed last: two"),
-            ("printf 'one\\n\\n  two  \\n \\n'; exit 7", "It ended with status 7. It printed last: two"),
-            ("printf '10%%\\r20%%'; exit 7", "It ended with status 7. It printed last: 20%"),
-            ("printf '\\033[31mred'; exit 7", r'It ended with status 7. It printed last: "\u001b[31mred"'),
-            ("printf '\\377'; exit 7", "It ended with status 7. It printed last: \ufffd"),
-            ("exit 7", "It ended with status 7."),
-            ("echo one; kill -9 $$", "It was ended by signal 9. It printed last: one"),
-        ],
-    )
-    def test_the_last_line_is_told(self, run, script, said):
-        assert str(failure(run, {"command": ["/bin/sh", "-c", script]})) == said
-
-    def test_of_a_program_that_takes_too_long_too(self, run):
-        step = {"command": ["/bin/sh", "-c", "echo waiting; exec sleep 600"]}
-        said = "It did not end within 1 seconds and was stopped. It printed last: waiting"
-        assert str(failure(run, step, timeout=1)) == said
-
-    def test_p9_a_line_without_end_is_cut(self, run):
-        error = failure(run, python("import sys; sys.stdout.write('x' * 5_000_000); sys.exit(7)"))
-        assert str(error) == f'It ended with status 7. It printed last: "{"x" * 200}"…'
+    """What a program prints goes to the journal of its response, with nothing between them."""
 
     def test_all_of_it_goes_to_the_journal_before_the_step_is_over(self, run, capfd):
         lines = "".join(f"{number}\n" for number in range(50_000))
         run(python("for number in range(50_000): print(number)"))
         assert capfd.readouterr().err == lines
-
-    def test_what_it_left_running_goes_on_to_print(self, run, capfd, tmp_path):
-        go, done = tmp_path / "go", tmp_path / "done"
-        left = f"while ! test -e {go}; do sleep 0.05; done; echo late && touch {done}"
-        assert run({"command": ["/bin/sh", "-c", f"({left}) & echo early"]}) == "It ended with status 0."
-        assert capfd.readouterr().err == "early\n"
-        go.touch()
-        printed, end = "", time.monotonic() + 600
-        while "late" not in printed and time.monotonic() < end:
-            printed += capfd.readouterr().err
-            time.sleep(0.05)
-        assert printed == "late\n"
-        while not done.exists() and time.monotonic() < end:
-            time.sleep(0.05)
-        assert done.exists()
-
-    def test_nothing_is_left_open(self, run):
-        def count():
-            return len(os.listdir("/proc/self/fd"))
-
-        before = count()
-        for step in ({"command": ["true"]}, {"command": ["false"]}, {"command": ["/nosuch"]}):
-            with contextlib.suppress(StepError):
-                run(step)
-        assert count() == before
 
 
 class TestPlaybook:
@@ -518,12 +305,6 @@ class TestPlaybook:
         # Ansible has not come to its end.
         config = runner(tasks=json.dumps({"failed": failed}))
         assert "which tasks ran is not known" in str(failure(run, {"playbook": "drain.yml"}, config=config))
-
-    def test_i6_where_no_task_failed_the_last_line_is_told(self, run, runner):
-        config = runner(status=4, tasks="")
-        Path(config.ansible_playbook).write_text("#!/bin/sh\necho ERROR! syntax >&2\nexit 4\n")
-        error = failure(run, {"playbook": "drain.yml"}, config=config)
-        assert str(error) == "It ended with status 4. It printed last: ERROR! syntax"
 
     def test_it_fails_and_its_variables_are_removed(self, run, runner, folders):
         error = failure(run, {"playbook": "drain.yml"}, config=runner(status=2))
