@@ -228,11 +228,15 @@ def decide(run: Run, now: float, returns: bool = False) -> Run:
         return {**run, "do": DONE, "orders": {}, "lines": []}
     if run["refused"]:
         return _refuse(run, run["refused"])
-    run = _look_around(run, now)
+    decided = _follow_rules(_look_around(run, now), now, returns)
+    return decided if decided["do"] in (ASK, LEAVE) else {**decided, "acted_at": now}
+
+
+def _follow_rules(run: Run, now: float, returns: bool = False) -> Run:
     for rule in RULES:
         decided = None if rule.do == LEAVE and not returns else rule.decide(run, now)
         if decided is not None:
-            return decided if decided["do"] in (ASK, LEAVE) else {**decided, "acted_at": now}
+            return decided
     return {**run, "do": DONE, "orders": {}, "done": True}
 
 
@@ -453,17 +457,12 @@ def _approve(run: Run, now: float) -> Run | None:
     orders: dict[str, Any] = {}
     for plan in plans:
         orders.setdefault(plan["approver"], []).append({**plan, "turn": run["turn"]})
-    # What was only decided may let hosts be restored in this very turn.
-    return _order({**run, "plans": plans}, APPROVE, orders) or _decide_rest(run, now)
+    return _order({**run, "plans": plans}, APPROVE, orders) or _go_on(run, now)
 
 
-def _decide_rest(run: Run, now: float) -> Run | None:
-    """Go on after events were held back: with what a run does when all is decided."""
-    for rule in (_restore, _ask_idle, _wait, _ask_again):
-        decided = rule(run, now)
-        if decided is not None:
-            return decided
-    return {**run, "do": DONE, "orders": {}, "done": True}
+def _go_on(run: Run, now: float) -> Run:
+    """Decide anew after events were held back, or hosts are back with nothing done: others may have their turn."""
+    return _follow_rules({**run, "queue": queue_events(run["hosts"], now)}, now)
 
 
 def _names(run: Run) -> set[str]:
@@ -502,19 +501,19 @@ def _silent(run: Run) -> dict[str, Any]:
 
 
 def _restore(run: Run, now: float) -> Run | None:
-    hosts, orders = dict(run["hosts"]), {}
+    hosts, orders, is_back = dict(run["hosts"]), {}, False
     for host, known in _present(run).items():
         for each in restores(known, run["check_mode"]):
             event_id = each["event"]["event_id"]
             if known["settings"]["restore"] in ("", NOTHING) and not each["marked"]:
-                known = _update(known, event_id, restored=True)
+                known, is_back = _update(known, event_id, restored=True), True
             else:
                 phases = {"phase": each["phase"], "outcome": each["outcome"], "is_marked": bool(each["marked"])}
                 orders[host] = {"event_id": event_id, "event": each["event"], **phases}
                 break
         hosts[host] = known
     run.update(hosts=hosts)
-    return _order(run, RESTORE, orders)
+    return _order(run, RESTORE, orders) or (_go_on(run, now) if is_back else None)
 
 
 def _deadlines(run: Run, now: float) -> dict[str, float]:
@@ -589,8 +588,7 @@ def _leave_queue(run: Run, now: float) -> Run | None:
     if not plans:
         return None
     lines = [line for plan in plans for line in _held_back(run, plan, now)]
-    run = {**_settle(run, plans, {}, now), "queue": {}, "lines": [*run["lines"], *lines]}
-    return _decide_rest(run, now)
+    return _go_on({**_settle(run, plans, {}, now), "lines": [*run["lines"], *lines]}, now)
 
 
 class Rule(NamedTuple):

@@ -120,3 +120,25 @@ def test_a_run_that_does_not_wait_approves_what_the_limit_allows_and_names_the_o
     fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="2", wait=False).go()
     assert in_order(fleet) == ["1A", "2A"]
     assert fleet.run["hosts"]["web-3"]["events"][0]["failed"]
+
+
+def test_a_host_that_is_lost_while_it_is_prepared_stays_out_of_service():
+    fleet = Fleet(WEB, *one_each(notice=7200.0)[:2], max_unavailable="1", plays=1)
+    fleet.losing.add("prepare web-1")
+    assert fleet.go().posted == []
+    assert fleet.story["web-2"] == []
+    assert "HELD BACK: Reboot 2A" in spoken(fleet)
+    assert "and web-1 must be back first. Azure starts" in spoken(fleet)
+    assert "cannot be asked" not in spoken(fleet)
+
+
+def test_the_turn_of_an_event_comes_when_the_one_before_is_held_back_and_nobody_was_prepared_for_it():
+    outside, second = FleetEvent("1A", ["web-1", "web-9"], notice=7200.0), FleetEvent("2A", ["web-2"], notice=7300.0)
+    fleet = Fleet(WEB, outside, second, max_unavailable="1", prepare="nothing", restore="nothing").go()
+    assert in_order(fleet) == ["2A"]
+
+
+def test_hosts_for_which_nothing_is_to_be_done_go_one_after_the_other_too():
+    fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="1", prepare="nothing", restore="nothing").go()
+    assert in_order(fleet) == ["1A", "2A", "3A"]
+    assert "HELD BACK" not in spoken(fleet)
