@@ -282,7 +282,7 @@ def _look_around(run: Run, now: float) -> Run:
 def _sayings(key: str, entry: Mapping[str, Any]) -> set[str]:
     """Return what is to be said once of an event that is over the limit."""
     over = entry["behind"] or entry["is_too_large"]
-    return {f"{key} {entry['may']}"} if over else set()
+    return {" ".join([key, entry["may"], host]) for host in ["", *entry["unknown"]]} if over else set()
 
 
 def _resolve(run: Run, now: float) -> dict[str, Any]:
@@ -565,8 +565,12 @@ def _wait(run: Run, now: float) -> Run | None:
 
 
 def _ask_again(run: Run, now: float) -> Run | None:
-    """Before the end each host that has not answered is asked once more."""
-    return _order(run, ASK, _silent(run))
+    """Before the end each host is asked once more that has not answered, or keeps others waiting because it cannot be
+    reached."""
+    present = _present(run)
+    in_the_way = {host for entry in run["queue"].values() for host in entry["unknown"] if host in present}
+    lost = {host: {} for host in in_the_way if present[host]["asked_at"] < run["acted_at"]}
+    return _order(run, ASK, {**_silent(run), **lost})
 
 
 def _leave_queue(run: Run, now: float) -> Run | None:
@@ -615,7 +619,7 @@ RULES = (
     Rule(RESTORE, "the events of a host are over, and it was prepared for one", _restore),
     Rule(ASK, "a host without an event was not asked for five minutes, while others are waited for", _ask_idle),
     Rule(WAIT, "an event is not over, and its time to wait is not up", _wait),
-    Rule(ASK, "a host has never answered; this is the last time", _ask_again),
+    Rule(ASK, "a host has never answered, or is lost and in the way of others; this is the last time", _ask_again),
     Rule(
         RESTORE,
         "the turn of an event does not come: it is held back, and who is prepared for it is put back",
