@@ -29,7 +29,6 @@ SETTINGS = {
     "outside_vms": "refuse",
     "prepare": "drain.yml",
     "restore": "refill.yml",
-    "endpoint": "",
     "prepare_timeout": 600,
     "restore_timeout": 600,
     "reconnect_timeout": 300,
