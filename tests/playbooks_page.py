@@ -108,7 +108,8 @@ def target(playbook: Playbook) -> list[Variable]:
     lookup = f"query('{NAMESPACE}.target'"
     if lookup not in playbook.plays:
         return []
-    default = "must be given" if f"{lookup}, target | default('')" in playbook.plays else "all"
+    defaults = {f"{lookup}, target | default('')": "must be given", f"{lookup}, target)": "not given"}
+    default = next((word for call, word in defaults.items() if call in playbook.plays), "all")
     meaning = "The hosts. An empty pattern is refused, and one that matches no host."
     return [Variable("target", "pattern of hosts", default, meaning)]
 

@@ -26,7 +26,7 @@ from ansible.plugins.loader import strategy_loader
 from ..module_utils._marks import PREPARED, PREPARING, RESTORING, find_mark, new_mark
 from ..module_utils._marks import RUN as BY_RUN
 from ..module_utils._time_limit import TimeIsUpError, limit
-from ..plugin_utils._failure_text import tell_failure, without_frames
+from ..plugin_utils._failure_text import tell_error, tell_failure, without_frames
 from ..plugin_utils._mark_files import Written, remove_marks, write_mark
 from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
@@ -81,8 +81,7 @@ class ActionModule(ActionBase):
             try:
                 given[name] = self._templar.template(self._vars[f"event_response_{name}"])
             except AnsibleError as error:
-                told = str(getattr(error, "original_message", "") or getattr(error, "message", "") or error)
-                faults.append(f"event_response_{name} cannot be evaluated: {' '.join(told.split())}")
+                faults.append(f"event_response_{name} cannot be evaluated: {tell_error(error)}")
         given["group"] = ""
         if given.get("group_by"):
             by = str(given["group_by"])
@@ -421,9 +420,9 @@ def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
         return dict(run["orders"])
     for host, order in run["orders"].items():
         given = run["hosts"][host]["settings"]
-        ask = {"endpoint": given["endpoint"], "timeout": int(float(given["ask_timeout"]))}
+        ask_timeout = int(float(given["ask_timeout"]))
         if run["do"] == engine.APPROVE:
-            orders[host] = [{**each, **ask} for each in order]
+            orders[host] = [{**each, "timeout": ask_timeout} for each in order]
         elif run["do"] in (engine.PREPARE, engine.RESTORE):
             nothing = given[run["do"]] in ("", settings.NOTHING)
             orders[host] = {
@@ -433,10 +432,10 @@ def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
                 else os.path.realpath(os.path.expanduser(given[run["do"]])),
                 "timeout": int(float(given[f"{run['do']}_timeout"])),
                 "mark": _mark_of(run, host, order, author),
-                "mark_timeout": ask["timeout"],
+                "mark_timeout": ask_timeout,
             }
         else:
-            orders[host] = {**order, **ask}
+            orders[host] = {**order, "timeout": ask_timeout}
     return orders
 
 
@@ -472,7 +471,7 @@ def _is_usable(known: Mapping[str, Any]) -> bool:
 def _normalize(run: engine.Run) -> engine.Run:
     for known in run["hosts"].values():
         if known["settings"] is not None:
-            for name in ("prepare", "restore", "endpoint", "outside_vms"):
+            for name in ("prepare", "restore", "outside_vms"):
                 given = known["settings"].get(name)
                 known["settings"][name] = "" if given is None else str(given)
     return run

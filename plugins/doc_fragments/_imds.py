@@ -25,8 +25,10 @@ options:
     description:
       - Where the metadata service answers, as C(http://HOST[:PORT][/PREFIX]).
       - Anything but the default is for a simulator, or for a VM outside a virtual network.
-      - If not set, the environment variable E(AZURE_IMDS_ENDPOINT) of the target is used, if it is set there. On a
-        Windows host it is used only where C(environment) of the task sets it.
+      - If not set, the variable C(azure_maintenance_endpoint) of the host is used. All roles and playbooks of this
+        collection take it too, so that one variable points everything at a simulator.
+      - If that is not set either, or empty, the environment variable E(AZURE_IMDS_ENDPOINT) of the target is used, if
+        it is set there. On a Windows host it is used only where C(environment) of the task sets it.
       - A proxy is never used and a redirect never followed.
     type: str
     default: http://169.254.169.254

@@ -44,6 +44,12 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"
 
 
+def tell_error(error: Exception) -> str:
+    """Return on one line what an error of Ansible says, without where it was raised."""
+    told = getattr(error, "original_message", "") or getattr(error, "message", "") or error
+    return " ".join(mask_secrets(str(told)).split())
+
+
 def without_frames(result: Any) -> Any:
     """Return a result, also that of a loop, without the frame of a time limit, of which ansible-core 2.21 warns."""
     if not isinstance(result, Mapping):

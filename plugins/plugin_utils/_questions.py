@@ -48,7 +48,8 @@ class Questions:
 
     def ask(self, host: Host) -> tuple[Host, dict[str, Any]]:
         """Ask once; return what is known of the host then, and the answer."""
-        answer = self._ask(host["settings"], any(each["prepared"] is not None for each in host["events"]))
+        was_prepared = any(each["prepared"] is not None for each in host["events"])
+        answer = self._ask(float(host["settings"]["ask_timeout"]), was_prepared)
         return take_answer(host, answer, time.time()), answer
 
     def wait(
@@ -81,11 +82,9 @@ class Questions:
             if time.time() >= ends or somebody_has_news.exists():
                 return host, answer
 
-    def _ask(self, settings: Mapping[str, Any], was_prepared: bool) -> dict[str, Any]:
-        seconds = float(settings["ask_timeout"])
+    def _ask(self, seconds: float, was_prepared: bool) -> dict[str, Any]:
         given = {name: value for name, value in self._action._task.args.items() if name not in _OF_STEP}
-        arguments = {**given, **_ALL, **({"endpoint": settings["endpoint"]} if settings["endpoint"] else {})}
-        answer = self._end(seconds, lambda: self._run_query(arguments))
+        answer = self._end(seconds, lambda: self._run_query({**given, **_ALL}))
         if was_prepared and "document_received" in answer and is_windows(self._action):
             # Such a host has no boot id.
             told = self._end(seconds, lambda: tell_boot_time(self._action, self._task_vars))

@@ -39,7 +39,7 @@ BY_HAND = """
 - hosts: all
   gather_facts: false
   vars:
-    url: "{{ event_response_endpoint }}/metadata/scheduledevents?api-version=2020-07-01"
+    url: "{{ azure_maintenance_endpoint }}/metadata/scheduledevents?api-version=2020-07-01"
   tasks:
     - name: Ask
       ansible.builtin.uri: &ask
@@ -106,7 +106,7 @@ def run(count: int, all_affected: bool, by_hand: bool = False) -> Cost:
         azure = start("--vms", ",".join(vms), "--clock", "manual")
         events = [azure.announce("Reboot", *group, start_delay=0, started_for=0) for group in groups]
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        hosts = {vm: {**local, "event_response_endpoint": azure.endpoint(vm)} for vm in vms}
+        hosts = {vm: {**local, "azure_maintenance_endpoint": azure.endpoint(vm)} for vm in vms}
         (folder / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts}}))
         (folder / "by_hand.yml").write_text(BY_HAND)
         files = []

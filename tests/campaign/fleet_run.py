@@ -28,7 +28,6 @@ SETTINGS: dict[str, Any] = {
     "event_sources": [],
     "event_ids": [],
     "due_within": None,
-    "endpoint": "",
     "prepare": "drain.yml",
     "restore": "refill.yml",
     "approve": True,

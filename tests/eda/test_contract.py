@@ -6,12 +6,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import re
 import runpy
+import socket
+import ssl
 import subprocess
 import tarfile
+import textwrap
+import threading
 import urllib.request
 
 import jsonschema
@@ -19,6 +24,7 @@ import pytest
 import yaml
 from ansible_collections.fleetops.azure_maintenance.tests.eda.conftest import EDA, SOURCE
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import ROOT, plain_environment
 from ansible_rulebook.validators import Validate
 
@@ -110,9 +116,46 @@ def test_the_guide_runs_each_rulebook():
     assert needed - {"webhook_host"} == given
 
 
+def test_i9_systemd_takes_the_unit_of_the_guide(tmp_path):
+    analyze = need_program("systemd-analyze", package="systemd")
+    (block,) = re.findall(r":caption: /etc/systemd/system/ansible-rulebook.service\n\n((?:   .*\n|\n)+)", GUIDE)
+    unit = textwrap.dedent(block)
+    program = re.search(r"^ExecStart=(\S+) -r (\S+)", unit, re.MULTILINE)
+    assert program[2] in {f"fleetops.azure_maintenance.{path.stem}" for path in RULEBOOKS}
+    path = tmp_path / "ansible-rulebook.service"
+    # It says too where the program is not installed.
+    path.write_text(unit.replace(program[1], "/bin/true"))
+    ended = subprocess.run([analyze, "verify", str(path)], capture_output=True, text=True, check=False)
+    assert "ansible-rulebook" not in ended.stdout + ended.stderr
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_i9_a_checker_trusts_the_certificate_that_the_guide_makes(tmp_path):
+    """And no other name."""
+    need_program("openssl", package="openssl")
+    make = next(command for command in COMMANDS if "openssl req" in command).replace("\\\n", "")
+    make = make.replace("sudo ", "").replace("/etc/ansible-rulebook", str(tmp_path))
+    subprocess.run(["sh", "-c", make], check=True, capture_output=True)
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(tmp_path / "tls.pem", tmp_path / "tls.key")
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "tls.pem"))
+    for name, is_good in (("eda.example.com", True), ("other.example.com", False)):
+        here, there = socket.socketpair()
+        server = threading.Thread(target=_shake_hands, args=(served, there))
+        server.start()
+        with here, contextlib.nullcontext() if is_good else pytest.raises(ssl.SSLCertVerificationError):
+            trusted.wrap_socket(here, server_hostname=name).close()
+        server.join()
+
+
+def _shake_hands(context, connection):
+    with connection, contextlib.suppress(OSError):
+        context.wrap_socket(connection, server_side=True).close()
+
+
 def test_the_other_commands_of_the_guide():
     """But the simulator's time passes when the source has told what was before, not at a hundred times its pace."""
-    start, watch = (command for command in COMMANDS if not command.startswith("ansible-rulebook "))
+    start, watch = (command for command in COMMANDS if "127.0.0.1:8181" in command)
     shown, limit = "--speed 100 --stop-after 60", "timeout 15 "
     assert shown in start
     assert watch.startswith(limit)

@@ -69,7 +69,7 @@ class Fleet:
                 "up_file": str(folder / f"{host}.up"),
                 "story": str(folder / f"{host}.story"),
                 "simulator": self.azure.url,
-                "event_response_endpoint": self.azure.endpoint(vms[host]),
+                "azure_maintenance_endpoint": self.azure.endpoint(vms[host]),
             }
             for host in hosts
         }

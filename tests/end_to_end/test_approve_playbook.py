@@ -209,7 +209,7 @@ def test_the_endpoint_may_be_that_of_a_simulator(ansible, simulator, tmp_path):
     event = imds.announce("Reboot", "web-2")
     (tmp_path / "hosts.ini").write_text("".join(f"{vm} {ON_THIS_MACHINE}\n" for vm in ("web-1", "web-2")))
     endpoint = imds.endpoint("web-1").replace("web-1", "{{ inventory_hostname }}")
-    variables = {"approve_event_types": "Reboot", "approve_endpoint": endpoint}
+    variables = {"approve_event_types": "Reboot", "azure_maintenance_endpoint": endpoint}
     run = ansible("ansible-playbook", "-i", str(tmp_path / "hosts.ini"), APPROVE, "-e", json.dumps(variables))
     assert run.code == 0, run.out
     assert imds.posted() == [("web-2", {"StartRequests": [{"EventId": event}]})]
@@ -235,7 +235,7 @@ def test_p14_an_event_of_a_vm_that_was_refused_makes_a_beginning_ambiguous(ansib
     one.announce("Reboot", "web-1", event_id="AAAA1111-0000-0000-0000-000000000001")
     other.announce("Reboot", "web-2", "web-9", event_id="AAAA2222-0000-0000-0000-000000000002")
     endpoints = {"web-1": one.endpoint("web-1"), "web-2": other.endpoint("web-2")}
-    lines = [f"{vm} {ON_THIS_MACHINE} approve_endpoint={endpoint}" for vm, endpoint in endpoints.items()]
+    lines = [f"{vm} {ON_THIS_MACHINE} azure_maintenance_endpoint={endpoint}" for vm, endpoint in endpoints.items()]
     (tmp_path / "hosts.ini").write_text("\n".join(lines))
     run = ansible("ansible-playbook", "-i", str(tmp_path / "hosts.ini"), APPROVE, "-e", "approve_event_ids=AAAA")
     assert run.code != 0
@@ -306,12 +306,21 @@ def test_p4_an_id_that_may_be_on_a_vm_whose_answer_is_not_clear_is_not_called_go
 
 
 @pytest.mark.releases
-@pytest.mark.parametrize("name", ["endpoint", "event_ids", "event_types", "event_sources", "resources_ready"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "azure_maintenance_endpoint",
+        "approve_event_ids",
+        "approve_event_types",
+        "approve_event_sources",
+        "approve_resources_ready",
+    ],
+)
 @pytest.mark.release
 def test_a_setting_that_cannot_be_told_approves_nothing(fleet, name):
     """It is not one that was left out: without it, more would be approved, or at Azure's own address."""
     fleet.announce("Reboot", "web-1")
-    given = {"approve_event_types": "Reboot", "approve_event_sources": "Platform", f"approve_{name}": "{{ typo }}"}
+    given = {"approve_event_types": "Reboot", "approve_event_sources": "Platform", name: "{{ typo }}"}
     run = fleet.approve(target="web-1", **given)
     assert run.code == 2, run.out
     assert "'typo' is undefined" in run.out + run.err

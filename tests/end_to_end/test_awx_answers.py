@@ -230,7 +230,7 @@ def test_f2_an_id_that_looks_like_a_number_is_taken_with_a_comma_after_it(projec
                 "event_response_prepare_timeout": "0",
                 "event_response_wait": "yes",
                 "event_response_restore": "",
-                "event_response_endpoint": "",
+                "azure_maintenance_endpoint": "",
             },
             [],
         ),

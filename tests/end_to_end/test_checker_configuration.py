@@ -61,6 +61,7 @@ def test_p12_no_task_logs_the_configuration():
 
 
 UNIT = "azure-maintenance-check.service"
+ENDPOINT = "azure_maintenance_endpoint"
 
 
 # The lab cannot show it: its containers have no BPF filter, so systemd reads these lines there and filters nothing.
@@ -68,12 +69,10 @@ UNIT = "azure-maintenance-check.service"
     ("variables", "allowed"),
     [
         pytest.param({}, ["169.254.169.254", "localhost"], id="Azure"),
-        pytest.param(
-            {"event_checker_endpoint": "http://10.1.2.3:8181/vm/a"}, ["10.1.2.3", "localhost"], id="an address"
-        ),
-        pytest.param({"event_checker_endpoint": "http://[fd00::1]"}, ["fd00::1", "localhost"], id="an IPv6 address"),
-        pytest.param({"event_checker_endpoint": "http://127.0.0.1:8181"}, ["localhost"], id="a simulator on the VM"),
-        pytest.param({"event_checker_endpoint": "http://azure.example.com"}, None, id="a host name"),
+        pytest.param({ENDPOINT: "http://10.1.2.3:8181/vm/a"}, ["10.1.2.3", "localhost"], id="an address"),
+        pytest.param({ENDPOINT: "http://[fd00::1]"}, ["fd00::1", "localhost"], id="an IPv6 address"),
+        pytest.param({ENDPOINT: "http://127.0.0.1:8181"}, ["localhost"], id="a simulator on the VM"),
+        pytest.param({ENDPOINT: "http://azure.example.com"}, None, id="a host name"),
         pytest.param({"event_checker_discover_endpoint": True}, None, id="an address that is looked up"),
     ],
 )

@@ -46,6 +46,33 @@ def test_asked_ad_hoc_off_azure_a_host_says_so(ansible):
     assert "Nothing answers at http://127.0.0.1:9" in answer["msg"]
 
 
+@pytest.mark.releases
+def test_i3_one_variable_points_the_modules_at_a_simulator_where_a_task_names_no_endpoint(ansible, simulator, tmp_path):
+    imds = simulator("--vms", "web-1,web-2")
+    event = imds.announce("Reboot", "web-1")
+    variable = "azure_maintenance_endpoint"
+    ask = {INFO: {}, "register": "said", "failed_when": False}
+    tell = {"ansible.builtin.debug": {"msg": "{{ said.resource_name | default(said.msg) }}"}}
+    tasks = [
+        *({**ask, **more} for more in ({}, {INFO: {"endpoint": imds.endpoint("web-2")}})),
+        *({**ask, "vars": {variable: value}} for value in ("", None, "http://{{ not_there }}")),
+    ]
+    approve = {NAMESPACE + "scheduled_event_approve": {"event_ids": [event]}}
+    play = {"hosts": "all", "gather_facts": False, "tasks": [*(one for task in tasks for one in (task, tell)), approve]}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    (tmp_path / "hosts.ini").write_text(f"web-1 {variable}='{imds.url}/vm/{{{{ inventory_hostname }}}}'\n")
+    given = ["-c", "local", "-e", "ansible_python_interpreter={{ ansible_playbook_python }}"]
+    run = ansible("ansible-playbook", "-i", str(tmp_path / "hosts.ini"), *given, str(tmp_path / "play.yml"))
+    assert run.code == 0, run.out + run.err
+    asked, named, empty, null, unknown = re.findall(r'"msg": "(.*)"', run.out)
+    assert (asked, named) == ("web-1", "web-2")
+    assert empty.startswith("Nothing answers at http://127.0.0.1:9")
+    assert null == empty
+    assert unknown.startswith(f"{variable} cannot be evaluated: ")
+    assert "'not_there' is undefined" in unknown
+    assert imds.posted() == [("web-1", {"StartRequests": [{"EventId": event}]})]
+
+
 def ansible_doc(ansible, kind, name):
     (documented,) = json.loads(ansible("ansible-doc", "--json", "--type", kind, f"{NAMESPACE}{name}").out).values()
     return documented.get("doc", {}) | documented

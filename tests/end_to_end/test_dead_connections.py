@@ -135,10 +135,8 @@ def test_a1_a_host_that_never_answers_ends_no_other_playbook(make_fleet, playboo
     fleet, hosts, events = make_fleet("dies", "lives")
     fleet.hang(hosts["dies"], 1)
     fleet.hang(hosts["lives"], FOR_GOOD)
-    endpoint = "{{ event_response_endpoint }}"
     given = {
         f"{playbook}_ask_timeout": LIMIT,
-        f"{playbook}_endpoint": endpoint,
         f"{playbook}_dir": str(tmp_path / "out"),
         "approve_event_types": "Reboot",
         "fleet_history_command": "/bin/true",

@@ -267,7 +267,7 @@ def test_a_vm_that_is_no_host_of_the_play_may_be_ignored(fleet):
 @pytest.mark.parametrize(
     ("variable", "playbook"),
     [
-        pytest.param({"event_response_endpoint": "http://127.0.0.1:9"}, None, id="not on Azure"),
+        pytest.param({"azure_maintenance_endpoint": "http://127.0.0.1:9"}, None, id="not on Azure"),
         pytest.param({"up_file": "/nowhere/up"}, RESPOND, id="unreachable"),
         pytest.param({"event_response_due_within": "{{ typo }}"}, RESPOND, id="a setting that cannot be told"),
     ],
@@ -287,7 +287,7 @@ def test_p2_a_host_that_could_not_be_asked_may_be_a_vm_that_no_host_says_it_is_s
 @pytest.mark.parametrize(
     "variable",
     [
-        pytest.param({"event_response_endpoint": "http://127.0.0.1:9"}, id="not on Azure"),
+        pytest.param({"azure_maintenance_endpoint": "http://127.0.0.1:9"}, id="not on Azure"),
         pytest.param({"ansible_python_interpreter": "/nowhere/python"}, id="without Python", marks=pytest.mark.matrix),
     ],
 )

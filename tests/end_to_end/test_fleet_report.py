@@ -26,7 +26,7 @@ EMPTY_SURVEY = {
     "fleet_report_max_age": "",
     "fleet_report_fail_within": "",
     "fleet_report_warn_after": "",
-    "fleet_report_endpoint": "",
+    "azure_maintenance_endpoint": "",
 }
 
 
@@ -321,7 +321,7 @@ def test_the_endpoint_may_be_that_of_a_simulator(fleet):
     event = fleet.announce("Reboot", "web-2")
     fleet.inventory.write_text(f"web-2 ansible_connection=local ansible_python_interpreter={sys.executable}\n")
     endpoint = fleet.simulator.endpoint("web-2").replace("web-2", "{{ inventory_hostname }}")
-    run = fleet.report(fleet_report_endpoint=endpoint)
+    run = fleet.report(azure_maintenance_endpoint=endpoint)
     assert run.code == 0, run.out
     assert [each["event_id"] for each in fleet.written()["events"]] == [event]
 
@@ -333,7 +333,7 @@ def test_a_host_whose_endpoint_cannot_be_told_is_not_asked_at_azures_address(fle
     with fleet.inventory.open("a") as inventory:
         inventory.write(f"[all:vars]\nansible_python_interpreter={sys.executable}\n[known]\nweb-1\n")
         inventory.write(f"[known:vars]\nazure={fleet.simulator.url}\n")
-    run = fleet.report(target="web-1,laptop", fleet_report_endpoint="{{ azure }}/vm/{{ inventory_hostname }}")
+    run = fleet.report(target="web-1,laptop", azure_maintenance_endpoint="{{ azure }}/vm/{{ inventory_hostname }}")
     assert run.code == 0, run.out
     assert fleet.states() == {"web-1": "quiet", "laptop": "failed"}
     (message,) = [host["message"] for host in fleet.written()["hosts"] if host["host"] == "laptop"]

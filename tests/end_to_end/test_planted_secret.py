@@ -149,7 +149,7 @@ def test_a_vaulted_endpoint_that_nobody_answers_is_in_no_report_of_2_22(ansible,
     """Before 2.22 nothing tells a plugin which text came from a vault, and the endpoint is part of the message."""
     if not knows_secrets():
         pytest.skip("This ansible-core does not tell which values are secrets.")
-    variables = vault.write("endpoint.json", {"fleet_report_endpoint": f"{NOWHERE}/{SECRETS['vault']}"})
+    variables = vault.write("endpoint.json", {"azure_maintenance_endpoint": f"{NOWHERE}/{SECRETS['vault']}"})
     run = report(ansible, tmp_path / "made", "-e", f"@{variables}", *vault.options)
     made = files_of(tmp_path / "made")
     assert {name for name in made if name.startswith("report.")} == {
@@ -164,7 +164,7 @@ def test_the_password_of_an_endpoint_is_in_no_report_and_no_output(ansible, tmp_
     local = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
     hosts.write_text(f"linux {local}\n" + windows.host("windows"))
     env = windows.settings(windows.make_ansible_windows(tmp_path))
-    run = report(ansible, tmp_path / "made", "-i", hosts, "-e", f"fleet_report_endpoint={endpoint}", env=env)
+    run = report(ansible, tmp_path / "made", "-i", hosts, "-e", f"azure_maintenance_endpoint={endpoint}", env=env)
     made = files_of(tmp_path / "made")
     assert made["report.csv"].count("must have the form") == 2
     assert leaks({**made, "stdout": run.out, "stderr": run.err}) == set()

@@ -14,6 +14,7 @@ import urllib.request
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import CONNECTIONS
 
 REHEARSE = "fleetops.azure_maintenance.rehearse"
 CHECKER = "name: fleetops.azure_maintenance.event_checker"
@@ -130,6 +131,77 @@ def test_s1_s4_a_failed_prepare_holds_the_approval_of_both_back_and_failed_resto
     ]
     assert (trace / "prepared-rehearsal-web-1").read_text() == "Reboot web-1 web-2"
     assert_nothing_listens(simulator_url(run.out))
+
+
+OWN_DRAIN = """
+- name: Drain
+  ansible.builtin.raw: echo drain {{ pool }} >>{{ story }}
+"""
+LOST_DRAIN = """
+- name: Go down
+  ansible.builtin.raw: rm -f {{ up_file }}
+- name: Drain
+  ansible.builtin.raw: "true"
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    """An inventory of one's own: two hosts of a group, and where the service of Azure is that nobody may ask."""
+    lines = ["[app]"]
+    for name in ("app-1", "app-2"):
+        (tmp_path / f"{name}.up").touch()
+        lines.append(f"{name} up_file={tmp_path}/{name}.up story={tmp_path}/{name}.story pool=pool-of-{name}")
+    lines += ["[app:vars]", "ansible_connection=mortal", f"ansible_python_interpreter={sys.executable}"]
+    lines += ["azure_maintenance_endpoint=http://127.0.0.1:9", "[far]", "db-1"]
+    (tmp_path / "hosts.ini").write_text("\n".join(lines) + "\n")
+    (tmp_path / "drain.yml").write_text(OWN_DRAIN)
+    return tmp_path
+
+
+def rehearse_own(ansible, folder, **variables):
+    given = {"target": "app", "rehearse_prepare": "drain.yml", "rehearse_listen": "127.0.0.1:0", **variables}
+    command = ("ansible-playbook", "-v", "-i", "hosts.ini", REHEARSE, "-e", json.dumps(given))
+    return ansible(*command, cwd=folder, env={"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS})
+
+
+def test_i2_the_hosts_and_variables_of_an_own_inventory_are_rehearsed_and_nobody_asks_azure(ansible, own):
+    run = rehearse_own(ansible, own)
+    assert run.code == 0, run.out + run.err
+    order(timeline(run.out), "> prepared", "approved Reboot", "completed Reboot", "> restored")
+    assert [(own / f"{name}.story").read_text() for name in ("app-1", "app-2")] == [
+        "drain pool-of-app-1\n",
+        "drain pool-of-app-2\n",
+    ]
+    assert not (own / "home" / "marks").exists(), "the marks of a rehearsal are none of the machine"
+    assert_nothing_listens(simulator_url(run.out))
+
+
+@pytest.mark.matrix
+def test_i2_hosts_that_are_all_lost_are_named_and_the_simulator_is_stopped(ansible, own):
+    (own / "drain.yml").write_text(LOST_DRAIN)
+    run = rehearse_own(ansible, own)
+    assert run.code != 0
+    assert "app-1 was lost" in run.words
+    assert "app-2 was lost" in run.words
+    assert "The rehearsal went well." not in run.out
+    assert_nothing_listens(simulator_url(run.out))
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ({"target": "far", "rehearse_listen": ""}, "db-1 may not reach a simulator on the loopback address"),
+        ({"target": ""}, "target is empty"),
+        ({"azure_maintenance_endpoint": "http://127.0.0.1:9"}, "azure_maintenance_endpoint must not be given"),
+    ],
+    ids=["loopback over ssh", "an empty target", "another endpoint"],
+)
+def test_i2_what_would_not_be_a_rehearsal_is_refused_before_a_host_is_asked(ansible, own, variables, why):
+    run = rehearse_own(ansible, own, **variables)
+    assert run.code != 0
+    assert why in run.words + run.err
+    assert "Start the simulator" not in run.out
 
 
 def test_task_files_that_do_not_exist_stop_the_rehearsal_before_it_begins(ansible):

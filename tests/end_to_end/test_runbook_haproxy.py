@@ -74,7 +74,7 @@ class Site:
         """Run the playbook with the runbook, while Azure reboots the VMs whose events start."""
         settings = {
             "target": "web",
-            "event_response_endpoint": self.azure.url + "/vm/{{ inventory_hostname }}",
+            "azure_maintenance_endpoint": self.azure.url + "/vm/{{ inventory_hostname }}",
             "event_response_prepare": str(RUNBOOK / "prepare.yml"),
             "event_response_restore": str(RUNBOOK / "restore.yml"),
             "event_response_wait_timeout": PATIENCE,

@@ -51,7 +51,7 @@ class Maintenance:
                 "ansible_become_method": "su",
                 "ansible_python_interpreter": str(pair.python),
                 "up_file": str(folder / f"{host}.up"),
-                "event_response_endpoint": self.azure.endpoint(VMS[host]),
+                "azure_maintenance_endpoint": self.azure.endpoint(VMS[host]),
                 "postgresql_peer": peer,
                 "postgresql_user": USER,
                 "postgresql_programs": str(server.programs),

@@ -119,8 +119,7 @@ def test_p2_a_windows_vm_that_booted_after_its_preparation_or_does_not_tell_hold
 
 def test_an_approval_from_a_windows_vm(fleet):
     event = fleet.announce("app-1")
-    endpoints = "{{ event_response_endpoint }}"
-    run = fleet.run(APPROVE, "-e", json.dumps({"approve_event_types": "Reboot", "approve_endpoint": endpoints}))
+    run = fleet.run(APPROVE, "-e", json.dumps({"approve_event_types": "Reboot"}))
     assert run.code == 0, run.out + run.err
     assert fleet.approved == [("app-1", [event])]
 
@@ -131,7 +130,7 @@ def test_the_report_and_the_table_have_both_systems(fleet):
     event = fleet.announce(*VMS.values(), start_delay=LONG)
     (fleet.folder / "host-d.up").unlink()
     folder = fleet.folder / "report"
-    settings = {"fleet_report_dir": str(folder), "fleet_report_endpoint": "{{ event_response_endpoint }}"}
+    settings = {"fleet_report_dir": str(folder)}
     run = fleet.run(REPORT, "-e", json.dumps(settings))
     assert run.code == 0, run.out + run.err
     assert "4 hosts asked: 3 affected, 0 quiet, 1 unreachable, 0 not on Azure." in run.out

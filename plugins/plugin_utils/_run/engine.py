@@ -253,11 +253,15 @@ def decide(run: Run, now: float, returns: bool = False) -> Run:
         return {**run, "do": DONE, "orders": {}, "lines": []}
     if run["refused"]:
         return _refuse(run, run["refused"])
-    run = _look_around(run, now)
+    decided = _follow_rules(_look_around(run, now), now, returns)
+    return decided if decided["do"] in (ASK, LEAVE) else {**decided, "acted_at": now}
+
+
+def _follow_rules(run: Run, now: float, returns: bool = False) -> Run:
     for rule in RULES:
         decided = None if rule.do == LEAVE and not returns else rule.decide(run, now)
         if decided is not None:
-            return decided if decided["do"] in (ASK, LEAVE) else {**decided, "acted_at": now}
+            return decided
     return {**run, "do": DONE, "orders": {}, "done": True}
 
 
@@ -304,7 +308,7 @@ def _look_around(run: Run, now: float) -> Run:
 def _sayings(key: str, entry: Mapping[str, Any]) -> set[str]:
     """Return what is to be said once of an event that is over the limit."""
     over = entry["behind"] or entry["is_too_large"]
-    return {f"{key} {entry['may']}"} if over else set()
+    return {" ".join([key, entry["may"], host]) for host in ["", *entry["unknown"]]} if over else set()
 
 
 def _resolve(run: Run, now: float) -> dict[str, Any]:
@@ -496,17 +500,12 @@ def _approve(run: Run, now: float) -> Run | None:
     orders: dict[str, Any] = {}
     for plan in plans:
         orders.setdefault(plan["approver"], []).append({**plan, "turn": run["turn"]})
-    # What was only decided may let hosts be restored in this very turn.
-    return _order({**run, "plans": plans}, APPROVE, orders) or _decide_rest(run, now)
+    return _order({**run, "plans": plans}, APPROVE, orders) or _go_on(run, now)
 
 
-def _decide_rest(run: Run, now: float) -> Run | None:
-    """Go on after events were held back: with what a run does when all is decided."""
-    for rule in (_restore, _ask_idle, _wait, _ask_again):
-        decided = rule(run, now)
-        if decided is not None:
-            return decided
-    return {**run, "do": DONE, "orders": {}, "done": True}
+def _go_on(run: Run, now: float) -> Run:
+    """Decide anew after events were held back, or hosts are back with nothing done: others may have their turn."""
+    return _follow_rules({**run, "queue": queue_events(run["hosts"], now)}, now)
 
 
 def _names(run: Run) -> set[str]:
@@ -545,12 +544,12 @@ def _silent(run: Run) -> dict[str, Any]:
 
 
 def _restore(run: Run, now: float) -> Run | None:
-    hosts, orders = dict(run["hosts"]), {}
+    hosts, orders, is_back = dict(run["hosts"]), {}, False
     for host, known in _present(run).items():
         for each in [] if _others_end_at(run, known) > now else restores(known, run["check_mode"]):
             event_id = each["event"]["event_id"]
             if known["settings"]["restore"] in ("", NOTHING) and not each["marked"]:
-                known = _update(known, event_id, restored=True)
+                known, is_back = _update(known, event_id, restored=True), True
             else:
                 phases = {"phase": each["phase"], "outcome": each["outcome"], "is_marked": bool(each["marked"])}
                 about = {"only_marked": each["only_marked"], "heeded": [*known["heeded"], *_waited_out(known)]}
@@ -558,7 +557,7 @@ def _restore(run: Run, now: float) -> Run | None:
                 break
         hosts[host] = known
     run.update(hosts=hosts)
-    return _order(run, RESTORE, orders)
+    return _order(run, RESTORE, orders) or (_go_on(run, now) if is_back else None)
 
 
 def _deadlines(run: Run, now: float) -> dict[str, float]:
@@ -614,8 +613,12 @@ def _wait(run: Run, now: float) -> Run | None:
 
 
 def _ask_again(run: Run, now: float) -> Run | None:
-    """Before the end each host that has not answered is asked once more."""
-    return _order(run, ASK, _silent(run))
+    """Before the end each host is asked once more that has not answered, or keeps others waiting because it cannot be
+    reached."""
+    present = _present(run)
+    in_the_way = {host for entry in run["queue"].values() for host in entry["unknown"] if host in present}
+    lost = {host: {} for host in in_the_way if present[host]["asked_at"] < run["acted_at"]}
+    return _order(run, ASK, {**_silent(run), **lost})
 
 
 def _leave_queue(run: Run, now: float) -> Run | None:
@@ -637,8 +640,7 @@ def _leave_queue(run: Run, now: float) -> Run | None:
     if not plans:
         return None
     lines = [line for plan in plans for line in _held_back(run, plan, now)]
-    run = {**_settle(run, plans, {}, now), "queue": {}, "lines": [*run["lines"], *lines]}
-    return _decide_rest(run, now)
+    return _go_on({**_settle(run, plans, {}, now), "lines": [*run["lines"], *lines]}, now)
 
 
 class Rule(NamedTuple):
@@ -665,7 +667,7 @@ RULES = (
     Rule(RESTORE, "the events of a host are over, and it was prepared for one", _restore),
     Rule(ASK, "a host without an event was not asked for five minutes, while others are waited for", _ask_idle),
     Rule(WAIT, "an event is not over, and its time to wait is not up", _wait),
-    Rule(ASK, "a host has never answered; this is the last time", _ask_again),
+    Rule(ASK, "a host has never answered, or is lost and in the way of others; this is the last time", _ask_again),
     Rule(
         RESTORE,
         "the turn of an event does not come: it is held back, and who is prepared for it is put back",

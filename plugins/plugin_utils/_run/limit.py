@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ...module_utils._lifecycle import ANNOUNCED, ENDED
-from .hosts import Host, seconds
+from .hosts import Host, is_present, seconds
 from .marks import find_foreign
 from .progress import must_restore, progress_key, seconds_left
 
@@ -34,8 +34,9 @@ def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, A
 
     :param hosts: all hosts of the run.
     :returns: by the key of the event: ``may`` (one of BOTH, PREPARE_ONLY, NEITHER), ``behind`` (the hosts that must be
-        back before), ``limit`` (the number that is kept, or cannot be), ``is_too_large`` (it takes more hosts out of
-        service by itself than may be), ``event``, ``hosts``.
+        back before), ``unknown`` (those of them that only count because they cannot be asked), ``limit`` (the number
+        that is kept, or cannot be), ``is_too_large`` (it takes more hosts out of service by itself than may be),
+        ``event``, ``hosts``.
     """
     own = {host: known for host, known in hosts.items() if known["settings"] is not None}
     waiting = _find_waiting(own)
@@ -45,6 +46,9 @@ def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, A
         for host, known in own.items()
         if find_foreign(known) or any(_is_out(each) and progress_key(each) not in waiting for each in known["events"])
     }
+    # Nobody knows that they are in service.
+    lost = {host for host, known in own.items() if _cannot_be_asked(known)}
+    taken |= lost
     queue = {}
     for key, entry in sorted(waiting.items(), key=lambda item: _start(item[1]["event"], now)):
         names = set(entry["hosts"])
@@ -57,6 +61,7 @@ def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, A
             **entry,
             "may": BOTH if not behind else PREPARE_ONLY if urgent else NEITHER,
             "behind": [host for host in own if host in behind],
+            "unknown": [host for host in own if host in behind & lost and not any(map(_is_out, own[host]["events"]))],
             "limit": min((full["limit"] for full in found if full), default=None),
             "is_too_large": any(full["is_too_large"] for full in found if full),
         }
@@ -68,6 +73,13 @@ def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, A
 def _is_out(each: Mapping[str, Any]) -> bool:
     """Tell whether an event has its host out of service, for all that is known."""
     return must_restore(each) or (each["restored"] is False and not each["gone"])
+
+
+def _cannot_be_asked(known: Host) -> bool:
+    """Tell whether a host did not answer when it was last asked, or never did. A VM that was deleted never will."""
+    is_silent = known["asked_at"] is not None and known["answered_at"] is None
+    is_lost = not is_present(known) or known["unreachable"]
+    return (is_silent or is_lost) and not any(each["gone"] for each in known["events"])
 
 
 def _find_waiting(hosts: Mapping[str, Host]) -> dict[str, dict[str, Any]]:

@@ -116,9 +116,11 @@ def format_queued(entry: Mapping[str, Any], now: float) -> list[str]:
 def format_limit(entry: Mapping[str, Any]) -> str:
     """Return behind whom an event waits its turn."""
     number = entry["limit"]
+    unknown = shorten(entry["unknown"])
     return (
         f"event_response_max_unavailable lets {number} host{'' if number == 1 else 's'} be out of service at once, and "
         f"{shorten(entry['behind'])} must be back first"
+        + (f" (cannot be asked, so it counts as out of service: {unknown})" if unknown else "")
     )
 
 

@@ -73,7 +73,7 @@ _OUTSIDE_VMS = ("refuse", "ignore")
 # A condition that is no text might be dropped, as 0 and false are, and the run would take all events.
 _CONDITIONS = ("event_ids", "event_types", "event_sources")
 # The variables of the role, without event_response_
-NAMES = (*dict.fromkeys((*_SHARED, *_PER_HOST, *_CONDITIONS)), "endpoint")
+NAMES = tuple(dict.fromkeys((*_SHARED, *_PER_HOST, *_CONDITIONS)))
 
 
 def tell_differences(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:

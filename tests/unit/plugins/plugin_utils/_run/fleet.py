@@ -29,7 +29,6 @@ SETTINGS = {
     "outside_vms": "refuse",
     "prepare": "drain.yml",
     "restore": "refill.yml",
-    "endpoint": "",
     "prepare_timeout": 600,
     "restore_timeout": 600,
     "reconnect_timeout": 300,
@@ -103,6 +102,8 @@ class Fleet:
         self.lines: list[str] = []
         # When a host cannot be reached: from, until
         self.down: dict[str, tuple[float, float]] = {}
+        # Hosts that can be reached and whose metadata service does not answer
+        self.silent: set[str] = set()
         # Files that fail, and those in which the host is lost: "prepare web-1"
         self.failing: set[str] = set()
         self.losing: set[str] = set()
@@ -179,6 +180,8 @@ class Fleet:
     def answer(self, host: str) -> dict[str, Any]:
         if self.is_down(host):
             return {"unreachable": True, "msg": "The host is down."}
+        if host in self.silent:
+            return {"msg": "The metadata service does not answer."}
         name = self.names[host]
         listed = [event.told(name, self.now) for event in self.events if event.status(self.now)]
         return {

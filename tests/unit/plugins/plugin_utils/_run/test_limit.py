@@ -120,3 +120,83 @@ def test_a_run_that_does_not_wait_approves_what_the_limit_allows_and_names_the_o
     fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="2", wait=False).go()
     assert in_order(fleet) == ["1A", "2A"]
     assert fleet.run["hosts"]["web-3"]["events"][0]["failed"]
+
+
+FOREVER = START + 1e6
+
+
+def with_unasked(how, **settings):
+    """Return a fleet with an event of web-1, in which web-3 cannot be asked."""
+    fleet = Fleet(WEB, FleetEvent("1A", ["web-1"], notice=7200.0), **settings)
+    if how == "down":
+        fleet.down["web-3"] = (START, FOREVER)
+    elif how == "its service is silent":
+        fleet.silent.add("web-3")
+    else:
+        fleet.run["hosts"]["web-3"]["fault"] = "event_response_prepare cannot be evaluated."
+    return fleet
+
+
+@pytest.mark.parametrize("how", ["down", "its service is silent", "its variables cannot be used"])
+def test_a_host_that_cannot_be_asked_counts_as_out_of_service_and_is_named(how):
+    fleet = with_unasked(how, max_unavailable="1").go()
+    assert fleet.posted == []
+    assert fleet.story["web-1"] == []
+    assert (
+        "Reboot 1A of web-1 waits its turn: event_response_max_unavailable lets 1 host be out of service at once, and "
+        "web-3 must be back first (cannot be asked, so it counts as out of service: web-3)." in spoken(fleet)
+    )
+    assert "HELD BACK: Reboot 1A" in spoken(fleet)
+    assert in_order(with_unasked(how, max_unavailable="2").go()) == ["1A"]
+
+
+@pytest.mark.parametrize("own", [{"web-3": {"group": "back"}}, {}])
+def test_a_host_that_cannot_be_asked_counts_in_its_own_group(own):
+    assert in_order(with_unasked("down", max_unavailable="1", own=own).go()) == (["1A"] if own else [])
+
+
+def test_a_host_that_answers_when_it_is_asked_again_lets_the_others_go_on():
+    fleet = with_unasked("down", max_unavailable="1")
+    fleet.down["web-3"] = (START, START + 2.0)
+    assert in_order(fleet.go()) == ["1A"]
+
+
+@pytest.mark.parametrize(("back_after", "approved"), [(1e6, ["1A"]), (700.0, ["1A", "2A"])])
+def test_a_host_without_an_event_that_is_lost_meanwhile_is_asked_again_before_the_others_are_held_back(
+    back_after, approved
+):
+    first, second = (FleetEvent(f"{host[-1]}A", [host], notice=7200.0, lasts=720.0) for host in WEB[:2])
+    fleet = Fleet(WEB, first, second, max_unavailable="1")
+    fleet.down["web-3"] = (START + 100.0, START + back_after)
+    assert in_order(fleet.go()) == approved
+    assert spoken(fleet).count("waits its turn: event_response_max_unavailable lets 1 host be out of") == 2
+    assert "(cannot be asked, so it counts as out of service: web-3)" in spoken(fleet)
+
+
+def test_a_host_that_is_lost_while_it_is_prepared_stays_out_of_service():
+    fleet = Fleet(WEB, *one_each(notice=7200.0)[:2], max_unavailable="1", plays=1)
+    fleet.losing.add("prepare web-1")
+    assert fleet.go().posted == []
+    assert fleet.story["web-2"] == []
+    assert "HELD BACK: Reboot 2A" in spoken(fleet)
+    assert "and web-1 must be back first. Azure starts" in spoken(fleet)
+    assert "cannot be asked" not in spoken(fleet)
+
+
+def test_the_turn_of_an_event_comes_when_the_one_before_is_held_back_and_nobody_was_prepared_for_it():
+    outside, second = FleetEvent("1A", ["web-1", "web-9"], notice=7200.0), FleetEvent("2A", ["web-2"], notice=7300.0)
+    fleet = Fleet(WEB, outside, second, max_unavailable="1", prepare="nothing", restore="nothing").go()
+    assert in_order(fleet) == ["2A"]
+
+
+def test_hosts_for_which_nothing_is_to_be_done_go_one_after_the_other_too():
+    fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="1", prepare="nothing", restore="nothing").go()
+    assert in_order(fleet) == ["1A", "2A", "3A"]
+    assert "HELD BACK" not in spoken(fleet)
+
+
+def test_nobody_waits_for_a_vm_that_azure_has_deleted():
+    events = one_each(notice=7200.0, event_type="Terminate", lasts=60.0)[:2]
+    fleet = Fleet(WEB, *events, max_unavailable="1")
+    fleet.down["web-1"] = (START + 10.0, FOREVER)
+    assert in_order(fleet.go()) == ["1A", "2A"]
