@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import urllib.error
+import urllib.request
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.awx import launching, rules
 from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import (
     ALL,
+    GUIDES,
     PROJECT,
     TWO,
     apply_to,
@@ -23,6 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import (
 from ansible_collections.fleetops.azure_maintenance.tests.awx.controller import TOKEN
 
 NAME = "Azure maintenance"
+OF_ONE_VM = "report of one VM"
 
 
 def methods(awx):
@@ -40,13 +44,13 @@ def test_two_variables_are_enough_by_the_commands_of_the_guide(awx, ansible, col
     checked, applied = re.findall(r"localhost +: ok=\d+ +changed=(\d+) .* skipped=(\d+)", run.out)
     assert (checked, applied) == (("1", "8"), ("2", "7"))
     templates = awx.items["job_templates"].values()
-    assert len(templates) == 8
+    assert len(templates) == 9
     for template in templates:
         assert template["project"] == project["id"]
         assert template["inventory"] == awx.named("inventories", "web")["id"]
         assert awx.linked(template, "credentials") == [awx.named("credentials", "web-ssh")["id"]]
-        assert template["ask_limit_on_launch"]
-        assert template["ask_job_type_on_launch"]
+        prompts = [template["ask_limit_on_launch"], template["ask_job_type_on_launch"]]
+        assert prompts == [template["name"] != f"{NAME}: {OF_ONE_VM}"] * 2
     report = awx.named("job_templates", f"{NAME}: report")
     assert awx.named("schedules", f"{NAME} every morning")["unified_job_template"] == report["id"]
     assert not awx.items["workflow_job_templates"]
@@ -206,7 +210,8 @@ def test_each_survey_may_be_left_empty_but_for_the_hosts(applied):
 
 # Where a guide has a template started by what asks nobody, and what it gives
 STARTED_BY = {
-    "report": ("schedule", "callback"),
+    "report": ("schedule",),
+    OF_ONE_VM: ("callback",),
     "respond": ("schedule",),
     "restore": ("schedule",),
     "approve for the checkers": ("schedule", "checker"),
@@ -233,6 +238,42 @@ def start(awx, template, how):
 def test_what_asks_nobody_starts_a_template(applied, name, how):
     template = applied.named("job_templates", f"{NAME}: {name}")
     assert start(applied, template, how)[0] == 201
+
+
+def status_of(call):
+    try:
+        with urllib.request.urlopen(call, timeout=600) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.mark.parametrize(("name", "plain"), [(OF_ONE_VM, 201), ("install the checker", 400)])
+def test_h1_the_guide_has_the_callback_that_starts_each_template(applied, name, plain):
+    template = applied.named("job_templates", f"{NAME}: {name}")
+    start(applied, template, "callback")  # which makes the key
+    (content,) = re.findall(r'^ +(\{"host_config_key": .*\})$', (GUIDES / "guide_awx.rst").read_text(), re.MULTILINE)
+    form = b"host_config_key=k3y"
+    for kind, data, status in (
+        ("application/json", content.replace("KEY", "k3y").encode(), 201),
+        ("application/x-www-form-urlencoded", form, plain),
+    ):
+        call = urllib.request.Request(f"{applied.url}{template['url']}callback/", data, {"Content-Type": kind})
+        assert status_of(call) == status
+
+
+def test_h5_the_report_of_one_vm_is_not_written_over_that_of_the_fleet(applied):
+    named = {one["name"]: json.loads(one["extra_vars"] or "{}") for one in applied.items["job_templates"].values()}
+    folders = {
+        name: found.get("fleet_report_dir") for name, found in named.items() if name.startswith(f"{NAME}: report")
+    }
+    assert folders == {
+        f"{NAME}: report": "/srv/reports/now",
+        f"{NAME}: {OF_ONE_VM}": None,
+        f"{NAME}: report, ask in slices": "/srv/reports",
+        f"{NAME}: report, merge the slices": "/srv/reports",
+    }
 
 
 def test_a_person_alone_starts_what_runs_playbooks_on_the_vms(applied):
