@@ -72,7 +72,9 @@ def test_the_project_the_workflow_and_the_notification(applied):
     ]
     hook = applied.named("notification_templates", NAME)
     assert applied.linked(merged, "notification_templates_success") == [hook["id"]]
-    assert applied.linked(workflow, "notification_templates_error") == [hook["id"]]
+    report = applied.named("job_templates", f"{NAME}: report")
+    for one in (report, merged, workflow):
+        assert applied.linked(one, "notification_templates_error") == [hook["id"]]
     assert applied.named("schedules", f"{NAME} every morning")["unified_job_template"] == workflow["id"]
 
 
