@@ -171,6 +171,8 @@ def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
         ({}, controller.TOKEN, "Nobody++Default", 'HTTP 404: "Not found."'),
         ({}, "only-reads", None, 'HTTP 403: "You do not have permission to perform this action."'),
         ({}, "of-nobody", None, 'HTTP 403: "You do not have permission to perform this action."'),
+        # H7: 404 does not mean that there is none.
+        ({}, "of-nobody", "Respond, 100 %++Default", "and that its user has the role Execute of this template."),
         ({"survey_enabled": True}, controller.TOKEN, None, "'target' value missing"),
     ],
 )
