@@ -381,13 +381,13 @@ class ActionModule(ActionBase):
         run = self._latest()
         run = engine.take_reports(run, self._reports_of_turn(run), time.time())
         faults, known = self._faults(run)
+        if run["check_mode"]:
+            known["progress"] = verdict.as_check_mode(known["progress"])
         summary = verdict.summarize(known["progress"])
         told = {
             verdict.tell_reason(why) for each in known["progress"].values() for one in each or () for why in one["why"]
         }
-        lines = format_outcome(
-            summary, faults, told, run["check_mode"], verdict.find_empty(known["progress"], known["answers"])
-        )
+        lines = format_outcome(summary, faults, told, verdict.find_empty(known["progress"], known["answers"]))
         summary = {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines}
         away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
         return {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import ansible_runner
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.awx import access, controller, extra_vars, rules
+from ansible_collections.fleetops.azure_maintenance.tests.awx import access, controller, extra_vars
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import NOWHERE, ansible, runner, simulator
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import plain_environment
 
@@ -57,9 +57,9 @@ def install(collections, home):
 
 
 @contextlib.contextmanager
-def new_awx():
-    """An AWX with an organization, an inventory and a credential, and with the example project behind its address."""
-    state = controller.Awx(rules.listed_playbooks(PROJECT))
+def new_awx(repository=PROJECT):
+    """An AWX with an organization, an inventory and a credential, and with this project behind the address of ours."""
+    state = controller.Awx(repository)
     organization = state.add("organizations", name="Default")["id"]
     state.add("inventories", name="web", organization=organization)
     state.add("credentials", name="web-ssh", organization=organization)

@@ -22,17 +22,21 @@ from ansible_collections.fleetops.azure_maintenance.tests.awx.kinds import ASSOC
 from ansible_collections.fleetops.azure_maintenance.tests.awx.rules import Refused
 
 TOKEN = "t0ken-of-awx"
+NOT_FOUND = {"detail": "Not found."}
 SIGN_IN = "Authentication credentials were not provided. To establish a login session, visit /api/login/."
 
 
 class Awx:
-    """Everything AWX knows, by kind and id; ``playbooks`` are those that it found in the project.
+    """Everything AWX knows, by kind and id.
 
+    :param repository: the folder that it gets as a project.
     :param gateway: it stands behind the gateway of Ansible Automation Platform 2.5, and is found at its path alone.
     """
 
-    def __init__(self, playbooks=(), gateway=False):
-        self.playbooks = playbooks
+    def __init__(self, repository=None, gateway=False):
+        self.repository = repository
+        self.repository_fault = ""  # why it cannot be fetched
+        self.reaches_galaxy = True
         self.root = "/api/controller/" if gateway else "/api/"
         self.roots = {
             self.root: {"current_version": f"{self.root}v2/", "available_versions": {"v2": f"{self.root}v2/"}}
@@ -50,13 +54,17 @@ class Awx:
         self.unexpected = []
         self._number = 0
 
-    def add(self, kind, **fields):
+    def add(self, kind, /, **fields):
         """Put something there as if a person had made it, and return it."""
         self._number += 1
         item = {**copy.deepcopy(KINDS[kind]), **fields, "id": self._number, "type": TYPE_OF[kind]}
         item["url"] = f"/api/v2/{kind}/{self._number}/"
         item["related"] = {"survey_spec": item["url"] + "survey_spec/"} if "survey_enabled" in item else {}
-        item["summary_fields"] = {"current_update": {"id": self._number}} if kind == "projects" else {}
+        item["summary_fields"] = {}
+        if kind == "projects":
+            # As if its first update were long over
+            item.update(status="successful", playbooks=self._listed_playbooks())
+            item["related"]["update"] = item["url"] + "update/"
         if kind == "workflow_job_template_nodes":
             item.update({edge: self.links.setdefault((self._number, edge), []) for edge in EDGES})
         self.items[kind][self._number] = item
@@ -72,21 +80,27 @@ class Awx:
     def answer(self, method, path, query, body, address, token):
         """Return the status, the body and the headers for a request with this token; a callback needs none."""
         parts = [part for part in path.split("/") if part][2:]
-        if parts[0] == "project_updates" and method == "GET":
-            return 200, {"id": int(parts[1]), "status": "successful"}, {}
         if path in ("/api/v2/ping/", "/api/v2/config/") and method == "GET":
             return 200, {"version": "24.6.1"}, {}
         if len(parts) == 1 and (parts[0] in KINDS or parts[0] == "unified_job_templates"):
             if method == "GET":
                 found = self._list(parts[0], query)
                 seen = [item for item in found if token.may(access.READ, item["id"], self._organization_of(item))]
-                return 200, rules.page([_shown(item) for item in seen]), {}
-            if method == "POST":
+                shown = [dict(_shown(item)) for item in seen]
+                self._end_updates(seen)
+                return 200, rules.page(shown), {}
+            if method == "POST" and parts[0] != "project_updates":
                 self._need(token, access.CHANGE, body)
                 item = self.add(parts[0], **self._accept(parts[0], body, None))
+                if parts[0] == "projects" and item["scm_type"]:
+                    item["playbooks"] = []
+                    self._begin_update(item)
                 return 201, _shown(item), {}
         if len(parts) >= 2 and parts[0] in KINDS:
             item = self._find(parts[0], parts[1])
+            # A name that somebody may not see is none to AWX.
+            if token and not parts[1].isdigit() and not token.may(access.READ, item["id"], self._organization_of(item)):
+                raise Refused(404, NOT_FOUND)
             if token:
                 self._need(token, access.action(method, parts[2:]), item)
             if len(parts) == 2:
@@ -120,7 +134,7 @@ class Awx:
         elif len(names) > 1 or kind != "job_templates":
             found = []
         if not found:
-            raise Refused(404, {"detail": "Not found."})
+            raise Refused(404, NOT_FOUND)
         return min(found, key=lambda item: item["organization"] or 0)
 
     def _name_of(self, kind, item):
@@ -130,6 +144,8 @@ class Awx:
         items = [item for one in UNIFIED for item in self.items[one].values()]
         items = items if kind == "unified_job_templates" else list(self.items[kind].values())
         query.pop("page_size", None)
+        if query.pop("order_by", None) == "-id":
+            items.reverse()
         either = {name[4:]: query.pop(name) for name in list(query) if name.startswith("or__")}
         for name in (*query, *either):
             if items and name.split("__")[0] not in items[0]:
@@ -147,7 +163,13 @@ class Awx:
 
     def _one(self, method, kind, item, body):
         if method == "PATCH":
-            item.update(self._accept(kind, body, item))
+            fields = self._accept(kind, body, item)
+            fetched_anew = kind == "projects" and any(
+                name in fields and fields[name] != item[name] for name in ("scm_type", "scm_url", "scm_branch")
+            )
+            item.update(fields)
+            if fetched_anew:
+                self._begin_update(item)
         elif method == "DELETE" and kind == "workflow_job_template_nodes":
             del self.items[kind][item["id"]]
             for (_owner, part), links in self.links.items():
@@ -156,7 +178,43 @@ class Awx:
             return 204, None, {}
         elif method != "GET":
             raise NotImplementedError(f"{method} {item['url']}")
-        return 200, _shown(item), {}
+        shown = dict(_shown(item))
+        self._end_updates([item])
+        return 200, shown, {}
+
+    def _begin_update(self, project):
+        """Begin to fetch the project; that is over when somebody has seen it run."""
+        project["status"] = "running"
+        update = self.add("project_updates", project=project["id"])
+        update.update(status="running", failed=False, finished=None, scm_revision="", job_explanation="")
+        update.update(result_traceback="", events=[])
+        return update
+
+    def _end_updates(self, items):
+        for update in items:
+            if update["type"] != "project_update" or update["finished"]:
+                continue
+            task, result = self._fetch()
+            project = self.items["projects"][update["project"]]
+            project["status"] = update["status"] = "failed" if task else "successful"
+            update.update(failed=bool(task), finished="2026-11-27T05:30:00Z")
+            if task:
+                update["events"] = [{"event": "runner_on_failed", "event_data": {"task": task, "res": result}}]
+            else:
+                project["playbooks"] = self._listed_playbooks()
+
+    def _fetch(self):
+        """Return the task of AWX's playbook project_update.yml that fails, and its result; two times None for none."""
+        if self.repository_fault:
+            return "Update project using git", {"msg": self.repository_fault}
+        if not self.reaches_galaxy and (self.repository / "collections" / "requirements.yml").exists():
+            said = "ERROR! Unknown error when attempting to call Galaxy at 'https://galaxy.ansible.com/api/'"
+            result = {"msg": "non-zero return code", "stdout": "Starting galaxy collection install", "stderr": said}
+            return "Fetch galaxy collections from collections/requirements.(yml/yaml)", result
+        return None, None
+
+    def _listed_playbooks(self):
+        return rules.listed_playbooks(self.repository) if self.repository else []
 
     def _accept(self, kind, body, old):
         """Return what AWX keeps of the fields that it was sent."""
@@ -166,6 +224,10 @@ class Awx:
             self._check_job_template(whole)
             # Which is the project's, whatever was sent
             fields["organization"] = whole["organization"] = self.items["projects"][whole["project"]]["organization"]
+        elif kind == "projects" and whole["credential"] is not None:
+            credential = self.items["credentials"].get(whole["credential"])
+            if credential is None or credential["kind"] != "scm":
+                raise Refused(400, {"credential": ["Credential kind must be 'scm'."]})
         elif kind == "schedules":
             rules.check_rrule(whole["rrule"])
         elif kind == "notification_templates":
@@ -192,7 +254,7 @@ class Awx:
         if not whole["inventory"] and not whole["ask_inventory_on_launch"]:
             message = "You must either set a default value or ask to prompt on launch."
             raise Refused(400, {"inventory": [message]})
-        if whole["playbook"] not in self.playbooks:
+        if whole["playbook"] not in self.items["projects"][whole["project"]]["playbooks"]:
             raise Refused(400, {"playbook": ["Playbook not found for project."]})
         if whole["job_type"] not in ("run", "check"):
             raise Refused(400, {"job_type": [f'"{whole["job_type"]}" is not a valid choice.']})
@@ -205,6 +267,10 @@ class Awx:
                 self.surveys[item["id"]] = body
                 return 200, None, {}
             return 200, self.surveys.get(item["id"], {}), {}
+        if part == "update" and method == "POST" and item["type"] == "project":
+            return 202, dict(self._begin_update(item)), {}
+        if part == "events" and method == "GET" and item["type"] == "project_update":
+            return 200, rules.page(item["events"]), {}
         if part == "object_roles" and method == "GET":
             return 200, rules.page(access.roles_of(item)), {}
         if part in ASSOCIATIONS:
@@ -277,7 +343,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             body = json.loads(content) if content else {}
         except ValueError:
-            body = {}  # As AWX takes it for a launch
+            # Of a form AWX takes the key of a callback and no extra_vars; as the body of a launch it is nothing.
+            is_form = self.headers.get("Content-Type") == "application/x-www-form-urlencoded"
+            body = {"host_config_key": dict(parse_qsl(content.decode())).get("host_config_key", "")} if is_form else {}
         try:
             if parts.path in awx.roots and self.command == "GET":
                 raise Refused(200, awx.roots[parts.path])

@@ -12,6 +12,7 @@ TYPE_OF = {
     "credentials": "credential",
     "execution_environments": "execution_environment",
     "projects": "project",
+    "project_updates": "project_update",
     "job_templates": "job_template",
     "workflow_job_templates": "workflow_job_template",
     "workflow_job_template_nodes": "workflow_job_template_node",
@@ -42,10 +43,13 @@ KINDS = {
         "scm_type": "",
         "scm_url": "",
         "scm_branch": "",
+        "credential": None,
         "scm_update_on_launch": False,
         "default_environment": None,
         "scm_revision": "",
     },
+    # Which nobody can create but by an update of the project
+    "project_updates": {"project": None},
     "job_templates": {
         **TEMPLATE,
         "project": None,

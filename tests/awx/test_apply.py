@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import urllib.error
+import urllib.request
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.awx import launching, rules
-from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import ALL, TWO, apply_to, commands_of, install
+from ansible_collections.fleetops.azure_maintenance.tests.awx.conftest import (
+    ALL,
+    GUIDES,
+    PROJECT,
+    TWO,
+    apply_to,
+    commands_of,
+    install,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.awx.controller import TOKEN
 
 NAME = "Azure maintenance"
+OF_ONE_VM = "report of one VM"
 
 
 def methods(awx):
@@ -30,15 +42,15 @@ def test_two_variables_are_enough_by_the_commands_of_the_guide(awx, ansible, col
     assert run.code == 0, run.out + run.err
     # The first was a check, which found the schedule to be out of reach.
     checked, applied = re.findall(r"localhost +: ok=\d+ +changed=(\d+) .* skipped=(\d+)", run.out)
-    assert (checked, applied) == (("1", "5"), ("2", "4"))
+    assert (checked, applied) == (("1", "8"), ("2", "7"))
     templates = awx.items["job_templates"].values()
-    assert len(templates) == 8
+    assert len(templates) == 9
     for template in templates:
         assert template["project"] == project["id"]
         assert template["inventory"] == awx.named("inventories", "web")["id"]
         assert awx.linked(template, "credentials") == [awx.named("credentials", "web-ssh")["id"]]
-        assert template["ask_limit_on_launch"]
-        assert template["ask_job_type_on_launch"]
+        prompts = [template["ask_limit_on_launch"], template["ask_job_type_on_launch"]]
+        assert prompts == [template["name"] != f"{NAME}: {OF_ONE_VM}"] * 2
     report = awx.named("job_templates", f"{NAME}: report")
     assert awx.named("schedules", f"{NAME} every morning")["unified_job_template"] == report["id"]
     assert not awx.items["workflow_job_templates"]
@@ -60,7 +72,9 @@ def test_the_project_the_workflow_and_the_notification(applied):
     ]
     hook = applied.named("notification_templates", NAME)
     assert applied.linked(merged, "notification_templates_success") == [hook["id"]]
-    assert applied.linked(workflow, "notification_templates_error") == [hook["id"]]
+    report = applied.named("job_templates", f"{NAME}: report")
+    for one in (report, merged, workflow):
+        assert applied.linked(one, "notification_templates_error") == [hook["id"]]
     assert applied.named("schedules", f"{NAME} every morning")["unified_job_template"] == workflow["id"]
 
 
@@ -109,6 +123,10 @@ def test_check_mode_in_an_awx_that_has_nothing_yet(awx, ansible):
             "apply_slices must be a number of slices, 1 or more, not many.",
             marks=pytest.mark.matrix,
         ),
+        (
+            {**TWO, "apply_project_credential": "git"},
+            "apply_project_credential needs apply_project_url, because a project made by hand has its own.",
+        ),
         ({**TWO, "apply_report_dir": "reports"}, "apply_report_dir must be a path that begins with /, not reports."),
     ],
 )
@@ -125,6 +143,61 @@ def test_what_is_not_in_awx_is_named(awx, ansible):
     assert f"The project {NAME} in organization Default was not found" in run.out
 
 
+FAULT = "Failed to download remote objects and refs: fatal: could not read Username for 'https://git.example.com'"
+OWN_PROJECT = {**TWO, "apply_project_url": "https://git.example.com/azure.git"}
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_h2_a_failed_update_of_the_project_is_told_why_and_begun_again(awx, ansible, by_hand):
+    organization = awx.named("organizations", "Default")["id"]
+    git = awx.add("credentials", name="git", organization=organization, kind="scm")["id"]
+    awx.repository_fault = FAULT
+    if by_hand:
+        project = awx.add("projects", name=NAME, organization=organization, scm_type="git")
+        project.update(status="failed", playbooks=[])
+    variables = TWO if by_hand else OWN_PROJECT
+    run, _changed = apply_to(awx, ansible, **variables)
+    assert run.code == 2
+    assert f"AWX cannot use the project {NAME}: its update " in run.out
+    assert f"ended as failed. Update project using git: {FAULT}." in run.out
+    assert awx.items["job_templates"] == {}
+    awx.repository_fault = ""
+    more = {} if by_hand else {"apply_project_credential": "git"}
+    updates = len(awx.items["project_updates"])
+    run, _changed = apply_to(awx, ansible, **variables, **more)
+    assert run.code == 0, run.out + run.err
+    assert len(awx.items["project_updates"]) == updates + 1
+    assert len(awx.items["job_templates"]) > 0
+    if not by_hand:
+        assert awx.named("projects", NAME)["credential"] == git
+
+
+def test_h6_without_galaxy_a_project_that_asks_for_no_collections_is_offered(awx, ansible, tmp_path):
+    awx.reaches_galaxy = False
+    run, _changed = apply_to(awx, ansible, **OWN_PROJECT)
+    assert run.code == 2
+    assert "Fetch galaxy collections from collections/requirements.(yml/yaml): non-zero return code: ERROR!" in run.out
+    awx.repository = shutil.copytree(PROJECT, tmp_path / "project", ignore=shutil.ignore_patterns("collections"))
+    run, _changed = apply_to(awx, ansible, **OWN_PROJECT)
+    assert run.code == 0, run.out + run.err
+
+
+def test_h7_the_name_of_an_execution_environment_may_have_a_space_and_stays_when_it_is_left_out(awx, ansible):
+    organization = awx.named("organizations", "Default")["id"]
+    awx.add("projects", name=NAME, organization=organization, scm_type="git")
+    environment = awx.add("execution_environments", name="EE 2.18", organization=organization)["id"]
+    cut = ["-e", "apply_execution_environment=EE 2.18"]  # What the shell hands over of …='EE 2.18'
+    run, _changed = apply_to(awx, ansible, *cut, **TWO)
+    assert run.code == 2
+    assert "Ansible has cut a value before 2.18, at a space" in run.out
+    assert awx.requests == []
+    run, _changed = apply_to(awx, ansible, "-e", "apply_execution_environment='EE 2.18'", **TWO)
+    assert run.code == 0, run.out + run.err
+    run, changed = apply_to(awx, ansible, **TWO)
+    assert (run.code, changed) == (0, 0), run.out + run.err
+    assert {one["execution_environment"] for one in awx.items["job_templates"].values()} == {environment}
+
+
 def test_each_survey_may_be_left_empty_but_for_the_hosts(applied):
     for template in applied.items["job_templates"].values():
         for question in applied.surveys.get(template["id"], {}).get("spec", []):
@@ -139,7 +212,8 @@ def test_each_survey_may_be_left_empty_but_for_the_hosts(applied):
 
 # Where a guide has a template started by what asks nobody, and what it gives
 STARTED_BY = {
-    "report": ("schedule", "callback"),
+    "report": ("schedule",),
+    OF_ONE_VM: ("callback",),
     "respond": ("schedule",),
     "restore": ("schedule",),
     "approve for the checkers": ("schedule", "checker"),
@@ -166,6 +240,42 @@ def start(awx, template, how):
 def test_what_asks_nobody_starts_a_template(applied, name, how):
     template = applied.named("job_templates", f"{NAME}: {name}")
     assert start(applied, template, how)[0] == 201
+
+
+def status_of(call):
+    try:
+        with urllib.request.urlopen(call, timeout=600) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.mark.parametrize(("name", "plain"), [(OF_ONE_VM, 201), ("install the checker", 400)])
+def test_h1_the_guide_has_the_callback_that_starts_each_template(applied, name, plain):
+    template = applied.named("job_templates", f"{NAME}: {name}")
+    start(applied, template, "callback")  # which makes the key
+    (content,) = re.findall(r'^ +(\{"host_config_key": .*\})$', (GUIDES / "guide_awx.rst").read_text(), re.MULTILINE)
+    form = b"host_config_key=k3y"
+    for kind, data, status in (
+        ("application/json", content.replace("KEY", "k3y").encode(), 201),
+        ("application/x-www-form-urlencoded", form, plain),
+    ):
+        call = urllib.request.Request(f"{applied.url}{template['url']}callback/", data, {"Content-Type": kind})
+        assert status_of(call) == status
+
+
+def test_h5_the_report_of_one_vm_is_not_written_over_that_of_the_fleet(applied):
+    named = {one["name"]: json.loads(one["extra_vars"] or "{}") for one in applied.items["job_templates"].values()}
+    folders = {
+        name: found.get("fleet_report_dir") for name, found in named.items() if name.startswith(f"{NAME}: report")
+    }
+    assert folders == {
+        f"{NAME}: report": "/srv/reports/now",
+        f"{NAME}: {OF_ONE_VM}": None,
+        f"{NAME}: report, ask in slices": "/srv/reports",
+        f"{NAME}: report, merge the slices": "/srv/reports",
+    }
 
 
 def test_a_person_alone_starts_what_runs_playbooks_on_the_vms(applied):

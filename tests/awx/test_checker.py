@@ -214,6 +214,8 @@ def test_p13_a_callback_is_made_again_while_the_job_of_another_step_runs(machine
         ({}, controller.TOKEN, "Nobody++Default", 'HTTP 404: "Not found."'),
         ({}, "only-reads", None, 'HTTP 403: "You do not have permission to perform this action."'),
         ({}, "of-nobody", None, 'HTTP 403: "You do not have permission to perform this action."'),
+        # H7: 404 does not mean that there is none.
+        ({}, "of-nobody", "Respond, 100 %++Default", "and that its user has the role Execute of this template."),
         ({"survey_enabled": True}, controller.TOKEN, None, "'target' value missing"),
     ],
 )

@@ -80,9 +80,39 @@ def test_the_workflow_reports_in_slices_merges_and_notifies(job, azure, inventor
         messages["success"]["body"], job={"artifacts": merge.artifacts}, url="https://awx/#/jobs/7"
     )
     assert told == {"text": f"{NAME}: 1 events, 0 of them started; 3 hosts asked. https://awx/#/jobs/7"}
-    assert notifications.posted(messages["error"]["body"], url="https://awx/#/8")["text"].endswith(
-        "failed. https://awx/#/8"
-    )
+
+
+@pytest.fixture
+def failure(applied):
+    """What AWX posts for a job that failed: failure("Azure maintenance: report", artifacts={…})."""
+    body = applied.named("notification_templates", NAME)["messages"]["error"]["body"]
+    # Of a workflow AWX hands over no artifacts.
+    return lambda name, **more: notifications.posted(
+        body, job={"name": name, "status": "failed", **more}, url="https://awx/#/jobs/8"
+    )["text"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, ""),
+        ({"artifacts": {}, "job_explanation": ""}, ""),
+        ({"job_explanation": "Job cancelled"}, " Job cancelled."),
+        ({"artifacts": {"fleet_report_due": [f"E{number}" for number in range(6)]}}, " Due: E0; E1; E2; 3 more."),
+    ],
+)
+def test_h4_a_notification_names_what_failed(failure, more, said):
+    assert failure(f"{NAME}: respond", **more) == f"{NAME}: respond: failed.{said} https://awx/#/jobs/8"
+
+
+def test_h4_a_notification_of_a_report_that_failed_says_what_is_due(job, azure, inventory, template, failure):
+    event = azure.announce("Reboot", "web-1", notice=900)
+    playbook, fixed, answers = template("report")
+    ended = job((playbook, {**fixed, "fleet_report_fail_within": 3600}, answers), inventory("web-1"))
+    assert ended.status == "failed"
+    told = failure(f"{NAME}: report", artifacts=ended.artifacts)
+    assert told.startswith(f"{NAME}: report: failed. Due: Reboot {event} in "), told
+    assert told.endswith(": web-1. https://awx/#/jobs/8")
 
 
 @pytest.mark.matrix

@@ -258,6 +258,17 @@ def test_a_callback_answers_no_question(ask, template, spec, body, answer):
     assert ask("POST", f"{TEMPLATE}callback/", {"host_config_key": KEY, **body}, token=None) == answer
 
 
+def test_h1_a_callback_as_a_form_starts_only_what_prompts_for_nothing(ask):
+    """The usual form, curl --data host_config_key=…, has no extra_vars for AWX."""
+    template = ask.state.named("job_templates", "Drain")
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for prompts, answer in ((False, (201, None)), (True, (400, INPUT))):
+        template["ask_job_type_on_launch"] = prompts
+        call = ask("POST", f"{TEMPLATE}callback/", f"host_config_key={KEY}".encode(), token=None, **form)
+        assert call == answer
+    assert ask("POST", f"{TEMPLATE}callback/", b"host_config_key=wrong", token=None, **form)[0] == 403
+
+
 NO_HOST = (400, {"msg": "No matching host could be found!"})
 SEVERAL = (400, {"msg": "Multiple hosts matched the request!"})
 
@@ -385,3 +396,46 @@ def test_a_token_does_what_its_scope_and_the_roles_of_its_user_allow(ask, scope,
     assert [body for status, body in found if status == 403 and body != access.FORBIDDEN] == []
     _status, listed = ask("GET", "/job_templates/?name=Drain", token="theirs")
     assert listed["count"] == (read == 200)
+    # H7: a name that somebody may not see is none.
+    status, body = ask("POST", "/job_templates/Drain++Default/launch/", token="theirs")
+    assert (status, body.get("detail") == "Not found.") == (launched if read == 200 else 404, read == 403)
+
+
+def test_h2_a_project_has_playbooks_once_an_update_has_succeeded_and_is_not_updated_by_itself(ask):
+    ask.state.repository_fault = "no such host"
+    fields = {"name": "new", "organization": 1, "scm_type": "git", "scm_url": "https://git.example.com/x.git"}
+    _status, project = ask("POST", "/projects/", fields)
+    path = f"/projects/{project['id']}/"
+    offered = {"name": "t", "project": project["id"], "inventory": 2, "playbook": "respond.yml"}
+    newest = f"/project_updates/?project={project['id']}&order_by=-id"
+
+    def statuses():
+        return [[one["status"] for one in ask("GET", newest)[1]["results"]] for _again in range(2)]
+
+    assert statuses() == [["running"], ["failed"]]
+    refused = 400, {"playbook": ["Playbook not found for project."]}
+    assert ask("POST", "/job_templates/", offered) == refused
+    ask.state.repository_fault = ""
+    # Another credential is no reason for AWX to look again.
+    ask.state.add("credentials", name="git", organization=1, kind="scm")
+    credential = ask.state.named("credentials", "git")["id"]
+    assert ask("PATCH", path, {"credential": 3}) == (400, {"credential": ["Credential kind must be 'scm'."]})
+    assert ask("PATCH", path, {"credential": credential})[1]["status"] == "failed"
+    assert ask("POST", f"{path}update/")[0] == 202
+    assert statuses() == [["running", "failed"], ["successful", "failed"]]
+    assert ask("GET", path)[1]["status"] == "successful"
+    assert ask("POST", "/job_templates/", offered)[0] == 201
+
+
+@pytest.mark.parametrize("needs", [True, False])
+def test_h6_an_update_installs_the_requirements_of_the_project_from_galaxy(ask, tmp_path, needs):
+    ask.state.repository = tmp_path
+    ask.state.reaches_galaxy = False
+    if needs:
+        (tmp_path / "collections").mkdir()
+        (tmp_path / "collections" / "requirements.yml").write_text("collections: [awx.awx]")
+    _status, update = ask("POST", "/projects/4/update/")
+    for status in ("running", "failed" if needs else "successful"):
+        assert ask("GET", f"/project_updates/{update['id']}/")[1]["status"] == status
+    _status, events = ask("GET", f"/project_updates/{update['id']}/events/?event=runner_on_failed")
+    assert events["count"] == needs

@@ -312,6 +312,9 @@ def test_check_mode_prepares_nothing_and_approves_nothing(three):
     assert three.approved == []
     assert three.story("host-a") == []
     assert f"Reboot {event} announced, would be approved by host-a" in run.words
+    # H8: the next node of a workflow goes by these.
+    sums = run.out.split("CUSTOM STATS", 1)[1]
+    assert ('"approved": 0' in sums, '"would_be_approved": 2' in sums) == (True, True), sums
     # Both files ran, as check mode lets them, and each of them for all hosts at once.
     assert run.out.count("Note it]") == 2
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import urllib.error
@@ -260,3 +261,13 @@ def test_the_simulator_is_stopped_also_where_the_checker_cannot_be_turned_back(a
     assert "The checker of localhost may still ask the simulator, which is stopped now, and not Azure." in said
     assert "Run install_checker for this VM. systemctl said no" in said
     assert_nothing_listens(simulator_url(run.out))
+
+
+def test_g3_an_older_ansible_core_is_told_what_a_rehearsal_needs(ansible, tmp_path):
+    """Ansible takes its own release from there."""
+    (tmp_path / "sitecustomize.py").write_text("import ansible.release\nansible.release.__version__ = '2.15.13'\n")
+    run = ansible("ansible-playbook", REHEARSE, env={"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"})
+    assert run.code == 2, run.out + run.err
+    told = "The rehearsal did not begin: The simulator needs ansible-core 2.16.14 or newer, not 2.15.13."
+    assert told in run.out
+    assert "Unsupported parameters" not in run.out

@@ -210,7 +210,6 @@ def format_outcome(
     summary: Mapping[str, Any],
     faults: Mapping[str, Iterable[str]],
     told: Container[str],
-    check_mode: bool,
     empty: Sequence[str] = (),
 ) -> list[str]:
     """Return what became of each event, and what did not go as it should.
@@ -218,16 +217,16 @@ def format_outcome(
     :param summary: of summarize().
     :param faults: of find_faults().
     :param told: the faults that are reasons of an event, which the summary tells.
-    :param check_mode: whether what was approved would only have been.
     :param empty: of find_empty().
     """
     lines = []
     for event in summary["events"]:
-        approved = "would be approved by" if check_mode else "approved by"
+        approved = f", approved by {event['approved_by']}" if event["approved_by"] else ""
+        if event["would_be_approved_by"]:
+            approved = f", would be approved by {event['would_be_approved_by']}"
         lines += _wrap(
-            f"{event['event_type']} {event['event_id']} {event['outcome'] or event['phase']}"
-            + (f", {approved} {event['approved_by']}" if event["approved_by"] else "")
-            + f": {', '.join(event['hosts'])}",
+            f"{event['event_type']} {event['event_id']} {event['outcome'] or event['phase']}{approved}: "
+            + ", ".join(event["hosts"]),
             "",
         )
         lines += [line for why in event["why"] for line in _wrap(why)]

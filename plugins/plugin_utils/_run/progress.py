@@ -28,6 +28,8 @@ NEW_PROGRESS: dict[str, Any] = {
     "prepared": None,
     "restored": None,
     "approved_by": None,
+    # In check mode, in place of approved_by
+    "would_be_approved_by": None,
     "may_be_approved": False,
     # Whether the run has approved it, or has decided not to.
     "settled": False,

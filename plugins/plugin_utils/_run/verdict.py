@@ -70,6 +70,22 @@ def _why_left(
     )
 
 
+def as_check_mode(
+    progress: Mapping[str, Iterable[Mapping[str, Any]] | None],
+) -> dict[str, list[Mapping[str, Any]] | None]:
+    """Return the progress of a run in check mode as it is told: nothing was approved, something would have been."""
+    return {
+        host: None if followed is None else [_as_check_mode(each) for each in followed]
+        for host, followed in progress.items()
+    }
+
+
+def _as_check_mode(each: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not each["approved_by"]:
+        return each
+    return {**each, "approved_by": None, "would_be_approved_by": each["approved_by"], "notice_used_seconds": None}
+
+
 def find_faults(
     progress: Mapping[str, Iterable[Mapping[str, Any]] | None],
     answers: Mapping[str, Mapping[str, Any] | None],
@@ -156,6 +172,7 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
                     "phase": each["phase"],
                     "outcome": each["outcome"],
                     "approved_by": each["approved_by"],
+                    "would_be_approved_by": each["would_be_approved_by"],
                     "hosts": [],
                     "failed_hosts": [],
                     "why": [],
@@ -174,6 +191,7 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
     return {
         "events": found,
         "approved": sum(1 for event in found if event["approved_by"]),
+        "would_be_approved": sum(1 for event in found if event["would_be_approved_by"]),
         "completed": sum(1 for event in found if event["outcome"] == COMPLETED),
         "withdrawn": sum(1 for event in found if event["outcome"] == WITHDRAWN),
         "failed": sum(1 for event in found if event["failed_hosts"]),

@@ -170,7 +170,11 @@ def awx_job(
     service.use_token(token_file)
     place = f"{_find_api(service, seconds)}job_templates/{_address(template)}"
     content = json.dumps({"extra_vars": {**extra_vars, _MARK: mark}}).encode("ascii")
-    advice = f"Check the address, the job template {one_line(template)}, and the token in {one_line(token_file)}."
+    # Who may not see a template is answered 404 where it is named.
+    advice = (
+        f"Check the address, the job template {one_line(template)}, the token in {one_line(token_file)}, "
+        "and that its user has the role Execute of this template."
+    )
     unsure, earlier = again, None
 
     def launch(left: float) -> tuple[Answer, str | None]:

@@ -142,25 +142,27 @@ def test_one_line_says_who_is_awaited_and_for_how_long(hosts, line):
 
 
 def test_at_the_end_each_fault_is_told_once():
-    event = {"event_id": "A1", "event_type": "Reboot", "outcome": None, "phase": "announced", "approved_by": "host-a"}
+    event = {"event_id": "A1", "event_type": "Reboot", "outcome": None, "phase": "announced", "approved_by": None}
+    event = {**event, "would_be_approved_by": "host-a"}
     summary = {"events": [{**event, "hosts": ["host-a", "host-b"], "why": ["No."]}]}
     faults = {"host-b": ["No."], "host-c": ["host-c could not be asked: down"]}
-    assert format_outcome(summary, faults, {"No."}, True) == [
+    assert format_outcome(summary, faults, {"No."}) == [
         "Reboot A1 announced, would be approved by host-a: host-a, host-b",
         "  No.",
         "host-c could not be asked: down",
     ]
-    assert format_outcome({"events": []}, {}, (), False) == ["No event."]
+    assert format_outcome({"events": []}, {}, ()) == ["No event."]
 
 
 def test_p4_an_empty_answer_is_not_told_as_no_event():
     hosts = [f"host-{number}" for number in range(6)]
-    assert format_outcome({"events": []}, {}, (), False, hosts[:1]) == [
+    assert format_outcome({"events": []}, {}, (), hosts[:1]) == [
         "Azure gave an empty answer to host-0: whether there are events is",
         "  unknown.",
     ]
     event = {"event_type": "Reboot", "event_id": "A1", "phase": "ended", "outcome": "completed", "approved_by": None}
-    told = format_outcome({"events": [{**event, "hosts": ["web"], "why": []}]}, {}, (), False, hosts)
+    event = {**event, "would_be_approved_by": None}
+    told = format_outcome({"events": [{**event, "hosts": ["web"], "why": []}]}, {}, (), hosts)
     assert told == [
         "Reboot A1 completed: web",
         "Azure gave an empty answer to host-0, host-1, host-2, host-3, 2",
@@ -170,9 +172,10 @@ def test_p4_an_empty_answer_is_not_told_as_no_event():
 
 def test_what_is_told_at_the_end_fits_a_terminal():
     event = {"event_id": EVENT["event_id"], "event_type": "Reboot", "outcome": "completed", "approved_by": "host-1"}
+    event = {**event, "would_be_approved_by": None}
     hosts = [f"host-{number}.example.com" for number in range(20)]
     summary = {"events": [{**event, "hosts": hosts, "why": ["a reason " * 20]}]}
-    lines = format_outcome(summary, {"host-0": ["another reason " * 20]}, (), False)
+    lines = format_outcome(summary, {"host-0": ["another reason " * 20]}, ())
     assert max(map(len, lines)) <= 68
     assert lines[:2] == [
         "Reboot C7061BAC-AFDC-4513-B24B-AA5F13A16123 completed, approved by",
@@ -191,7 +194,7 @@ def test_no_text_from_outside_steers_the_terminal():
     known = {tell_reason(f"No: {STEERS}")}
     told = [
         *format_held_back(plan, {"host-a": [each]}, 3600, NOW),
-        *format_outcome(summarize({"host-a": [each]}), faults, known, False),
+        *format_outcome(summarize({"host-a": [each]}), faults, known),
         format_waiting({"host-a": [each]}, NOW, NOW),
         format_plan(plan),
         *(fault for found in faults.values() for fault in found),
@@ -199,7 +202,7 @@ def test_no_text_from_outside_steers_the_terminal():
     assert [ascii(line) for line in told if not line.isprintable()] == []
     assert sum("pwned" in line for line in told) >= 8
     # Each fault is told once.
-    assert sum("No: web-9" in line for line in format_outcome(summarize({"host-a": [each]}), faults, known, False)) == 1
+    assert sum("No: web-9" in line for line in format_outcome(summarize({"host-a": [each]}), faults, known)) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.progress import NEW_PROGRESS
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.verdict import (
+    as_check_mode,
     find_empty,
     find_faults,
     note_unrestored,
@@ -154,3 +155,19 @@ def test_the_sum_of_a_fleet():
         ["No."],
     )
     assert second["event_id"] == "A2"
+
+
+def test_h8_in_check_mode_nothing_counts_as_approved():
+    approved = make_progress(approved_by="host-a", notice_used_seconds=3)
+    started = make_progress(make_event("A2"), phase="started", notice_used_seconds=5)
+    progress = as_check_mode({"host-a": [approved, started], "host-b": None})
+    assert [each["notice_used_seconds"] for each in progress["host-a"]] == [None, 5]
+    found = summarize(progress)
+    assert (found["approved"], found["would_be_approved"], found["not_asked"]) == (0, 1, ["host-b"])
+    assert [(each["approved_by"], each["would_be_approved_by"]) for each in found["events"]] == [
+        (None, "host-a"),
+        (None, None),
+    ]
+    # In a real run it is the other way round.
+    real = summarize({"host-a": [approved, started]})
+    assert (real["approved"], real["would_be_approved"]) == (1, 0)
