@@ -27,6 +27,7 @@ from ..module_utils._marks import PREPARED, new_mark
 from ..module_utils._marks import RUN as BY_RUN
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ..plugin_utils._failure_text import tell_failure, without_frames
+from ..plugin_utils._imds_action import is_windows
 from ..plugin_utils._mark_files import remove_mark, write_mark
 from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
@@ -36,6 +37,7 @@ from ..plugin_utils._run.marks import tell_unclear
 from ..plugin_utils._run.messages import format_outcome, merge_reasons
 from ..plugin_utils._task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
+from ..plugin_utils._windows_action import remove_windows_mark, write_windows_mark
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS = "__event_response_checker_says"
@@ -240,8 +242,14 @@ class ActionModule(ActionBase):
     def _mark(self) -> dict[str, Any]:
         """Write the mark before the first task of a preparation."""
         mark = self._order()["mark"]
-        why = self._reach(lambda: write_mark(self, mark)) if mark else None
+        why = self._reach(lambda: self._write_mark(mark)) if mark else None
         return {"failed": True, "msg": f"The mark of this VM could not be written: {why}"} if why else {}
+
+    def _write_mark(self, mark: Mapping[str, Any]) -> str | None:
+        return write_windows_mark(self, self._vars, mark) if is_windows(self) else write_mark(self, mark)
+
+    def _remove_mark(self, mark: Mapping[str, Any]) -> str | None:
+        return remove_windows_mark(self, self._vars, mark) if is_windows(self) else remove_mark(self, mark)
 
     def _reach(self, change: Callable[[], str | None]) -> str | None:
         """Return why something could not be changed on the host, also where that does not end."""
@@ -261,8 +269,8 @@ class ActionModule(ActionBase):
         questions = Questions(self, self._vars)
         report = self._outcome(order)
         mark = self._order().get("mark")
-        if mark and report.get("reached"):
-            # How far it is is for people; nothing is decided by it.
+        if mark and report.get("reached") and not is_windows(self):
+            # How far it is is for people; nothing is decided by it. On Windows a copy that ends early would spoil it.
             self._reach(lambda: write_mark(self, {**mark, "state": PREPARED}))
         if run["do"] == engine.WAIT:
             awaited = {name: run["hosts"][name] for name in run["orders"]}
@@ -277,7 +285,7 @@ class ActionModule(ActionBase):
         report = self._outcome(run["orders"][host])
         mark = self._order()["mark"]
         if mark and report["reached"]:
-            report["mark_left"] = self._reach(lambda: remove_mark(self, mark))
+            report["mark_left"] = self._reach(lambda: self._remove_mark(mark))
         return self._reported(run, report)
 
     def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -410,7 +418,7 @@ def _mark_of(run: engine.Run, host: str, order: Mapping[str, Any], author: Mappi
     known = run["hosts"][host]
     since = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     told = {**author, "run": run["id"], "boot_id": known["boot_id"], "vm_id": known["vm_id"]}
-    return new_mark(BY_RUN, order["event"], since, **told) if known["marks"] is not None else None
+    return new_mark(BY_RUN, order["event"], since, **told)
 
 
 def _user() -> str | None:

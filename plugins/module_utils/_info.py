@@ -12,10 +12,9 @@ from typing import Any, Callable, Mapping
 
 from ._fetch import fetch_with_options, now_utc
 from ._imds import ImdsClient
+from ._marks import tell_faults
 from ._selection import NO_DOCUMENT, Selection, check_words, keys, select_events, words
 from ._summary import summarize
-
-_MOST_FAULTS = 10
 
 ReadMarks = Callable[["str | None"], "tuple[list[dict[str, Any]], list[str]]"]
 
@@ -54,10 +53,8 @@ def get_info(
     marks = None
     if read_marks is not None:
         marks, faults = read_marks(identity.vm_id)
-        for fault in faults[:_MOST_FAULTS]:
-            warn(f"A mark on this VM: {fault}")
-        if len(faults) > _MOST_FAULTS:
-            warn(f"{len(faults) - _MOST_FAULTS} more marks on this VM are faulty.")
+        for warning in tell_faults(faults):
+            warn(warning)
     return {
         "changed": False,
         "events": [event.to_dict(now, identity.name) for event in events],

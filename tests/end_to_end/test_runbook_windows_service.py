@@ -98,13 +98,17 @@ def respond(fleet, *arguments):
 
 
 def left(fleet, host):
-    return json.loads(machine(fleet.folder, host).read_text())
+    """Return what is left on a host of what the runbook touches."""
+    kept = json.loads(machine(fleet.folder, host).read_text())
+    files = {path: size for path, size in kept["files"].items() if not path.endswith(".mark.json")}
+    return {"services": kept["services"], "files": files}
 
 
 def log(fleet, host):
     """Return what was run on a host, in order, as far as it changes something."""
     lines = [json.loads(line) for line in (fleet.folder / f"{host}.log").read_text().splitlines()]
-    done = [(name.rpartition(".")[2], options.get("state") or options.get("url_method")) for name, options in lines]
+    own = [(name, options) for name, options in lines if "azure-maintenance" not in options.get("path", "")]
+    done = [(name.rpartition(".")[2], options.get("state") or options.get("url_method")) for name, options in own]
     return [each for each in done if each[0] in ("win_file", "win_service", "win_wait_for") or each[1] == "POST"]
 
 

@@ -55,8 +55,11 @@ NEW_HOST: Host = {
     # What its checker said last
     "checker": None,
     "vm_id": None,
-    # The marks on the VM that count, as the latest answer lists them; None where it tells of none, as of Windows
+    # The marks on the VM that count, as they were read last, and when; None before that
     "marks": None,
+    "marks_read_at": None,
+    # The files there that may be marks and cannot be read
+    "unreadable_marks": [],
     # Whether what earlier runs have left on it was taken up
     "taken_up": False,
     # Whether it may be restored although an event of the VM is not over
@@ -91,8 +94,14 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
             name=answer.get("resource_name") or host["name"],
             boot_id=answer.get("boot_id"),
             vm_id=answer.get("vm_id"),
-            marks=None if answer.get("marks") is None else [mark for mark in answer["marks"] if mark["counts"]],
             listed=_list_events(host["listed"], answer),
+        )
+    # Not each answer of a Windows host has them.
+    if answer.get("marks") is not None:
+        taken.update(
+            marks_read_at=now,
+            marks=[mark for mark in answer["marks"] if mark["counts"]],
+            unreadable_marks=[mark["file"] for mark in answer["marks"] if mark["event_id"] is None],
         )
     return taken
 

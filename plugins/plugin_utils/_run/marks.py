@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, Mapping, Sequence
 
 from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, STARTED, same_boot
-from ...module_utils._marks import CHECKER, RUN, find_mark, tell_author, tell_mark
+from ...module_utils._marks import CHECKER, RUN, file_name, find_mark, tell_author, tell_mark
 from ...module_utils._selection import keys, words
 from .._parts import read_utc
 from .progress import NEW_PROGRESS, must_restore, progress_key, update_event
@@ -152,27 +153,33 @@ def event_of(mark: Mapping[str, Any], resource_name: str | None) -> dict[str, An
 def compare_marks(name: str, host: Host) -> Host:
     """Note which preparations of this run somebody else has taken back, or taken over, since.
 
-    A mark that is missing after a boot proves nothing: the disk may be a new one.
+    A mark that is missing after a boot proves nothing: the disk may be a new one. Nor does one that cannot be read.
 
     :param name: of the host.
     """
     events = []
     for each in host["events"]:
-        is_newer = host["answered_at"] is not None and host["answered_at"] > (each["prepared_since"] or 0.0)
-        same = same_boot(each["prepared_boot_id"], host["boot_id"])
+        is_newer = host["marks_read_at"] is not None and host["marks_read_at"] > (each["prepared_since"] or 0.0)
+        same = same_boot(each["prepared_boot_id"], host["boot_id"]) and not each["rebooted"]
         is_known = each["marked"] and each["prepared"] and must_restore(each)
-        if host["marks"] is None or not is_known or not is_newer:
+        if not is_known or not is_newer:
             events.append(each)
             continue
         mark = find_mark(host["marks"], each["event"]["event_id"], RUN)
         if mark is not None and mark["run"] != each["marked"]:
             why = _TAKEN_OVER.format(host=name, author=tell_author(mark))
             events += update_event([each], progress_key(each), restored=True, failed=True, why=why)
-        elif mark is None and same:
+        elif mark is None and same and not _is_unreadable(host, each):
             events.append(_note_restored(name, each))
         else:
             events.append(each)
     return {**host, "events": events}
+
+
+def _is_unreadable(host: Host, each: Mapping[str, Any]) -> bool:
+    """Tell whether there is a file that may be the mark of this run, and cannot be read."""
+    own = file_name({"event_id": each["event"]["event_id"], "vm_id": host["vm_id"], "by": RUN})
+    return own in [re.split(r"[/\\]", path)[-1] for path in host["unreadable_marks"]]
 
 
 def _note_restored(name: str, each: Mapping[str, Any]) -> dict[str, Any]:
