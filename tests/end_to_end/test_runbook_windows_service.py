@@ -104,6 +104,10 @@ def left(fleet, host):
     return {"services": kept["services"], "files": files}
 
 
+def is_marked(fleet, host):
+    return any(path.endswith(".mark.json") for path in json.loads(machine(fleet.folder, host).read_text())["files"])
+
+
 def log(fleet, host):
     """Return what was run on a host, in order, as far as it changes something."""
     lines = [json.loads(line) for line in (fleet.folder / f"{host}.log").read_text().splitlines()]
@@ -122,6 +126,7 @@ def test_s1_a_fleet_in_which_each_host_has_another_fault(make_fleet):
     assert {vm.replace("app", "host") for vm, _ids in fleet.approved} == may, run.out
     assert {host: left(fleet, host) for host in HOSTS} == {host: case[3] for host, case in HOSTS.items()}
     assert '"not_restored": [ "host-stuck host-ill" ]' in run.words
+    assert {host for host in HOSTS if is_marked(fleet, host)} == {"host-stuck", "host-ill"}
     for host, case in HOSTS.items():
         assert case[4] in run.words, (host, [line for line in run.out.splitlines() if host in line])
     # Out of the rotation first, then stopped, and only then approved
