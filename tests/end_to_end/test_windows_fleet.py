@@ -214,7 +214,8 @@ def test_d1_a_windows_vm_that_a_run_has_left_prepared_is_restored_once(fleet, pl
     run = fleet.respond(playbook=f"fleetops.azure_maintenance.{playbook}")
     assert run.code == 0, run.out + run.err
     assert "host-c is out of service since 2026-11-21T17:32:00Z for Reboot C7061BAC by AWX job 812" in run.words
-    assert f"A mark on this VM: {MARKS}\\half.mark.json: {_marks.NO_MARK}" in " ".join(run.err.split())
+    # Older releases wrap a warning also behind a hyphen.
+    assert "".join(f"A mark on this VM: {MARKS}\\half.mark.json: {_marks.NO_MARK}".split()) in "".join(run.err.split())
     assert fleet.story("host-c") == ["restore host-c Reboot -"]
     assert fleet.story("host-d") == []
     assert files_of(fleet, "host-c") == others
