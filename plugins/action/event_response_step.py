@@ -23,10 +23,12 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
+from ..module_utils._document import fold_case
 from ..module_utils._marks import PREPARED, PREPARING, RESTORING, find_mark, new_mark
 from ..module_utils._marks import RUN as BY_RUN
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ..plugin_utils._failure_text import tell_error, tell_failure, without_frames
+from ..plugin_utils._imds_action import is_windows
 from ..plugin_utils._mark_files import Written, remove_marks, write_mark
 from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
@@ -36,6 +38,7 @@ from ..plugin_utils._run.marks import find_hindering, tell_unclear
 from ..plugin_utils._run.messages import format_outcome, merge_reasons
 from ..plugin_utils._task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
+from ..plugin_utils._windows_action import remove_windows_mark, write_windows_mark
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"
@@ -271,7 +274,25 @@ class ActionModule(ActionBase):
             written = write_mark(self, mark)
             return written.why
 
+        if is_windows(self):
+            # It is written once, for a copy that ends early would spoil it. So nobody sees how far another run is.
+            why = self._reach(lambda: write_windows_mark(self, self._vars, mark)) if state == PREPARING else None
+            return Written(why, {})
         return written._replace(why=self._reach(write))
+
+    def _remove(self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool) -> str | None:
+        """Remove the mark, and those of other runs for its event; return why one is left, None where all are gone."""
+        if not is_windows(self):
+            return self._reach(lambda: remove_marks(self, mark, only_own))
+        event_id = fold_case(mark["event_id"])
+        others = [
+            each for each in known["marks"] or () if each["by"] == BY_RUN and fold_case(each["event_id"]) == event_id
+        ]
+        for each in [mark, *([] if only_own else others)]:
+            why = self._reach(lambda each=each: remove_windows_mark(self, self._vars, each))
+            if why:
+                return why
+        return None
 
     def _reach(self, change: Callable[[], str | None]) -> str | None:
         """Return why something could not be changed on the host, also where that does not end."""
@@ -292,7 +313,7 @@ class ActionModule(ActionBase):
         report = self._outcome(order)
         mark = self._order().get("mark")
         if mark and report.get("reached"):
-            # How far it is is for people; nothing is decided by it.
+            # How far it is is for people, and for others who want to restore.
             self._write(mark, PREPARED)
         if run["do"] == engine.WAIT:
             awaited = {name: run["hosts"][name] for name in run["orders"]}
@@ -308,7 +329,7 @@ class ActionModule(ActionBase):
         mark = self._order()["mark"]
         if mark and report["reached"]:
             only_own = bool(self._order().get("only_marked"))
-            report["mark_left"] = self._reach(lambda: remove_marks(self, mark, only_own))
+            report["mark_left"] = self._remove(run["hosts"][host], mark, only_own)
         return self._reported(run, report)
 
     def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -449,7 +470,7 @@ def _mark_of(run: engine.Run, host: str, order: Mapping[str, Any], author: Mappi
         before = find_mark(known["marks"] or (), order["event_id"], BY_RUN)
         since = (before and before["since"]) or since
     told = {**author, "run": run["id"], "boot_id": known["boot_id"], "vm_id": known["vm_id"]}
-    return new_mark(BY_RUN, order["event"], since, **told) if known["marks"] is not None else None
+    return new_mark(BY_RUN, order["event"], since, **told)
 
 
 def _utc_now() -> str:

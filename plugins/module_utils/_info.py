@@ -12,11 +12,9 @@ from typing import Any, Callable, Mapping
 
 from ._fetch import fetch_with_options, now_utc
 from ._imds import ImdsClient
-from ._marks import of_vm
+from ._marks import select_marks, tell_faults
 from ._selection import NO_DOCUMENT, Selection, check_words, keys, select_events, words
 from ._summary import summarize
-
-_MOST_FAULTS = 10
 
 ReadMarks = Callable[[], "list[dict[str, Any]]"]
 
@@ -56,11 +54,9 @@ def get_info(
         message = summarize(events, found.document, now, identity.name)
     marks = None
     if read is not None:
-        marks, faults = of_vm(read, identity.vm_id)
-        for fault in faults[:_MOST_FAULTS]:
-            warn(f"A mark on this VM: {fault}")
-        if len(faults) > _MOST_FAULTS:
-            warn(f"{len(faults) - _MOST_FAULTS} more marks on this VM are faulty.")
+        marks, faults = select_marks(read, identity.vm_id)
+        for warning in tell_faults(faults):
+            warn(warning)
     return {
         "changed": False,
         "events": [event.to_dict(now, identity.name) for event in events],

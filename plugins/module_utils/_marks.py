@@ -36,10 +36,13 @@ WORDS = (
     *("state", "state_since"),
 )
 ENDING = ".mark.json"
-_LONGEST_WORD = 200
-_LARGEST = 16 * 1024
+LARGEST = 16 * 1024
 # Of events that are open at once a VM has a few.
-_MOST_MARKS = 100
+MOST_MARKS = 100
+_LONGEST_WORD = 200
+_MOST_FAULTS = 10
+# No words of a mark
+NO_MARK = "This is no mark that this version can read. The VM may be out of service."
 
 
 def new_mark(by: str, event: Mapping[str, Any], since: str, **more: str | None) -> dict[str, Any]:
@@ -106,12 +109,12 @@ def read_marks(places: Sequence[str] = ()) -> list[dict[str, Any]]:
     return [mark for place in places for mark in _read_folder(place, user_id)]
 
 
-def of_vm(marks: Iterable[Mapping[str, Any]], vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return those of the marks that are of a VM, and what is wrong with them.
+def select_marks(found: Iterable[dict[str, Any]], vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return those of the marks that were found which are of a VM, and what is wrong with them.
 
     :param vm_id: of the VM, None where it is not known: a mark of another VM counts for nothing.
     """
-    own = [dict(mark) for mark in marks if vm_id is None or mark["vm_id"] is None or _same(mark["vm_id"], vm_id)]
+    own = [mark for mark in found if vm_id is None or mark["vm_id"] is None or _same(mark["vm_id"], vm_id)]
     faults = [f"{escape(mark['file'])}: {mark['fault']}" for mark in own if mark["fault"]]
     return sorted(own, key=lambda mark: (mark["since"] or "", mark["file"])), faults
 
@@ -126,8 +129,8 @@ def _read_folder(place: str, user_id: int) -> list[dict[str, Any]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        return [_unreadable(place, error.strerror or "cannot be read")]
-    return [_read_file(os.path.join(place, name), user_id) for name in names[:_MOST_MARKS]]
+        return [unreadable(place, error.strerror or "cannot be read")]
+    return [_read_file(os.path.join(place, name), user_id) for name in names[:MOST_MARKS]]
 
 
 def _read_file(path: str, user_id: int) -> dict[str, Any]:
@@ -136,26 +139,31 @@ def _read_file(path: str, user_id: int) -> dict[str, Any]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
-            content = file.read(_LARGEST + 1) if stat.S_ISREG(status.st_mode) else b""
+            content = file.read(LARGEST + 1) if stat.S_ISREG(status.st_mode) else b""
     except OSError as error:
-        return _unreadable(path, error.strerror or "cannot be read")
-    mark = _decode(content)
-    if mark is None:
-        return _unreadable(path, "This is no mark that this version can read. The VM may be out of service.")
-    fault = None
-    if status.st_uid not in (0, user_id):
+        return unreadable(path, error.strerror or "cannot be read")
+    mark = decode(path, content)
+    if mark["counts"] and status.st_uid not in (0, user_id):
         fault = f"Another user wrote it (uid {status.st_uid}), so it counts for nothing."
-    return {**mark, "file": path, "counts": fault is None, "fault": fault}
+        mark.update(counts=False, fault=fault)
+    return mark
 
 
-def _unreadable(path: str, why: str) -> dict[str, Any]:
+def decode(path: str, content: bytes) -> dict[str, Any]:
+    """Return the mark that a file holds, as scheduled_events_info returns it."""
+    mark = _decode(content)
+    return {**mark, "file": path, "counts": True, "fault": None} if mark else unreadable(path, NO_MARK)
+
+
+def unreadable(path: str, why: str) -> dict[str, Any]:
+    """Return what stands for a file that may be a mark, and cannot be read."""
     return {**dict.fromkeys(WORDS), "file": path, "counts": False, "fault": why}
 
 
 def _decode(content: bytes) -> dict[str, Any] | None:
     """Return the words of a mark, None where it is none."""
     try:
-        told = json.loads(content.decode("utf-8", "replace")) if len(content) <= _LARGEST else None
+        told = json.loads(content.decode("utf-8", "replace")) if len(content) <= LARGEST else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(told, dict) or told.get("version") != VERSION:
@@ -176,6 +184,13 @@ def encode(mark: Mapping[str, Any]) -> bytes:
         raise ValueError(f"The id of the event has more than {_LONGEST_WORD} characters.")
     cut = {word: value[:_LONGEST_WORD] if isinstance(value, str) else value for word, value in mark.items()}
     return (json.dumps(cut, indent=1) + "\n").encode()
+
+
+def tell_faults(faults: Sequence[str]) -> list[str]:
+    """Return the warnings for what is wrong with marks."""
+    told = [f"A mark on this VM: {fault}" for fault in faults[:_MOST_FAULTS]]
+    more = len(faults) - _MOST_FAULTS
+    return [*told, f"{more} more marks on this VM are faulty."] if more > 0 else told
 
 
 def find_mark(marks: Iterable[Mapping[str, Any]], event_id: str, by: str) -> Mapping[str, Any] | None:

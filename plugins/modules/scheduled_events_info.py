@@ -273,7 +273,7 @@ marks:
     - For which events this VM was prepared and has not been restored since, and by whom. A run of the role
       P(fleetops.azure_maintenance.event_response#role) leaves such a mark while the VM is out of service.
     - Those of root and of the user of the task count. Others are listed too, with a warning.
-    - Null for Windows hosts, which have none.
+    - Null for Windows hosts, where a run of the role reads the marks by itself.
   returned: success
   type: list
   elements: dict

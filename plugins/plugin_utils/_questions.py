@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
@@ -21,10 +22,11 @@ from ansible.utils.display import Display
 
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ._imds_action import is_windows
+from ._load_action import load_action
 from ._run.hosts import Host, news, take_answer
 from ._run.messages import format_waiting
 from ._run.wait_schedule import pause_between, turn_length
-from ._windows_action import tell_boot_time
+from ._windows_action import tell_boot_time, tell_marks
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"
 # An event that module_defaults of the play leave out would be taken for gone.
@@ -48,8 +50,7 @@ class Questions:
 
     def ask(self, host: Host) -> tuple[Host, dict[str, Any]]:
         """Ask once; return what is known of the host then, and the answer."""
-        was_prepared = any(each["prepared"] is not None for each in host["events"])
-        answer = self._ask(float(host["settings"]["ask_timeout"]), was_prepared)
+        answer = self._read_marks(host, self._ask(host))
         return take_answer(host, answer, time.time()), answer
 
     def wait(
@@ -68,10 +69,12 @@ class Questions:
         length = turn_length(len(awaited), _forks(), time.time() - since)
         ends = float(order["until"]) if length is None else min(float(order["until"]), begun + length)
         while True:
-            host, answer = self.ask(host)
+            answer = self._ask(host)
+            asked_at = time.time()
+            host = take_answer(host, answer, asked_at)
             if news(before, host):
                 somebody_has_news.touch()
-                return host, answer
+                break
             awaited = {**awaited, self._task_vars["inventory_hostname"]: host}
             if self._task_vars["inventory_hostname"] == next(iter(awaited)):
                 progress = {name: known["events"] for name, known in awaited.items()}
@@ -80,9 +83,13 @@ class Questions:
             while time.time() < pause_ends and not somebody_has_news.exists():
                 time.sleep(min(1.0, max(0.0, pause_ends - time.time())))
             if time.time() >= ends or somebody_has_news.exists():
-                return host, answer
+                break
+        with_marks = self._read_marks(host, answer)
+        return (host if with_marks is answer else take_answer(host, with_marks, asked_at)), with_marks
 
-    def _ask(self, seconds: float, was_prepared: bool) -> dict[str, Any]:
+    def _ask(self, host: Host) -> dict[str, Any]:
+        was_prepared = any(each["prepared"] is not None for each in host["events"])
+        seconds = float(host["settings"]["ask_timeout"])
         given = {name: value for name, value in self._action._task.args.items() if name not in _OF_STEP}
         answer = self._end(seconds, lambda: self._run_query({**given, **_ALL}))
         if was_prepared and "document_received" in answer and is_windows(self._action):
@@ -94,19 +101,22 @@ class Questions:
                 answer = {**answer, "boot_fault": str(told.get("msg") or "no answer")}
         return answer
 
+    def _read_marks(self, host: Host, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer of a host with its marks, or why there is none where they cannot be read.
+
+        scheduled_events_info reads none on Windows: that costs as much as the question, which is asked again and again.
+        """
+        if "document_received" not in answer or not is_windows(self._action):
+            return answer
+        question = partial(tell_marks, self._action, self._task_vars, answer["vm_id"])
+        told = self._end(float(host["settings"]["ask_timeout"]), question)
+        if "marks" not in told:
+            # As one that is lost it is not restored: another run may have it prepared (P3).
+            return {**told, "unreachable": True}
+        return {**answer, "marks": told["marks"], "warnings": [*answer.get("warnings", []), *told["warnings"]]}
+
     def _run_query(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        action = self._action
-        task = action._task.copy()
-        task.args = arguments
-        answer: dict[str, Any] = action._shared_loader_obj.action_loader.get(
-            QUERY,
-            task=task,
-            connection=action._connection,
-            play_context=action._play_context,
-            loader=action._loader,
-            templar=action._templar,
-            shared_loader_obj=action._shared_loader_obj,
-        ).run(task_vars=self._task_vars)
+        answer: dict[str, Any] = load_action(self._action, QUERY, arguments).run(task_vars=self._task_vars)
         return answer
 
     def _end(self, seconds: float, question: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class WindowsTransport:
         if body is not None:
             options.update(body=body.decode("ascii"), content_type="application/json")
         try:
-            result = _run_to_end(self._run_module, REQUEST, options)
+            result = run_to_end(self._run_module, REQUEST, options)
         except RecursionError as error:
             # win_uri parses JSON by itself, and returns it beside the text.
             raise MalformedError(
@@ -168,7 +168,7 @@ class WindowsTransport:
         host, port, _prefix = split_endpoint(self._endpoint)
         # timeout ends a loop of attempts: with 1 there is one.
         options = {"host": host, "port": port, "connect_timeout": math.ceil(self._connect_timeout), "timeout": 1}
-        result = _run_to_end(self._run_module, PROBE, options)
+        result = run_to_end(self._run_module, PROBE, options)
         if result.get("failed") and "wait_attempts" not in result:
             said = excerpt(str(result.get("msg") or "").strip())
             raise WindowsHostError(f"{PROBE} could not look whether {self._endpoint} takes connections: {said}.")
@@ -182,7 +182,7 @@ def read_boot_time(run_module: RunModule) -> float:
 
     :raises WindowsHostError: the VM did not tell.
     """
-    result = _run_to_end(run_module, UPTIME, {"gather_subset": ["!all", "!min", "uptime"]})
+    result = run_to_end(run_module, UPTIME, {"gather_subset": ["!all", "!min", "uptime"]})
     facts = result.get("ansible_facts")
     # Not ansible_lastboot, which is local time, and moves whenever the clock of the VM is set.
     uptime = facts.get("ansible_uptime_seconds") if isinstance(facts, Mapping) else None
@@ -195,7 +195,7 @@ def read_boot_time(run_module: RunModule) -> float:
     return time.time() - uptime + 0.5
 
 
-def _run_to_end(run_module: RunModule, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
+def run_to_end(run_module: RunModule, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
     result = run_module(module, options)
     # Where Ansible finds no result in what a module printed, it returns that, and before 2.21 _ansible_parsed too.
     if result.get("_ansible_parsed") is False or "module_stdout" in result:

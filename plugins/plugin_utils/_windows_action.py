@@ -18,9 +18,12 @@ from ansible.module_utils.errors import UnsupportedError
 
 from ..module_utils._approve import run_approval
 from ..module_utils._info import get_info
+from ..module_utils._marks import tell_faults
 from ..module_utils._module import approve_argument_spec, end_module, info_argument_spec, make_client
+from ._load_action import load_action
 from ._unsafe import mark_unsafe
 from ._windows import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time
+from ._windows_marks import read_marks, remove_mark, write_mark
 
 _ENDPOINT = "AZURE_IMDS_ENDPOINT"
 _RUNAS = "runas"
@@ -106,12 +109,47 @@ def tell_boot_time(action: Any, task_vars: dict[str, Any] | None) -> dict[str, A
     :raises AnsibleConnectionFailure: the host cannot be reached, or was lost meanwhile.
     :raises AnsibleError: Ansible cannot run a module on this host.
     """
+    return _ask(action, task_vars, lambda runner: {"booted_at": read_boot_time(runner.run)})
+
+
+def tell_marks(action: Any, task_vars: dict[str, Any] | None, vm_id: str | None) -> dict[str, Any]:
+    """Return as ``marks`` those on the Windows host of an action plugin, with ``warnings``.
+
+    :param vm_id: of the host, None where it is not known.
+    :raises AnsibleConnectionFailure: the host cannot be reached, or was lost meanwhile.
+    :raises AnsibleError: Ansible cannot run a module on this host.
+    """
+
+    def ask(runner: _Runner) -> dict[str, Any]:
+        marks, faults = read_marks(runner.run, vm_id)
+        return {"marks": marks, "warnings": tell_faults(faults)}
+
+    return _ask(action, task_vars, ask)
+
+
+def write_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:
+    """Do as _mark_files.write_mark() on a Windows host."""
+    told = _ask(action, task_vars, lambda runner: {"msg": write_mark(runner.run, runner.run_action, mark)})
+    why: str | None = told["msg"]
+    return why
+
+
+def remove_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:
+    """Do as _mark_files.remove_mark() on a Windows host."""
+    why: str | None = _ask(action, task_vars, lambda runner: {"msg": remove_mark(runner.run, mark)})["msg"]
+    return why
+
+
+def _ask(
+    action: Any, task_vars: dict[str, Any] | None, question: Callable[[_Runner], dict[str, Any]]
+) -> dict[str, Any]:
     try:
         _refuse_unsupported(action)
-        return {"booted_at": read_boot_time(_Runner(action, task_vars).run)}
+        told = question(_Runner(action, task_vars))
     except (WindowsHostError, _RefusedError) as error:
-        told: dict[str, Any] = mark_unsafe({"failed": True, "msg": str(error)})
-        return told
+        told = {"failed": True, "msg": str(error)}
+    unsafe: dict[str, Any] = mark_unsafe(told)
+    return unsafe
 
 
 class _RefusedError(Exception):
@@ -172,10 +210,26 @@ class _Runner:
 
     def run(self, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
         self._posted = self._posted or options.get("url_method") == "POST"
+        return self._run(
+            module,
+            lambda: self._action._execute_module(module_name=module, module_args=options, task_vars=self._task_vars),
+        )
+
+    def run_action(self, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
+        """Run a module by the action plugin of the same name."""
+
+        def run() -> Mapping[str, Any]:
+            action = load_action(self._action, module, options)
+            if action is None:
+                raise AnsibleError(f"There is no action plugin {module}.")
+            result: Mapping[str, Any] = action.run(task_vars=self._task_vars)
+            return result
+
+        return self._run(module, run)
+
+    def _run(self, module: str, call: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         try:
-            result: Mapping[str, Any] = self._action._execute_module(
-                module_name=module, module_args=options, task_vars=self._task_vars
-            )
+            result = call()
         except AnsibleConnectionFailure as error:
             raise self._lost(error) from error
         except AnsibleError as error:

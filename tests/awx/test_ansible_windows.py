@@ -4,16 +4,25 @@
 
 """What the real ansible.windows takes, which the package ansible brings: its modules are read here, and not run.
 
+Its action plugin win_copy is run, on a stand-in for the VM.
+
 The gate windows-2.16.14 reads the release for the oldest ansible-core that is supported, the gate awx a newer one.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import ansible
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import shell_loader
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _windows_marks
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows_machine
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.connection.windows_stand_in import OPTIONS
 
 PLUGINS = Path(ansible.__file__).parents[1] / "ansible_collections" / "ansible" / "windows" / "plugins"
@@ -46,6 +55,39 @@ def test_win_uri_refuses_nothing_that_is_asked_for():
     assert "url_timeout = @{ type = 'int'" in shared
 
 
+def test_the_real_win_copy_writes_a_mark(tmp_path):
+    spec = importlib.util.spec_from_file_location("real_win_copy", PLUGINS / "action" / "win_copy.py")
+    real = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(real)
+    machine, put, asked = tmp_path / "machine", {}, []
+    machine.write_text("{}")
+
+    def run(module_name, module_args, **_more):
+        asked.append((module_name, module_args.get("_copy_mode")))
+        return windows_machine.run(machine, module_name, module_args, False, put)
+
+    def run_action(module, options):
+        assert module == "ansible.windows.win_copy"
+        shell = shell_loader.get("powershell")
+        task = SimpleNamespace(args=options, async_val=0, check_mode=False, diff=False, delegate_to=None)
+        play = SimpleNamespace(check_mode=False)
+        copy = real.ActionModule(task, SimpleNamespace(_shell=shell), play, DataLoader(), None, None)
+        copy._execute_module = run
+        copy._make_tmp_path = lambda: "C:\\Temp\\ansible-tmp-1"
+        copy._remove_tmp_path = lambda path: None
+        copy._transfer_file = lambda local, there: put.update({there: Path(local).read_text()})
+        return copy.run(task_vars={})
+
+    event = {"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123", "event_type": "Re'boot {{ 1 }}"}
+    mark = _marks.new_mark(_marks.RUN, event, "2026-11-21T17:32:00Z")
+    assert _windows_marks.write_mark(run, run_action, mark) is None
+    assert ("ansible.windows.win_copy", "single") in asked
+    (found,), faults = _windows_marks.read_marks(run, None)
+    assert (found["event_type"], faults) == ("Re'boot {{ 1 }}", [])
+    # One that is there already
+    assert _windows_marks.write_mark(run, run_action, mark) is None
+
+
 CITED = {
     "win_uri": (
         "$module.Result.elapsed = 0",
@@ -53,6 +95,30 @@ CITED = {
         "$module.Result.content = [System.Text.Encoding]::UTF8.GetString($content_bytes)",
         "if ($status_code -notcontains $Response.StatusCode) {",
         '$module.FailJson("Unhandled exception occurred when sending web request.',
+    ),
+    "win_file": (
+        'Fail-Json $result "path $path is not a directory"',
+        "New-Item -Path $path -ItemType Directory",
+        "Fail-Json $result $_.Exception.Message",
+    ),
+    "win_find": (
+        "GetUnresolvedProviderPathFromPSPath($path)",
+        "does not exist or is not accessible, skipping",
+        "islnk = $false",
+        "path = $dir_child.FullName",
+        "$file_info.size = $dir_child.Length",
+    ),
+    "win_copy": (
+        '-name "dest" -type "path"',
+        "$result.files = $changed_files",
+        "$remote_dest = Join-Path -Path $dest -ChildPath $original_basename",
+        "Copy-Item -LiteralPath $src -Destination $remote_dest -Force",
+    ),
+    "win_stat": ("path = @{ type = 'path'", "$module.Result.stat = @{ exists = $false }", "path = $info.FullName"),
+    "slurp": (
+        '-name "src" -type "path"',
+        "[System.Convert]::ToBase64String($bytes)",
+        'Fail-Json $result "Path $src is a directory"',
     ),
     "setup": (
         "$ansibleFacts.ansible_uptime_seconds = [Math]::Round($ticks / 1000)",

@@ -98,13 +98,21 @@ def respond(fleet, *arguments):
 
 
 def left(fleet, host):
-    return json.loads(machine(fleet.folder, host).read_text())
+    """Return what is left on a host of what the runbook touches."""
+    kept = json.loads(machine(fleet.folder, host).read_text())
+    files = {path: size for path, size in kept["files"].items() if not path.endswith(".mark.json")}
+    return {"services": kept["services"], "files": files}
+
+
+def is_marked(fleet, host):
+    return any(path.endswith(".mark.json") for path in json.loads(machine(fleet.folder, host).read_text())["files"])
 
 
 def log(fleet, host):
     """Return what was run on a host, in order, as far as it changes something."""
     lines = [json.loads(line) for line in (fleet.folder / f"{host}.log").read_text().splitlines()]
-    done = [(name.rpartition(".")[2], options.get("state") or options.get("url_method")) for name, options in lines]
+    own = [(name, options) for name, options in lines if "azure-maintenance" not in options.get("path", "")]
+    done = [(name.rpartition(".")[2], options.get("state") or options.get("url_method")) for name, options in own]
     return [each for each in done if each[0] in ("win_file", "win_service", "win_wait_for") or each[1] == "POST"]
 
 
@@ -118,6 +126,7 @@ def test_s1_a_fleet_in_which_each_host_has_another_fault(make_fleet):
     assert {vm.replace("app", "host") for vm, _ids in fleet.approved} == may, run.out
     assert {host: left(fleet, host) for host in HOSTS} == {host: case[3] for host, case in HOSTS.items()}
     assert '"not_restored": [ "host-stuck host-ill" ]' in run.words
+    assert {host for host in HOSTS if is_marked(fleet, host)} == {"host-stuck", "host-ill"}
     for host, case in HOSTS.items():
         assert case[4] in run.words, (host, [line for line in run.out.splitlines() if host in line])
     # Out of the rotation first, then stopped, and only then approved

@@ -9,10 +9,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import urllib.request
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, LONG, RESPOND, Fleet
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows, windows_machine
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
+    FAR_OFF,
+    LONG,
+    RESPOND,
+    Fleet,
+    summary_of,
+)
 
 pytestmark = pytest.mark.matrix
 
@@ -23,12 +31,41 @@ APPROVE = "fleetops.azure_maintenance.approve"
 REPORT = "fleetops.azure_maintenance.fleet_report"
 
 
+# Of Windows, where the marks are; the file of a mark, as another run left it
+MARKS = "C:\\ProgramData\\azure-maintenance\\marks"
+EVENT = {"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123", "event_type": "Reboot"}
+
+
+def keep(fleet, host, files, broken=()):
+    """Let a Windows VM have these files, and their folders, and modules that fail."""
+    folders = [folder for path in files for folder in windows_machine.parents(path)]
+    (fleet.folder / f"{host}.machine").write_text(json.dumps({"files": files, "folders": folders, "broken": broken}))
+
+
+def files_of(fleet, host):
+    return json.loads((fleet.folder / f"{host}.machine").read_text())["files"]
+
+
+def left_by(run, event, vm_id):
+    """Return the mark that a run has left, as a path and a content."""
+    told = {"controller": "control", "user": "anna", "job": "812", "run": run, "vm_id": vm_id}
+    mark = _marks.new_mark(_marks.RUN, event, "2026-11-21T17:32:00Z", **told)
+    return {f"{MARKS}\\{_marks.file_name(mark)}": _marks.encode(mark).decode()}
+
+
+def vm_id_of(fleet, vm):
+    url = f"{fleet.azure.endpoint(vm)}/metadata/instance/compute?api-version=2021-02-01"
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Metadata": "true"})) as answer:
+        return json.load(answer)["vmId"]
+
+
 @pytest.fixture
 def fleet(ansible, simulator, tmp_path):
     (tmp_path / "fleet").mkdir()
     fleet = Fleet(ansible, simulator, tmp_path / "fleet", VMS, VMS)
     for host in WINDOWS:
-        fleet.set(host, ansible_connection="windows_stand_in")
+        fleet.set(host, ansible_connection="windows_stand_in", stand_in_machine=str(fleet.folder / f"{host}.machine"))
+        keep(fleet, host, {})
     fleet.settings = windows.settings(windows.make_ansible_windows(tmp_path / "installed"))
     return fleet
 
@@ -141,3 +178,110 @@ def test_the_report_and_the_table_have_both_systems(fleet):
     (row,) = [line for line in run.out.splitlines() if f"  {event}  " in line]
     assert row.split(event)[1].strip() == "app-1 (host-c), app-2, web-1 (host-a), web-2 (host-b)"
     assert re.search(r"^ +host-d +unreachable: .*The host is down[.]$", run.out, re.MULTILINE), run.out
+
+
+@pytest.mark.matrix
+def test_p16_a_windows_vm_carries_a_mark_while_it_is_out_of_service(fleet):
+    event = fleet.announce("app-1", "web-1", notice=FAR_OFF)
+    look = """
+    - name: Look
+      ansible.builtin.raw: cp {{ stand_in_machine }} {{ story }}.%s
+      when: stand_in_machine is defined
+    """
+    run = fleet.respond(playbook=RESPOND, prepare=look % "prepare", restore=look % "restore")
+    assert run.code == 0, run.out + run.err
+    for stage in ("prepare", "restore"):
+        kept = json.loads((fleet.folder / f"host-c.story.{stage}").read_text())["files"]
+        ((path, content),) = kept.items()
+        mark = json.loads(content)
+        assert path.startswith(f"{MARKS}\\{event.lower()}.")
+        assert (mark["event_id"], mark["by"], mark["vm_id"]) == (event, "run", vm_id_of(fleet, "app-1"))
+        assert mark["controller"]
+        assert mark["run"]
+    assert files_of(fleet, "host-c") == files_of(fleet, "host-d") == {}
+
+
+@pytest.mark.parametrize("playbook", ["respond", "restore"])
+def test_d1_a_windows_vm_that_a_run_has_left_prepared_is_restored_once(fleet, playbook):
+    own = left_by("3f0c", EVENT, vm_id_of(fleet, "app-1"))
+    others = {
+        **left_by("3f0d", EVENT, vm_id_of(fleet, "app-2")),
+        f"{MARKS}\\half.mark.json": next(iter(own.values()))[:100],
+        f"{MARKS}\\readme.txt": "no mark",
+    }
+    keep(fleet, "host-c", {**own, **others})
+    run = fleet.respond(playbook=f"fleetops.azure_maintenance.{playbook}")
+    assert run.code == 0, run.out + run.err
+    assert "host-c is out of service since 2026-11-21T17:32:00Z for Reboot C7061BAC by AWX job 812" in run.words
+    # Older releases wrap a warning also behind a hyphen.
+    assert "".join(f"A mark on this VM: {MARKS}\\half.mark.json: {_marks.NO_MARK}".split()) in "".join(run.err.split())
+    assert fleet.story("host-c") == ["restore host-c Reboot -"]
+    assert fleet.story("host-d") == []
+    assert files_of(fleet, "host-c") == others
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        ({"C:\\ProgramData\\azure-maintenance": "a file"}, "Das Verzeichnis wurde nicht gefunden."),
+        (None, "is a directory"),
+    ],
+    ids=["no folder", "a folder in the place of the mark"],
+)
+def test_where_no_mark_can_be_written_a_windows_vm_is_not_prepared(fleet, there, why):
+    event = fleet.announce("app-1", notice=FAR_OFF)
+    path = next(iter(left_by("", {**EVENT, "event_id": event}, vm_id_of(fleet, "app-1"))))
+    keep(fleet, "host-c", there or {f"{path}\\x": 0})
+    run = fleet.respond(playbook=RESPOND, event_response_wait_timeout=60)
+    assert run.code == 2, run.out + run.err
+    assert (fleet.story("host-c"), fleet.approved) == ([], [])
+    assert "The mark of this VM could not be written: " in run.words
+    assert why in run.words
+
+
+def test_where_the_marks_of_a_windows_vm_cannot_be_read_it_is_neither_prepared_nor_restored(fleet):
+    fleet.announce("app-1", notice=FAR_OFF)
+    keep(fleet, "host-c", left_by("3f0c", EVENT, None), ["ansible.windows.win_find"])
+    run = fleet.respond(playbook=RESPOND)
+    assert run.code == 2, run.out + run.err
+    assert (fleet.story("host-c"), fleet.approved) == ([], [])
+    assert "host-c could not be asked: ansible.windows.win_find could not read the marks of this VM" in run.words
+
+
+def test_p2_a_windows_vm_that_somebody_else_restores_after_its_preparation_is_prepared_again(fleet):
+    event = fleet.announce("app-1", notice=FAR_OFF)
+    restore_once = """
+    - name: Be restored by another run, once
+      ansible.builtin.raw: "[ -e {{ story }}.once ] || { touch {{ story }}.once; echo '{}' >{{ stand_in_machine }}; }"
+    """
+    run = fleet.respond(playbook=RESPOND, prepare=restore_once)
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("app-1", [event])]
+    assert fleet.story("host-c") == [
+        "prepare host-c Reboot",
+        "prepare host-c Reboot",
+        "restore host-c Reboot completed",
+    ]
+    assert files_of(fleet, "host-c") == {}
+
+
+def test_p3_a_windows_vm_stays_as_it_is_while_another_run_has_it_prepared(fleet):
+    """That run comes while this one waits."""
+    fleet.announce("app-1", notice=FAR_OFF, started_for=LONG)
+    other = fleet.announce("app-1", event_type="Freeze", notice=FAR_OFF)
+    vm_id = vm_id_of(fleet, "app-1")
+
+    def started():
+        return "started" in {event["phase"] for event in fleet.azure.control("GET", "/simulator/events")["events"]}
+
+    def be_prepared_for_the_other():
+        own = files_of(fleet, "host-c")
+        keep(fleet, "host-c", {**own, **left_by("3f0c", {"event_id": other, "event_type": "Freeze"}, vm_id)})
+        fleet.pass_time(LONG)
+
+    with fleet.meanwhile(started, be_prepared_for_the_other):
+        run = fleet.respond(playbook=RESPOND, event_response_event_types="Reboot", event_response_wait_timeout=30)
+    assert run.code == 2, run.out + run.err
+    assert fleet.story("host-c") == ["prepare host-c Reboot"]
+    assert summary_of(run)["not_restored"] == ["host-c"]
+    assert len(files_of(fleet, "host-c")) == 2

@@ -32,7 +32,7 @@ OF_ANSIBLE = {"exception", "failed_when_suppressed_exception"}
 # What differs, each with the words of the guide that say so: a key of all results,
 KEYS = {
     "boot_id": "is null, because what a boot is called is told by no module",
-    "marks": "is null: a run writes no marks there",
+    "marks": "is null: only a run of ``event_response`` reads the marks there",
 }
 # a key of results with a reason,
 KEYS_BY_REASON = {

@@ -8,20 +8,36 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 CONNECTIONS = str(Path(__file__).with_name("connection"))
-MODULES = ("setup", "win_file", "win_ping", "win_service", "win_service_info", "win_stat", "win_uri", "win_wait_for")
+WIN_COPY = Path(__file__).with_name("win_copy_action.py")
+MODULES = (
+    "setup",
+    "slurp",
+    "win_copy",
+    "win_file",
+    "win_find",
+    "win_ping",
+    "win_service",
+    "win_service_info",
+    "win_stat",
+    "win_uri",
+    "win_wait_for",
+)
 # The least that ansible-core takes for a module of PowerShell. No such file may lie in the collection itself.
 MODULE = "#!powershell\n#AnsibleRequires -CSharpUtil Ansible.Basic\n"
 
 
 def make_ansible_windows(folder):
     """Put into the folder a collection ansible.windows whose modules say nothing: the connection answers for them."""
-    modules = folder / "ansible_collections" / "ansible" / "windows" / "plugins" / "modules"
-    modules.mkdir(parents=True)
+    plugins = folder / "ansible_collections" / "ansible" / "windows" / "plugins"
+    for kind in ("action", "modules"):
+        (plugins / kind).mkdir(parents=True)
     for name in MODULES:
-        (modules / f"{name}.ps1").write_text(MODULE)
+        (plugins / "modules" / f"{name}.ps1").write_text(MODULE)
+    shutil.copy(WIN_COPY, plugins / "action" / "win_copy.py")
     return folder
 
 

@@ -12,7 +12,6 @@ the time, it says what each host may do now, and what is to be said. Times are s
 
 from __future__ import annotations
 
-import os
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 from ...module_utils._document import fold_case
@@ -33,7 +32,7 @@ from .hosts import (
     track_events,
 )
 from .limit import BOTH, NEITHER, next_urgent, queue_events
-from .marks import compare_marks, event_of, find_at_work, take_up_marks
+from .marks import base_name, compare_marks, event_of, find_at_work, take_up_marks
 from .messages import (
     format_at_work,
     format_held_back,
@@ -424,7 +423,7 @@ def _others_end_at(run: Run, known: Host, state: str | None = None) -> float:
 
 def _waited_out(known: Host) -> list[str]:
     """Return the marks of those who restore a host that is given something to do: they have taken too long."""
-    return [os.path.basename(mark["file"]) for mark in find_at_work(known) if mark["state"] == RESTORING]
+    return [base_name(mark["file"]) for mark in find_at_work(known) if mark["state"] == RESTORING]
 
 
 def _check(run: Run, now: float) -> Run | None:
@@ -617,7 +616,7 @@ def _ask_again(run: Run, now: float) -> Run | None:
     reached."""
     present = _present(run)
     in_the_way = {host for entry in run["queue"].values() for host in entry["unknown"] if host in present}
-    lost = {host: {} for host in in_the_way if present[host]["asked_at"] < run["acted_at"]}
+    lost: dict[str, Any] = {host: {} for host in in_the_way if present[host]["asked_at"] < run["acted_at"]}
     return _order(run, ASK, {**_silent(run), **lost})
 
 

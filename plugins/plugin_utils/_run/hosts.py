@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime, timezone
 from typing import Any, Mapping
 
@@ -16,7 +15,7 @@ from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ENDED
 from ...module_utils._marks import PREPARING, RESTORING
 from ...module_utils._selection import Selection, keys, words
-from .marks import find_holding, note_at_work
+from .marks import base_name, find_holding, note_at_work
 from .progress import (
     deletes_vm,
     follow_progress,
@@ -57,11 +56,14 @@ NEW_HOST: Host = {
     # What its checker said last
     "checker": None,
     "vm_id": None,
-    # The marks on the VM that count, as the latest answer lists them; None where it tells of none, as of Windows
+    # The marks on the VM that count, as they were read last, and when; None before that
     "marks": None,
+    "marks_read_at": None,
     # The states of all marks by the names of their files, and those that have hindered this run already
     "mark_states": {},
     "heeded": [],
+    # The files there that may be marks and cannot be read
+    "unreadable_marks": [],
     # Since when another run, or the checker, prepares or restores this host: by the state and the file of its mark
     "at_work": {},
     # The run that this is known by
@@ -100,9 +102,15 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
             name=answer.get("resource_name") or host["name"],
             boot_id=answer.get("boot_id"),
             vm_id=answer.get("vm_id"),
-            marks=None if answer.get("marks") is None else [mark for mark in answer["marks"] if mark["counts"]],
-            mark_states={os.path.basename(mark["file"]): mark["state"] or "" for mark in answer.get("marks") or ()},
             listed=_list_events(host["listed"], answer),
+        )
+    # Not each answer of a Windows host has them.
+    if answer.get("marks") is not None:
+        taken.update(
+            marks_read_at=now,
+            marks=[mark for mark in answer["marks"] if mark["counts"]],
+            mark_states={base_name(mark["file"]): mark["state"] or "" for mark in answer["marks"]},
+            unreadable_marks=[base_name(mark["file"]) for mark in answer["marks"] if mark["event_id"] is None],
         )
         taken["at_work"] = note_at_work(taken, now)
     return taken

@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, Mapping, Sequence
 
 from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
-from ...module_utils._marks import CHECKER, PREPARING, RESTORING, RUN, tell_mark
+from ...module_utils._marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
 from ...module_utils._selection import keys, words
 from .._parts import read_utc
 from .progress import NEW_PROGRESS, must_restore, progress_key, update_event
@@ -36,7 +37,7 @@ def is_own(host: Host, mark: Mapping[str, Any]) -> bool:
     """Tell whether this run wrote a mark, or has taken it up."""
     key = fold_case(mark["event_id"])
     if mark["run"] == host["run"]:
-        return mark["by"] == RUN
+        return bool(mark["by"] == RUN)
     return any(progress_key(each) == key and each["marked"] == mark["run"] for each in host["events"])
 
 
@@ -50,6 +51,11 @@ def find_holding(host: Host) -> list[Mapping[str, Any]]:
     listed = {fold_case(event["event_id"]) for event in host["listed"]}
     is_clear = host["answer"] is not None and host["answer"]["document_is_clear"]
     return [mark for mark in find_foreign(host) if not is_clear or fold_case(mark["event_id"]) in listed]
+
+
+def base_name(path: str) -> str:
+    """Return the name of a file on a host, which may be one of Windows."""
+    return re.split(r"[/\\]", path)[-1]
 
 
 def find_at_work(host: Host) -> list[Mapping[str, Any]]:
@@ -197,19 +203,25 @@ def event_of(mark: Mapping[str, Any], resource_name: str | None) -> dict[str, An
 def compare_marks(name: str, host: Host) -> Host:
     """Note which preparations of this run somebody else has taken back since.
 
-    A mark that is missing after a boot proves nothing: the disk may be a new one.
+    A mark that is missing after a boot proves nothing: the disk may be a new one. Nor does one that cannot be read.
 
     :param name: of the host.
     """
     events = []
     for each in host["events"]:
-        is_newer = host["answered_at"] is not None and host["answered_at"] > (each["prepared_since"] or 0.0)
+        is_newer = host["marks_read_at"] is not None and host["marks_read_at"] > (each["prepared_since"] or 0.0)
         is_known = each["marked"] and each["prepared"] and must_restore(each) and is_newer
-        same = same_boot(each["prepared_boot_id"], host["boot_id"])
+        same = same_boot(each["prepared_boot_id"], host["boot_id"]) and not each["rebooted"]
         names = [(fold_case(mark["event_id"]), mark["run"]) for mark in host["marks"] or ()]
-        is_missing = host["marks"] is not None and (progress_key(each), each["marked"]) not in names and same
-        events.append(_note_restored(name, each) if is_known and is_missing else each)
+        is_missing = (progress_key(each), each["marked"]) not in names and not _is_unreadable(host, each)
+        events.append(_note_restored(name, each) if is_known and is_missing and same else each)
     return {**host, "events": events}
+
+
+def _is_unreadable(host: Host, each: Mapping[str, Any]) -> bool:
+    """Tell whether there is a file that may be the mark of this run, and cannot be read."""
+    own = {"event_id": each["event"]["event_id"], "vm_id": host["vm_id"], "by": RUN, "run": each["marked"]}
+    return file_name(own) in host["unreadable_marks"]
 
 
 def _note_restored(name: str, each: Mapping[str, Any]) -> dict[str, Any]:

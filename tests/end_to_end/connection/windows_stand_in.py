@@ -48,7 +48,9 @@ options:
     vars:
       - name: stand_in_booted
   machine:
-    description: A file with the services and files of the VM, see tests/end_to_end/windows_machine.py.
+    description:
+      - A file with the services and files of the VM, see tests/end_to_end/windows_machine.py.
+      - If empty, the VM has none, and forgets what it is told.
     default: ""
     vars:
       - name: stand_in_machine
@@ -112,6 +114,7 @@ class Connection(ConnectionBase):
     def __init__(self, *args, **kwargs):
         self._shell_type = "powershell"
         super().__init__(*args, **kwargs)
+        self._put = {}
 
     def _connect(self):
         self._connected = True
@@ -124,7 +127,7 @@ class Connection(ConnectionBase):
         self._connected = False
 
     def put_file(self, in_path, out_path):
-        raise AssertionError(f"no file is put on this host: {out_path}")
+        self._put[out_path] = Path(in_path).read_text(encoding="utf-8")
 
     def fetch_file(self, in_path, out_path):
         raise AssertionError(f"no file is fetched from this host: {in_path}")
@@ -155,7 +158,7 @@ class Connection(ConnectionBase):
         unknown = set(options) - OPTIONS[name]
         assert not unknown, f"{name}: this host knows no option {sorted(unknown)}"
         if name in windows_machine.MODULES:
-            result = windows_machine.run(self.get_option("machine"), name, options, check_mode)
+            result = windows_machine.run(self.get_option("machine"), name, options, check_mode, self._put)
         else:
             result = self._run(name, options)
         if breaks == "reset_at_post" and options.get("url_method") == "POST":

@@ -30,7 +30,7 @@ def takes_out_of_service(phase: str, step: Mapping[str, Any]) -> bool:
 
 def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
     """Return the marks of this VM that count, and entries for those that cannot be read."""
-    return _marks.of_vm(_marks.read_marks(_places(folders)), _vm_id(store))[0]
+    return _marks.select_marks(_marks.read_marks(_places(folders)), _vm_id(store))[0]
 
 
 def events_of_runs(marks: Iterable[Mark]) -> set[str]:

@@ -43,7 +43,8 @@ class ConfirmedTime(NamedTuple):
     def read(cls, store: Store, now: Moment) -> ConfirmedTime:
         """Return the time of an earlier check, or that of the newest event where none is known."""
         fact = store.fact(_FACT)
-        at, uptime, kernel = (fact.get(name) for name in cls._fields)
+        words: list[Any] = [fact.get(name) for name in cls._fields]
+        at, uptime, kernel = words
         if is_time(at) and is_time(uptime) and isinstance(kernel, str):
             return cls(at, uptime, kernel)
         newest: Any = history.newest(store.connection)

@@ -29,7 +29,7 @@ def place(tmp_path, monkeypatch):
 
 
 def test_a_mark_says_who_prepared_this_vm_for_which_event(place):
-    (mark,), faults = _marks.of_vm(_marks.read_marks(), VM)
+    (mark,), faults = _marks.select_marks(_marks.read_marks(), VM)
     assert faults == []
     told = {
         name: mark[name] for name in ("event_id", "event_type", "by", "controller", "user", "job", "since", "state")
@@ -50,9 +50,9 @@ def test_a_mark_says_who_prepared_this_vm_for_which_event(place):
 
 
 def test_the_marks_of_a_disk_that_was_copied_to_another_vm_count_for_nothing(place):
-    assert _marks.of_vm(_marks.read_marks(), "11111111-74ef-476e-8182-f6d2ba4166a6") == ([], [])
-    assert len(_marks.of_vm(_marks.read_marks(), VM.upper())[0]) == 1
-    assert len(_marks.of_vm(_marks.read_marks(), None)[0]) == 1
+    assert _marks.select_marks(_marks.read_marks(), "11111111-74ef-476e-8182-f6d2ba4166a6") == ([], [])
+    assert len(_marks.select_marks(_marks.read_marks(), VM.upper())[0]) == 1
+    assert len(_marks.select_marks(_marks.read_marks(), None)[0]) == 1
 
 
 def test_each_event_vm_and_kind_of_program_has_a_file_of_its_own():
@@ -93,7 +93,7 @@ def test_what_could_not_be_found_again_is_not_written():
 )
 def test_a_mark_that_cannot_be_read_or_is_of_a_version_to_come_is_named_and_counts_for_nothing(place, content):
     (place / "odd.mark.json").write_bytes(content)
-    marks, (fault,) = _marks.of_vm(_marks.read_marks(), VM)
+    marks, (fault,) = _marks.select_marks(_marks.read_marks(), VM)
     assert [mark["counts"] for mark in sorted(marks, key=lambda mark: mark["counts"])] == [False, True]
     assert fault.startswith(f"{place}/odd.mark.json: ")
     assert "may be out of service" in fault
@@ -104,21 +104,21 @@ def test_p11_a_pipe_a_link_or_a_folder_in_the_place_of_a_mark_stops_nobody(place
     (place / "link.mark.json").symlink_to("/etc/passwd")
     (place / "folder.mark.json").mkdir()
     (place / ".new.1234").write_text("a mark that is being written")
-    marks, faults = _marks.of_vm(_marks.read_marks(), VM)
+    marks, faults = _marks.select_marks(_marks.read_marks(), VM)
     assert sorted(mark["counts"] for mark in marks) == [False, False, False, True]
     assert len(faults) == 3
 
 
 def test_a_mark_of_another_user_is_told_and_counts_for_nothing(place, monkeypatch):
     os.chown(next(place.iterdir()), 4711, 4711)
-    (mark,), (fault,) = _marks.of_vm(_marks.read_marks(), VM)
+    (mark,), (fault,) = _marks.select_marks(_marks.read_marks(), VM)
     assert not mark["counts"]
     assert "Another user wrote it (uid 4711)" in fault
 
 
 def test_no_folder_is_no_mark(tmp_path, monkeypatch):
     monkeypatch.setenv(_marks.ENVIRONMENT, str(tmp_path / "nowhere"))
-    assert _marks.of_vm(_marks.read_marks(), VM) == ([], [])
+    assert _marks.select_marks(_marks.read_marks(), VM) == ([], [])
 
 
 def test_root_and_others_have_places_of_their_own(monkeypatch):

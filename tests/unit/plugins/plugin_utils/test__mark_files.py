@@ -52,7 +52,7 @@ def test_a_mark_is_written_read_replaced_and_removed(marks, tmp_path):
     action = Action(tmp_path)
     assert write_mark(action, MARK) == (None, {})
     assert write_mark(action, {**MARK, "state": "prepared"}) == (None, {})
-    (mark,), faults = _marks.of_vm(_marks.read_marks(), VM)
+    (mark,), faults = _marks.select_marks(_marks.read_marks(), VM)
     assert faults == []
     assert {word: mark[word] for word in _marks.WORDS} == {
         **{word: MARK[word] for word in _marks.WORDS},

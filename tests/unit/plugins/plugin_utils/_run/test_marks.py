@@ -10,7 +10,13 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import CHECKER, RESTORING, RUN, new_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import (
+    CHECKER,
+    RESTORING,
+    RUN,
+    file_name,
+    new_mark,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import tell_unclear
 
@@ -332,6 +338,52 @@ def test_after_a_boot_a_mark_that_is_missing_proves_no_restore():
     fleet.most_turns = None
     fleet.go()
     assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+
+
+@pytest.mark.parametrize("file", ["C:\\marks\\{name}", "/var/lib/marks/{name}"])
+def test_p16_a_mark_that_cannot_be_read_proves_no_restore(file):
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], lasts=100.0))
+    fleet.most_turns = 2
+    fleet.go()
+    (mark,) = fleet.marks["web-1"].values()
+    unreadable = {**dict.fromkeys(mark), "file": file.format(name=file_name(mark)), "counts": False}
+    told = fleet.answer
+    fleet.answer = lambda host: {**told(host), "marks": [unreadable]}
+    fleet.most_turns = None
+    # What it knows of the marks is old.
+    fleet.run["acted_at"] = fleet.now
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    assert faults(fleet) == {}
+
+
+def test_p16_after_a_boot_of_a_windows_vm_a_mark_that_is_missing_proves_no_restore():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], event_type="Redeploy", lasts=100.0))
+    fleet.boots["web-1"] = None
+    fleet.most_turns = 3
+    fleet.go()
+    fleet.marks["web-1"].clear()
+    told, booted_at = fleet.answer, fleet.now + 50
+    fleet.answer = lambda host: {**told(host), "booted_at": booted_at}
+    fleet.most_turns = None
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+
+
+def test_what_is_known_of_the_marks_of_a_windows_vm_is_of_the_latest_answer_that_has_them():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]))
+    told = fleet.answer
+    # From its preparation on each answer is without them: those of before say nothing of it.
+    fleet.answer = lambda host: {**told(host), "marks": None if fleet.story[host] else []}
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    first, second = FleetEvent("A1", ["web-1"], lasts=10.0), FleetEvent("B2", ["web-1"], notice=400.0, lasts=10.0)
+    fleet = Fleet(["web-1"], first, second, event_ids=["A1"])
+    fleet.marks["web-1"]["B2"] = {**new_mark(CHECKER, second.told("web-1", START), "2026-11-21T09:59:00Z")}
+    seen = fleet.answer
+    fleet.answer = lambda host: {**seen(host), **({"marks": None} if fleet.story[host] else {})}
+    fleet.go()
+    assert fleet.now >= START + 400
 
 
 ONLY_MARKED = {"only_marked": True, "prepare": "nothing", "approve": False, "wait": False}
