@@ -290,6 +290,8 @@ class World(RuleBasedStateMachine):
             if one is None:
                 one = self.known[key] = Occurrence(raw, now.boot_id, self.count("ok", "announced", key))
             one.raw = raw
+            # A boot shows that it took place only after the last document that listed it.
+            one.boot = now.boot_id
             one.alone = one.alone and len(raw["Resources"]) == 1
             phase = "started" if raw["EventStatus"] == "Started" else "announced"
             if phase not in one.phases and "started" not in one.phases:
