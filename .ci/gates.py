@@ -41,7 +41,7 @@ NO_TEST_RAN = 5
 # Set where a lab that does not stand is a failure
 LAB_REQUIRED = "LAB_REQUIRED"
 # Seconds after which a gate is ended and has failed, so that one that hangs takes no result from the others
-LIMIT = 2700
+LIMIT = 3600
 # At once: two keep the cores busy, and the third uses them while one of the two waits.
 AT_ONCE = 3
 # Beside these: the VMs of two labs leave the others some CPU.
