@@ -1,10 +1,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""The campaign: a million random histories of a VM, in which no property of DESIGN section 12 may be broken.
+"""The campaigns: a million random histories each, in which no property of DESIGN section 12 may be broken.
 
-One process runs on each core. The seeds are those from --first on, --number of them, or as many as are begun within
---seconds.
+--of says of what: the checker of one VM, a run over a fleet, or two runs beside each other. One process runs on each
+core. The seeds are those from --first on, --number of them, or as many as are begun within --seconds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import Failure
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.run import describe, run_many, shorten
@@ -29,11 +32,28 @@ _TOLD_AFTER = 300.0
 _MOST_BROKEN = 20
 
 
-def _run_part(end: float, last: int, first: int) -> tuple[int, float, list[Failure]]:
+FLEETS = {"run": run_history, "two-runs": run_pair_history}
+
+
+class Broken(NamedTuple):
+    """What a history of a fleet has broken."""
+
+    seed: int
+    name: str
+    why: str
+    story: list[str]
+
+
+def _run_part(end: float, last: int, what: str, first: int) -> tuple[int, float, list[Failure | Broken]]:
     """Return the number of histories that were run, the seconds of CPU, and what was broken."""
     if time.monotonic() >= end:
         return 0, 0.0, []
     begun = time.process_time()
+    if what in FLEETS:
+        seeds = range(first, min(first + _PART, last))
+        judges = [(seed, FLEETS[what](seed)) for seed in seeds]
+        broken = [Broken(seed, *judge.broken, judge.story) for seed, judge in judges if judge.broken]
+        return len(seeds), time.process_time() - begun, broken
     with patched():
         found, number = run_many(first, min(_PART, last - first), stop_at=_PART)
     return number, time.process_time() - begun, found
@@ -41,24 +61,30 @@ def _run_part(end: float, last: int, first: int) -> tuple[int, float, list[Failu
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--of", choices=["checker", *FLEETS], help="of what; without it, of each in turn")
     parser.add_argument("--number", type=int, default=1_000_000, help="how many histories to run")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no more after so many")
     options = parser.parse_args()
+    kinds = [options.of] if options.of else ["checker", *FLEETS]
+    return max(run_campaign(what, options) for what in kinds)
+
+
+def run_campaign(what: str, options: argparse.Namespace) -> int:
     begun = told = time.monotonic()
     last = options.first + options.number
     number, cpu = 0, 0.0
-    broken: list[Failure] = []
+    broken: list[Failure | Broken] = []
 
     def tell() -> None:
         print(
-            f"campaign: {number} histories from seed {options.first} on, {cpu:.0f} s of CPU in "
+            f"campaign of {what}: {number} histories from seed {options.first} on, {cpu:.0f} s of CPU in "
             f"{time.monotonic() - begun:.0f} s, {1000 * cpu / max(1, number):.2f} ms of CPU a history; "
             f"{len(broken)} broken",
             flush=True,
         )
 
-    run = functools.partial(_run_part, begun + options.seconds, last)
+    run = functools.partial(_run_part, begun + options.seconds, last, what)
     with multiprocessing.Pool(os.cpu_count()) as pool:
         for more, seconds, found in pool.imap(run, range(options.first, last, _PART)):
             number, cpu = number + more, cpu + seconds
@@ -71,9 +97,12 @@ def main() -> int:
                 told = time.monotonic()
                 tell()
     tell()
-    with patched():
-        for failure in broken[:1]:
-            print(describe(failure, shorten(failure)))
+    for failure in broken[:1]:
+        if isinstance(failure, Broken):
+            print("\n".join(failure.story))
+        else:
+            with patched():
+                print(describe(failure, shorten(failure)))
     return int(bool(broken))
 
 
