@@ -303,7 +303,8 @@ def test_p13_a_program_that_hides_what_ran_has_not_succeeded(drain, tmp_path, hi
         pytest.param("import nosuch_module\n", id="that cannot be imported"),
         pytest.param("class CallbackModule:\n    pass\n", id="that is none"),
         pytest.param(
-            "SOURCE\n    def v2_playbook_on_stats(self, stats):\n        raise OSError('full')\n", id="that fails"
+            "SOURCE\ndef fail(self, stats):\n    raise OSError('full')\n\nCallbackModule.v2_playbook_on_stats = fail\n",
+            id="that fails",
         ),
     ],
 )

@@ -253,6 +253,13 @@ class Repeater(BaseHTTPRequestHandler):
     processes = ""
     told = 0
 
+    def do_GET(self):
+        body = b'{"current_version": "/api/v2/"}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
     def do_POST(self):
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
