@@ -24,7 +24,7 @@ from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
 from ..module_utils._document import fold_case
-from ..module_utils._marks import PREPARED, PREPARING, RESTORING, find_mark, new_mark
+from ..module_utils._marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
 from ..module_utils._marks import RUN as BY_RUN
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ..plugin_utils._failure_text import tell_error, tell_failure, without_frames
@@ -265,6 +265,14 @@ class ActionModule(ActionBase):
         # Where a disk is full, a VM is put back all the same.
         return {}
 
+    def _note_state(self, mark: Mapping[str, Any] | None, report: Mapping[str, Any]) -> None:
+        """Note on the VM that nobody is at work there any more."""
+        restores = self._vars[RUN]["do"] == engine.RESTORE
+        if mark and report.get("reached") and not restores:
+            self._write(mark, PREPARED)
+        elif mark and report.get("reached") is False and report["began"]:
+            self._write(mark, FAILED)
+
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
         mark = {**mark, "state": state, "state_since": _utc_now()}
         written = Written(None, {})
@@ -312,9 +320,7 @@ class ActionModule(ActionBase):
         questions = Questions(self, self._vars)
         report = self._outcome(order)
         mark = self._order().get("mark")
-        if mark and report.get("reached"):
-            # How far it is is for people, and for others who want to restore.
-            self._write(mark, PREPARED)
+        self._note_state(mark, report)
         if run["do"] == engine.WAIT:
             awaited = {name: run["hosts"][name] for name in run["orders"]}
             known, answer = questions.wait(known, order, awaited, f"{run['serial']}_{run['turn']}")
@@ -330,6 +336,7 @@ class ActionModule(ActionBase):
         if mark and report["reached"]:
             only_own = bool(self._order().get("only_marked"))
             report["mark_left"] = self._remove(run["hosts"][host], mark, only_own)
+        self._note_state(mark, report)
         return self._reported(run, report)
 
     def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:

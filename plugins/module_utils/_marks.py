@@ -22,7 +22,7 @@ from ._document import fold_case
 from ._errors import escape, one_line
 
 RUN, CHECKER = "run", "checker"
-PREPARING, PREPARED, RESTORING = "preparing", "prepared", "restoring"
+PREPARING, PREPARED, RESTORING, FAILED = "preparing", "prepared", "restoring", "failed"
 # Names the folder of the marks in place of the usual ones: a rehearsal must not touch those of the machine it runs on.
 ENVIRONMENT = "AZURE_MAINTENANCE_MARKS"
 OF_ROOT = ("/var/lib/azure-maintenance-marks", "/run/azure-maintenance-marks")

@@ -320,8 +320,8 @@ marks:
       sample: 02aab8a4-74ef-476e-8182-f6d2ba4166a6
     state:
       description:
-        - How far it is, V(preparing), V(prepared) or V(restoring). With V(preparing) and V(restoring) somebody works on
-          this VM, or was broken off in that.
+        - How far it is, V(preparing), V(prepared), V(restoring), or V(failed) where a task of either failed. With
+          V(preparing) and V(restoring) somebody works on this VM, or was broken off in that.
       type: str
       sample: prepared
     state_since:

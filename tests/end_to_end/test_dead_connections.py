@@ -79,6 +79,7 @@ STAGES = {
     "asked again": ["prepare", "restore -"],
     "told to approve": ["prepare", "restore withdrawn"],
     "asked whether it is over": ["prepare", "restore completed"],
+    "marked as being put back": ["prepare", "restore completed"],
     "restored": ["prepare"],
     "its mark removed": ["prepare", "restore completed"],
     "nothing": ["prepare", "restore completed"],

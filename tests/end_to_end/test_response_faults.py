@@ -144,6 +144,7 @@ LOSSES = [
     # Nobody knows whether it was approved, so its end is waited for.
     ("told to approve", (False, False, "prepare restore"), (False, True, "prepare")),
     ("asked whether it is over", (True, False, "prepare restore"), (True, True, "prepare")),
+    ("marked as being put back", (True, False, "prepare restore"), (True, True, "prepare")),
     ("restored", (True, False, "prepare restore"), (True, True, "prepare")),
     ("its mark removed", (True, True, "prepare restore"), (True, True, "prepare restore")),
 ]
