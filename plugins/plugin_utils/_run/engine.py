@@ -60,7 +60,7 @@ REFUSE = "refuse"
 IDLE_PAUSE = 300.0
 CHECKER_PAUSE = 10.0
 # Seconds for which an answer counts as that of now, while other hosts still prepare
-_FRESH = 10.0
+_FRESH = 60.0
 # Turns that are loaded at a time: most runs need no more
 _TURNS = 6
 _MOST_TRIES = 2
