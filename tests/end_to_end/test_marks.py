@@ -14,6 +14,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import (
+    RESTORING,
+    RUN,
+    encode,
+    file_name,
+    new_mark,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import LONGEST_RUN
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
     FAR_OFF,
@@ -183,6 +190,32 @@ def test_d6_a_second_run_says_at_once_who_is_at_work(fleet, marks):
 
 
 @pytest.mark.matrix
+@pytest.mark.releases
+def test_p3_a_host_that_another_run_puts_back_is_prepared_when_that_has_ended(fleet, tmp_path):
+    fleet.announce("web-1", notice=FAR_OFF)
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    mark = new_mark(RUN, {"event_id": "A1", "event_type": "Freeze"}, now, run="0a1b")
+    path = tmp_path / "home/marks" / file_name(mark)
+    path.parent.mkdir()
+    path.write_bytes(encode({**mark, "state": RESTORING}))
+    before = []
+
+    def end_the_restore():
+        before.extend(fleet.story("host-a"))
+        path.unlink()
+
+    def has_asked_again():
+        requests = fleet.azure.control("GET", "/simulator/journal")["requests"]
+        return len([one for one in requests if "/metadata/scheduledevents" in one["path"]]) >= 2
+
+    with fleet.meanwhile(has_asked_again, end_the_restore):
+        run = fleet.respond("--limit", "host-a,localhost", playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert before == []
+    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
+    assert "Somebody may be at work on host-a." in run.words
+
+
 def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet, marks):
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
     break_off(fleet, "preparing", signal.SIGKILL)
