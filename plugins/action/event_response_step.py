@@ -16,14 +16,14 @@ import os
 import secrets
 import socket
 import time
-from datetime import datetime, timezone
 from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
-from ..module_utils._document import fold_case
+from ..module_utils._document import fold_case, format_utc
+from ..module_utils._fetch import now_utc
 from ..module_utils._marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
 from ..module_utils._marks import RUN as BY_RUN
 from ..module_utils._time_limit import TimeIsUpError, limit
@@ -481,7 +481,7 @@ def _mark_of(run: engine.Run, host: str, order: Mapping[str, Any], author: Mappi
 
 
 def _utc_now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return format_utc(now_utc()) or ""
 
 
 def _user() -> str | None:
