@@ -31,7 +31,7 @@ PARTS = ROOT / ".ci" / "lab"
 CONTAINERS_CONF = PARTS / "containers.conf"
 COLLECTIONS = ROOT / "build" / "molecule"
 LABEL = "azure-maintenance-vm"
-PACKAGES = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "nftables", "iproute2", "debootstrap"]
+PACKAGES = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "nftables", "iproute2", "debootstrap", "catatonit"]
 
 
 class Debian(NamedTuple):

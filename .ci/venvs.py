@@ -181,8 +181,9 @@ def _fill(name: str, folder: Path, python: str, requirements: Path) -> None:
             [inside, "-m", "pip", "install", "--disable-pip-version-check", "-r", str(requirements)],
         ]
     else:
-        env = uv_environment(python)
-        uv = str(make_venv("uv") / "uv")
+        programs = make_venv("uv")
+        # Not the Python of the machine, which may have no pip.
+        env, uv = uv_environment(str(programs / "python")), str(programs / "uv")
         more = [f"pip=={ensurepip.version()}"]
         if name.startswith("core-"):
             more.append(f"ansible-core=={name.removeprefix('core-')}")
