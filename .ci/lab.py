@@ -31,7 +31,8 @@ PARTS = ROOT / ".ci" / "lab"
 CONTAINERS_CONF = PARTS / "containers.conf"
 COLLECTIONS = ROOT / "build" / "molecule"
 LABEL = "azure-maintenance-vm"
-PACKAGES = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "nftables", "iproute2", "debootstrap", "catatonit"]
+PACKAGES = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "nftables", "iproute2", "debootstrap"]
+PACKAGES += ["catatonit"]  # podman run --init
 
 
 class Debian(NamedTuple):
