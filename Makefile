@@ -10,7 +10,7 @@ TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
 CORE = PATH="$(CURDIR)/.venv/newest/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo docs unit test test-matrix test-release test-bare lint gate costs lab lab-all bench artifact clean
+.PHONY: help demo docs unit test test-matrix test-release lint gate costs lab lab-all bench artifact clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
@@ -19,12 +19,11 @@ help:
 	@echo 'make test             run what a change can break, on the newest ansible-core: lint and tests of every kind'
 	@echo 'make test-matrix      run what a build server runs beside it: other versions of Ansible and Python, VMs'
 	@echo 'make test-release     run what takes too long for that, and say how much of the product the tests run'
-	@echo 'make test-bare        do what README says on machines that have nothing; needs Debian and root'
 	@echo 'make lint             run the gates that only read'
 	@echo 'make gate GATE=NAME   run one gate, or several; without GATE: list them'
 	@echo 'make costs            print again what each gate of the last make test and make test-matrix cost'
 	@echo 'make lab              prepare VMs with Debian 12, on which make test-matrix runs the checker; needs Debian and root'
-	@echo 'make lab-all          the same for VMs with Debian 11, 12 and 13'
+	@echo 'make lab-all          the same for VMs with Debian 11, 12 and 13, and for machines that have nothing'
 	@echo 'make bench            measure speed and memory against their limits'
 	@echo 'make artifact         build the file for Galaxy, in build/artifacts/'
 	@echo 'make clean            remove .venv/ and build/'
@@ -47,10 +46,6 @@ unit: python
 		pytest --quiet $(if $(T),$(T),--numprocesses=4 --dist=worksteal -m "not matrix" tests/unit/plugins)
 
 test test-matrix test-release lint: python
-	@"$(PYTHON)" .ci/gates.py $@
-
-test-bare: python
-	@"$(PYTHON)" .ci/lab.py --bare
 	@"$(PYTHON)" .ci/gates.py $@
 
 gate:

@@ -31,8 +31,11 @@ exec bash -e -c "$1"
 def pip_options(folder: Path) -> list[str]:
     """Return options of podman that give the container the settings of this machine's pip, and the files they name."""
     settings = pip_settings(sys.executable)
-    words = {word.removeprefix("file://") for value in settings.values() for word in value.split()}
-    files = sorted(word for word in words if word.startswith("/") and os.path.exists(word))
+    words = [word for value in settings.values() for word in value.split()]
+    named = [Path(word) for word in words if word.startswith("/")]
+    # An index in a folder has links to the files beside it.
+    named += [Path(word.removeprefix("file://")).parent for word in words if word.startswith("file:///")]
+    files = sorted({path for path in named if path.exists()})
     configuration = folder / "pip.conf"
     lines = [f"{name} = {' '.join(value.split())}\n" for name, value in settings.items()]
     configuration.write_text("[global]\n" + "".join(lines))

@@ -4,8 +4,8 @@
 """Prepare the VM lab: podman, the images from which the scenarios of extensions/molecule/ make VMs, and bare machines.
 
 Without an argument: install and build what is missing for VMs with Debian 12, then start one to see that it runs. With
---all: the same for every Debian of the lab. With --bare: build the bare machines. With --check [DEBIAN]: say whether
-that was done for this one, such as 11. With --remove: remove the VMs and networks that runs in this checkout left
+--all: the same for every Debian of the lab, and the bare machines. With --check [DEBIAN]: say whether that was done for
+this one, such as 11. With --remove: remove the VMs and networks that runs in this checkout left
 behind, but not the images, which all checkouts of a machine share.
 """
 
@@ -102,7 +102,9 @@ def wheels(debian: Debian) -> Path:
 
 def definition(debian: Debian) -> str:
     """Return what tells whether an image is the one that this checkout describes."""
-    described = [debian.script.read_bytes(), wheels(debian).read_bytes(), repr(debian).encode()]
+    described = [debian.script.read_bytes(), repr(debian).encode()]
+    if debian.core:
+        described.append(wheels(debian).read_bytes())
     return hashlib.sha256(b"".join(described)).hexdigest()
 
 
@@ -130,7 +132,7 @@ def check_machine() -> None:
 def check(debian: str = USUAL) -> None:
     """Raise CannotRun where the lab does not stand for VMs with this Debian, such as "12"."""
     check_machine()
-    command = "make lab" if debian == USUAL else f"python .ci/lab.py {'--all' if DEBIANS[debian].core else '--bare'}"
+    command = "make lab" if debian == USUAL else "make lab-all"
     missing = missing_packages()
     if missing:
         raise CannotRun(f"The VM lab has not been prepared, {', '.join(missing)} not installed: run `{command}`.")
@@ -232,8 +234,7 @@ def remove() -> None:
 def main() -> int:
     actions: dict[tuple[str, ...], Callable[[], None]] = {
         (): lambda: prepare([DEBIANS[USUAL]]),
-        ("--all",): lambda: prepare([debian for debian in DEBIANS.values() if debian.core]),
-        ("--bare",): lambda: prepare([debian for debian in DEBIANS.values() if not debian.core]),
+        ("--all",): lambda: prepare(list(DEBIANS.values())),
         ("--check",): check,
         **{("--check", debian): partial(check, debian) for debian in DEBIANS},
         ("--remove",): remove,

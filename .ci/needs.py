@@ -27,7 +27,6 @@ TARGETS = {
     "test": ["test", "lint"],
     "test-matrix": ["matrix"],
     "test-release": ["release"],
-    "test-bare": ["bare"],
 }
 
 
