@@ -43,7 +43,7 @@ unit: python
 	@cd build/checkout/ansible_collections/fleetops/azure_maintenance && PATH="$(CURDIR)/.venv/newest/bin:$$PATH" \
 		PYTHONPATH="$(CURDIR)/build/checkout" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build/checkout" AZURE_IMDS_ENDPOINT=http://127.0.0.1:9 \
 		LC_ALL=C.UTF-8 AZURE_MAINTENANCE_SAMPLES="$(CURDIR)/../shared/samples" \
-		pytest --quiet $(if $(T),$(T),--numprocesses=4 --dist=worksteal -m "not matrix" tests/unit/plugins)
+		pytest --quiet -m "not matrix" $(if $(T),$(T),--numprocesses=4 --dist=worksteal tests/unit/plugins)
 
 test test-matrix test-release lint: python
 	@"$(PYTHON)" .ci/gates.py $@
