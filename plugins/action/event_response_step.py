@@ -22,10 +22,10 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
-from ..module_utils._document import fold_case, format_utc
-from ..module_utils._fetch import now_utc
-from ..module_utils._marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
-from ..module_utils._marks import RUN as BY_RUN
+from ..module_utils._event.document import fold_case, format_utc
+from ..module_utils._event.marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
+from ..module_utils._event.marks import RUN as BY_RUN
+from ..module_utils._imds.fetch import now_utc
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ..plugin_utils._failure_text import tell_error, tell_failure, without_frames
 from ..plugin_utils._imds_action import is_windows

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from ..module_utils._document import STARTED
+from ..module_utils._event.document import STARTED
 from ._fleet import Report
 from ._parts import read_utc
 

@@ -13,8 +13,8 @@ import hashlib
 from html import escape
 from typing import Any, Iterable, Mapping, Sequence
 
-from ..module_utils._document import STARTED
-from ..module_utils._summary import format_duration
+from ..module_utils._event.document import STARTED
+from ..module_utils._event.sentences import format_duration
 from ._fleet_text import number, tidy, vm_label, vm_labels
 from ._parts import read_utc
 

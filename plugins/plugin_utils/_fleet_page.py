@@ -13,8 +13,8 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
-from ..module_utils._summary import format_duration
+from ..module_utils._event.document import EVENT_TYPES, fold_case, format_utc
+from ..module_utils._event.sentences import format_duration
 from ._fleet import Report
 from ._fleet_assets import STYLE
 from ._fleet_html import counted, html_page, html_table, name_list, spans, starts, time_tag

@@ -15,7 +15,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from ..module_utils._document import EVENT_TYPES, STARTED, fold_case
+from ..module_utils._event.document import EVENT_TYPES, STARTED, fold_case
 from ._fleet import Report
 from ._fleet_axis import Axis, Tick, day_of, hour_of, make_axis, start_of
 from ._fleet_html import name_list, starts

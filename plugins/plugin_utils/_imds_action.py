@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 
-from ..module_utils._module import freeze_objects
+from ..module_utils._module.interface import freeze_objects
 from ._failure_text import tell_error
 from ._unsafe import mark_unsafe
 

@@ -26,7 +26,7 @@ from ..module_utils._errors import (
     UnreachableError,
     excerpt,
 )
-from ..module_utils._imds_transport import (
+from ..module_utils._imds.transport import (
     AGENT_HEADER,
     LONGEST_ANSWER,
     MAX_BODY,

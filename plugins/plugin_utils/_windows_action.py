@@ -16,10 +16,10 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 
-from ..module_utils._approve import run_approval
-from ..module_utils._info import get_info
-from ..module_utils._marks import tell_faults
-from ..module_utils._module import approve_argument_spec, end_module, info_argument_spec, make_client
+from ..module_utils._approval.approve import run_approval
+from ..module_utils._event.marks import tell_faults
+from ..module_utils._module.info import get_info
+from ..module_utils._module.interface import approve_argument_spec, end_module, info_argument_spec, make_client
 from ._load_action import load_action
 from ._unsafe import mark_unsafe
 from ._windows import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time

@@ -16,7 +16,7 @@ import base64
 from typing import Any, Mapping
 
 from ..module_utils._errors import excerpt
-from ..module_utils._marks import (
+from ..module_utils._event.marks import (
     ENDING,
     LARGEST,
     MOST_MARKS,
@@ -38,7 +38,7 @@ FOLDER = r"%ProgramData%\azure-maintenance\marks"
 
 
 def read_marks(run_module: RunModule, vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the marks of a Windows VM, and what is wrong with them, as _marks.read_marks() does.
+    """Return the marks of a Windows VM, and what is wrong with them, as read_marks() of _event/marks.py does.
 
     :raises WindowsHostError: nobody knows which there are.
     """

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ...module_utils._approval_plan import ALREADY_STARTED, APPROVED, NOT_FOUND
-from ...module_utils._document import fold_case
-from ...module_utils._selection import find_named, words
+from ...module_utils._approval.guard import ALREADY_STARTED, APPROVED, NOT_FOUND
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.selection import find_named, words
 from .event_ids import find_unsure, is_whole
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, NamedTuple
 
-from ...module_utils._document import fold_case
-from ...module_utils._lifecycle import ANNOUNCED, ENDED
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import ANNOUNCED, ENDED
 
 _SUCCEEDED = "succeeded"
 _BECOME = {"failed": "failed", "skipped": "was skipped"}

@@ -11,7 +11,7 @@ import logging
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import Identity
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import Identity
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
 
 EVENT = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"], "NotBefore": ""}

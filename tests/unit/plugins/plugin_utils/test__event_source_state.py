@@ -11,7 +11,7 @@ import os
 import re
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source_state
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._event_source_state import (
     Seen,

@@ -10,12 +10,12 @@ import os
 import subprocess
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._mark_files import remove_marks, write_mark
 
 VM = "02aab8a4-74ef-476e-8182-f6d2ba4166a6"
-MARK = _marks.new_mark(
-    _marks.RUN, {"event_id": "C7061BAC'; reboot", "event_type": "Re'boot $(x)"}, "2026-11-21T17:32:00Z", vm_id=VM
+MARK = vm_marks.new_mark(
+    vm_marks.RUN, {"event_id": "C7061BAC'; reboot", "event_type": "Re'boot $(x)"}, "2026-11-21T17:32:00Z", vm_id=VM
 )
 
 
@@ -44,7 +44,7 @@ class Action:
 @pytest.fixture
 def marks(tmp_path, monkeypatch):
     place = tmp_path / "the marks"
-    monkeypatch.setenv(_marks.ENVIRONMENT, str(place))
+    monkeypatch.setenv(vm_marks.ENVIRONMENT, str(place))
     return place
 
 
@@ -52,10 +52,10 @@ def test_a_mark_is_written_read_replaced_and_removed(marks, tmp_path):
     action = Action(tmp_path)
     assert write_mark(action, MARK) == (None, {})
     assert write_mark(action, {**MARK, "state": "prepared"}) == (None, {})
-    (mark,), faults = _marks.select_marks(_marks.read_marks(), VM)
+    (mark,), faults = vm_marks.select_marks(vm_marks.read_marks(), VM)
     assert faults == []
-    assert {word: mark[word] for word in _marks.WORDS} == {
-        **{word: MARK[word] for word in _marks.WORDS},
+    assert {word: mark[word] for word in vm_marks.WORDS} == {
+        **{word: MARK[word] for word in vm_marks.WORDS},
         "state": "prepared",
     }
     (path,) = marks.iterdir()
@@ -69,9 +69,12 @@ def test_p3_who_writes_a_mark_sees_those_of_others_on_this_vm(marks, tmp_path):
     action = Action(tmp_path)
     about = {"event_type": "Reboot"}
     others = {
-        "A1": _marks.new_mark(_marks.RUN, {**about, "event_id": "A1"}, "", vm_id=VM),
-        "A2": {**_marks.new_mark(_marks.CHECKER, {**about, "event_id": "A2"}, "", vm_id=VM), "state": "restoring"},
-        "A3": {**_marks.new_mark(_marks.RUN, {**about, "event_id": "A3"}, "", vm_id="another"), "state": "restoring"},
+        "A1": vm_marks.new_mark(vm_marks.RUN, {**about, "event_id": "A1"}, "", vm_id=VM),
+        "A2": {**vm_marks.new_mark(vm_marks.CHECKER, {**about, "event_id": "A2"}, "", vm_id=VM), "state": "restoring"},
+        "A3": {
+            **vm_marks.new_mark(vm_marks.RUN, {**about, "event_id": "A3"}, "", vm_id="another"),
+            "state": "restoring",
+        },
     }
     for mark in others.values():
         assert write_mark(action, mark).why is None
@@ -97,7 +100,7 @@ def test_where_no_mark_can_be_written_it_is_said_why(marks, tmp_path):
 
 def test_a_mark_that_cannot_be_removed_is_said(marks, tmp_path):
     action = Action(tmp_path)
-    (marks / _marks.file_name(MARK)).mkdir(parents=True)
+    (marks / vm_marks.file_name(MARK)).mkdir(parents=True)
     assert "director" in remove_marks(action, MARK, only_own=False)
 
 
@@ -105,7 +108,7 @@ def test_a_user_who_is_not_root_has_marks_at_home(tmp_path):
     action = Action(tmp_path, user_id=1000, HOME=str(tmp_path / "home"))
     assert write_mark(action, MARK) == (None, {})
     (path,) = (tmp_path / "home/.local/state/azure-maintenance/marks").iterdir()
-    assert path.name == _marks.file_name(MARK)
+    assert path.name == vm_marks.file_name(MARK)
     assert remove_marks(action, MARK, only_own=False) is None
     assert not path.exists()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import freeze_objects
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module.interface import freeze_objects
 
 
 def test_what_was_imported_is_excluded_from_garbage_collection():

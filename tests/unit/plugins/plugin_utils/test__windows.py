@@ -14,8 +14,11 @@ import re
 import socket
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _errors, _imds, _info
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import AGENT_HEADER
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.transport import AGENT_HEADER
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info as module_info
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _windows
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.connection import windows_stand_in
 
@@ -54,7 +57,7 @@ OK = {"changed": False, "elapsed": 0.1, "status_code": 200, "content": DOCUMENT,
 @pytest.fixture(autouse=True)
 def one_try(monkeypatch):
     """Make the first pause longer than any limit here: what would be asked again fails at once."""
-    for module in (_imds, _approve):
+    for module in (imds, approve):
         monkeypatch.setattr(module, "_FIRST_PAUSE", 86401)
 
 
@@ -89,12 +92,12 @@ class StandIn(Vm):
 
 
 def client(vm, endpoint=ENDPOINT, **options):
-    return _imds.ImdsClient(endpoint, transport=_windows.WindowsTransport(endpoint, 3.0, vm.run), **options)
+    return imds.ImdsClient(endpoint, transport=_windows.WindowsTransport(endpoint, 3.0, vm.run), **options)
 
 
 def test_what_is_asked_of_win_uri():
     vm = Vm(OK, {**OK, "content": ""})
-    result = _approve.run_approval(APPROVE, client(vm, ENDPOINT + "/", timeout=10), pytest.fail, False)
+    result = approve.run_approval(APPROVE, client(vm, ENDPOINT + "/", timeout=10), pytest.fail, False)
     assert result["approvals"][0]["result"] == "approved"
     common = {
         "url": ENDPOINT + "/metadata/scheduledevents?api-version=2020-07-01",
@@ -147,7 +150,7 @@ def test_a_vm_that_does_not_tell_when_it_booted(result, words):
 
 def test_check_mode_sends_no_approval_although_win_uri_would():
     vm = Vm(OK)
-    result = _approve.run_approval(APPROVE, client(vm), pytest.fail, True)
+    result = approve.run_approval(APPROVE, client(vm), pytest.fail, True)
     assert (result["changed"], vm.posts) == (True, [])
 
 
@@ -230,12 +233,12 @@ def test_bad_input_is_one_clear_sentence_and_approves_nothing(case):
     results, error_class, words = BAD[case]
     vm = Vm(*results)
     if issubclass(error_class, _errors.ImdsError):
-        result = _approve.run_approval(APPROVE, client(vm), pytest.fail, False)
+        result = approve.run_approval(APPROVE, client(vm), pytest.fail, False)
         message = result["msg"]
         assert (result["failed"], result["reason"], result["in_doubt"]) == (True, error_class.reason, False)
     else:
         with pytest.raises(error_class) as caught:
-            _approve.run_approval(APPROVE, client(vm), pytest.fail, False)
+            approve.run_approval(APPROVE, client(vm), pytest.fail, False)
         message = str(caught.value)
     assert re.search(words, message)
     assert message.isprintable()
@@ -263,7 +266,7 @@ GOOD = {
 
 @pytest.mark.parametrize("case", GOOD)
 def test_what_may_be_odd_about_a_good_answer(case):
-    info = _info.get_info(
+    info = module_info.get_info(
         {**INFO, "resource_name": "web-1"}, client(Vm({**OK, **GOOD[case]})), lambda _warning: None, None
     )
     assert [event["event_type"] for event in info["events"]] == ["Reboot"]
@@ -274,7 +277,7 @@ def test_an_approval_without_an_answer_stays_in_doubt(lost):
     # Whether the port is open later on tells nothing of what was sent, so it is not asked.
     vm = Vm(OK, lost)
     warnings = []
-    result = _approve.run_approval(APPROVE, client(vm), warnings.append, False)
+    result = approve.run_approval(APPROVE, client(vm), warnings.append, False)
     assert (result["failed"], result["in_doubt"]) == (True, True)
     assert warnings == ["An approval was sent and was not confirmed. Azure may have taken it."]
     assert len(vm.asked) == 2
@@ -282,15 +285,15 @@ def test_an_approval_without_an_answer_stays_in_doubt(lost):
 
 def test_powershell_that_dies_with_an_approval_says_so():
     with pytest.raises(_windows.WindowsHostError, match="The approval may have been sent, and Azure may have taken it"):
-        _approve.run_approval(APPROVE, client(Vm(OK, DEAD)), pytest.fail, False)
+        approve.run_approval(APPROVE, client(Vm(OK, DEAD)), pytest.fail, False)
 
 
 def test_a_wait_looks_every_5_seconds(monkeypatch):
     pauses = []
-    monkeypatch.setattr(_approve.time, "sleep", pauses.append)
+    monkeypatch.setattr(approve.time, "sleep", pauses.append)
     started = {**OK, "content": DOCUMENT.replace("Scheduled", "Started")}
     vm = Vm(OK, {**OK, "content": ""}, OK, OK, started)
-    result = _approve.run_approval(
+    result = approve.run_approval(
         {**APPROVE, "wait_for": "started"}, client(vm), pytest.fail, False, _windows.POLL_INTERVAL
     )
     assert (result["approvals"][0]["event_status"], pauses) == ("Started", [5.0, 5.0])
@@ -342,7 +345,7 @@ def azure(lasting_simulator):
 def ask(params, asking):
     warnings = []
     try:
-        info = _info.get_info(params, asking, warnings.append, "boot-1")
+        info = module_info.get_info(params, asking, warnings.append, "boot-1")
     except _errors.ImdsError as error:
         return {"msg": str(error), **_errors.failure_data(error), "retry_after": error.retry_after}, warnings
     except ValueError as error:
@@ -353,13 +356,13 @@ def ask(params, asking):
 @pytest.mark.parametrize("case", FAULTS)
 def test_linux_and_windows_say_the_same(azure, monkeypatch, case):
     # A second may pass between the two.
-    now = _info.now_utc()
-    monkeypatch.setattr(_info, "now_utc", lambda: now)
+    now = module_info.now_utc()
+    monkeypatch.setattr(module_info, "now_utc", lambda: now)
     azure.control("DELETE", "/simulator/faults")
     if FAULTS[case]:
         azure.control("POST", "/simulator/faults", FAULTS[case])
     endpoint = azure.endpoint("web-1")
-    linux = ask(INFO, _imds.ImdsClient(endpoint))
+    linux = ask(INFO, imds.ImdsClient(endpoint))
     windows = ask(INFO, client(StandIn(), endpoint))
     if case in TEXT_OF_ITS_OWN:
         assert linux[0].pop("msg") != windows[0].pop("msg")
@@ -383,7 +386,7 @@ def test_a_port_tells_unreachable_from_a_time_out(listens, reason):
         endpoint = f"http://127.0.0.1:{holder.getsockname()[1]}"
         answers = [
             ask(INFO, asking)[0]
-            for asking in (_imds.ImdsClient(endpoint, timeout=0.5), client(StandIn(), endpoint, timeout=0.5))
+            for asking in (imds.ImdsClient(endpoint, timeout=0.5), client(StandIn(), endpoint, timeout=0.5))
         ]
     assert [(answer["reason"], answer["http_status"], answer["imds_reachable"]) for answer in answers] == [
         (reason, None, listens)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _windows_marks
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import WindowsHostError
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows_marks import (
@@ -20,11 +20,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._window
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows_machine
 
 VM = "02aab8a4-74ef-476e-8182-f6d2ba4166a6"
-MARK = _marks.new_mark(
-    _marks.RUN, {"event_id": "C7061BAC'; $(x)", "event_type": "Re'boot\n{{ 1 }}"}, "2026-11-21T17:32:00Z", vm_id=VM
+MARK = marks.new_mark(
+    marks.RUN, {"event_id": "C7061BAC'; $(x)", "event_type": "Re'boot\n{{ 1 }}"}, "2026-11-21T17:32:00Z", vm_id=VM
 )
 FOLDER = "C:\\ProgramData\\azure-maintenance\\marks"
-PATH = f"{FOLDER}\\{_marks.file_name(MARK)}"
+PATH = f"{FOLDER}\\{marks.file_name(MARK)}"
 FAILED = {"failed": True, "changed": False, "msg": "Zugriff\x1b verweigert"}
 
 
@@ -74,7 +74,7 @@ def test_a_mark_is_written_read_replaced_and_removed(machine):
     assert list(machine.files) == [PATH]
     (mark,), faults = read_marks(machine.run, VM)
     assert faults == []
-    assert mark == {**{word: MARK[word] for word in _marks.WORDS}, "file": PATH, "counts": True, "fault": None}
+    assert mark == {**{word: MARK[word] for word in marks.WORDS}, "file": PATH, "counts": True, "fault": None}
     assert read_marks(machine.run, VM.replace("02", "03")) == ([], [])
     assert remove_mark(machine.run, MARK) is None
     assert machine.files == {}
@@ -84,8 +84,8 @@ def test_a_mark_is_written_read_replaced_and_removed(machine):
 @pytest.mark.parametrize(
     ("file", "slurped"),
     [
-        (_marks.encode(MARK).decode()[:-20], None),
-        ("x" * (_marks.LARGEST + 1), None),
+        (marks.encode(MARK).decode()[:-20], None),
+        ("x" * (marks.LARGEST + 1), None),
         ("", None),
         ("", FAILED),
     ],
@@ -100,7 +100,7 @@ def test_a_mark_that_cannot_be_read_is_named_and_counts_for_nothing(machine, fil
     assert mark["event_id"] is None
     assert fault.startswith(f"{FOLDER}\\odd.mark.json: ")
     assert fault.isprintable()
-    assert ("slurp" in machine.asked) == (len(file) <= _marks.LARGEST)
+    assert ("slurp" in machine.asked) == (len(file) <= marks.LARGEST)
 
 
 @pytest.mark.parametrize("answer", [FAILED, {"changed": False}], ids=["failed", "nothing told"])
