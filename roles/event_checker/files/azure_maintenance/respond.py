@@ -13,7 +13,7 @@ import sqlite3
 from typing import Callable, NamedTuple, TypeVar
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     WAITING,
@@ -25,7 +25,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     must_prepare_again,
     why_not_now,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import PREPARED, PREPARING
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import PREPARED, PREPARING
 
 from . import records
 from .approval import TAKEN, Approval

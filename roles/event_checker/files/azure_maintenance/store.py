@@ -14,8 +14,8 @@ import sqlite3
 from contextlib import contextmanager
 from typing import Any, Callable, Collection, Iterable, Iterator, TypeVar
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     STARTED,

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from typing import Callable, Collection, Iterable, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import may_approve_alone
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event, fold_case
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval.guard import may_approve_alone
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
+    Document,
+    Event,
+    fold_case,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     STARTED,
