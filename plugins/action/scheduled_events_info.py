@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._imds_action import run_module
 from ..plugin_utils._unsafe import mark_unsafe
+from ..plugin_utils._windows.dispatch import run_module
 
 MODULE = "fleetops.azure_maintenance.scheduled_events_info"
 # What Ansible adds to a result

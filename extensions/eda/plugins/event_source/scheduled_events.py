@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
     from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
     from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import fetch
-    from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+    from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
 else:
     _PACKAGE = f"fleetops_azure_maintenance_{uuid.uuid5(uuid.NAMESPACE_URL, str(_HERE)).hex}"
     if _PACKAGE not in sys.modules:
@@ -115,7 +115,7 @@ else:
         importlib.import_module(f"{_PACKAGE}.module_utils.{name}")
         for name in ("_errors", "_imds.client", "_imds.fetch")
     )
-    _event_source = importlib.import_module(f"{_PACKAGE}.plugin_utils._event_source")
+    source = importlib.import_module(f"{_PACKAGE}.plugin_utils._eda.source")
 _no_templates = runpy.run_path(str(_HERE.parents[1] / "event_filter" / "no_templates.py"))["main"]
 
 
@@ -158,15 +158,15 @@ def read_options(args: dict[str, Any]) -> Options:
     options = Options(**given)
     if not 0.2 <= options.poll_interval <= 60:
         raise ValueError(f"poll_interval must be from 0.2 to 60 seconds, not {options.poll_interval}.")
-    if options.resource_name is not None and not _event_source.is_host_name(options.resource_name):
+    if options.resource_name is not None and not source.is_host_name(options.resource_name):
         raise ValueError(f"resource_name must be the name of a VM, not {_errors.excerpt(options.resource_name)}.")
     options.client()
     return options
 
 
-def make_watcher(options: Options) -> _event_source.Watcher:
+def make_watcher(options: Options) -> source.Watcher:
     """:raises ValueError: the state file cannot be used."""
-    return _event_source.Watcher(options.client(), options.resource_name, options.poll_interval, options.state_file)
+    return source.Watcher(options.client(), options.resource_name, options.poll_interval, options.state_file)
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
@@ -204,7 +204,7 @@ async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     await _tell(queue, make_watcher(read_options(args)))
 
 
-async def _tell(queue: asyncio.Queue[Any], watcher: _event_source.Watcher) -> None:
+async def _tell(queue: asyncio.Queue[Any], watcher: source.Watcher) -> None:
     loop = asyncio.get_running_loop()
     while True:
         begun = loop.time()

@@ -15,7 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import Identity
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval_results, progress
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records, tracker
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
@@ -101,11 +101,11 @@ class Source:
         self._boot_id: str | None = None
         self._watcher: Any = None
         self.outcome: str | None = None
-        monkeypatch.setattr(_event_source, "now_utc", lambda: world.now)
-        monkeypatch.setattr(_event_source, "read_boot_id", lambda: world.boot_id)
+        monkeypatch.setattr(source, "now_utc", lambda: world.now)
+        monkeypatch.setattr(source, "read_boot_id", lambda: world.boot_id)
         plain = poller.Poller
         monkeypatch.setattr(
-            _event_source, "Poller", lambda *given, **more: plain(*given, monotonic=lambda: world.seconds, **more)
+            source, "Poller", lambda *given, **more: plain(*given, monotonic=lambda: world.seconds, **more)
         )
 
     def approve(self) -> None:
@@ -113,7 +113,7 @@ class Source:
 
     def ask(self) -> None:
         if self._boot_id != self._world.boot_id:
-            self._watcher = _event_source.Watcher(self._world, None, 1.0, self._state_file)
+            self._watcher = source.Watcher(self._world, None, 1.0, self._state_file)
             self._boot_id = self._world.boot_id
         told, _pause = self._watcher.poll()
         for each in told:

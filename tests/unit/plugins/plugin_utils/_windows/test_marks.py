@@ -10,13 +10,13 @@ import json
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _windows_marks
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import WindowsHostError
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows_marks import (
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import marks as windows_marks
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.marks import (
     read_marks,
     remove_mark,
     write_mark,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.transport import WindowsHostError
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows_machine
 
 VM = "02aab8a4-74ef-476e-8182-f6d2ba4166a6"
@@ -137,5 +137,5 @@ def test_what_could_not_be_found_again_is_not_written(machine):
 
 
 def test_a_mark_that_cannot_be_removed_is_said(machine):
-    machine.answers[_windows_marks.CHANGE] = FAILED
+    machine.answers[windows_marks.CHANGE] = FAILED
     assert "verweigert" in remove_mark(machine.run, MARK)

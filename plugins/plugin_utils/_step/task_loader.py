@@ -20,7 +20,7 @@ from ansible.playbook.role.include import RoleInclude
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.loader import action_loader
 
-from ._run.task_files import Loader, find_file_faults
+from .._run.task_files import Loader, find_file_faults
 
 
 class TaskLoader:

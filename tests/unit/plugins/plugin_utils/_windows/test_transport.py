@@ -19,7 +19,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approv
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.transport import AGENT_HEADER
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info as module_info
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _windows
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import transport
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.connection import windows_stand_in
 
 ENDPOINT = "http://127.0.0.1:9"
@@ -92,7 +92,7 @@ class StandIn(Vm):
 
 
 def client(vm, endpoint=ENDPOINT, **options):
-    return imds.ImdsClient(endpoint, transport=_windows.WindowsTransport(endpoint, 3.0, vm.run), **options)
+    return imds.ImdsClient(endpoint, transport=transport.WindowsTransport(endpoint, 3.0, vm.run), **options)
 
 
 def test_what_is_asked_of_win_uri():
@@ -124,11 +124,11 @@ def test_what_is_asked_of_win_uri():
 
 
 def test_a_boot_is_told_by_the_clock_of_the_controller_and_never_early(monkeypatch):
-    monkeypatch.setattr(_windows.time, "time", lambda: 1000.0)
+    monkeypatch.setattr(transport.time, "time", lambda: 1000.0)
     # What setup.ps1 makes of 99.6 s, and the clock of the VM is wrong
     facts = {"ansible_uptime_seconds": 100, "ansible_lastboot": "2031-01-01 00:00:00Z"}
     vm = Vm({"changed": False, "ansible_facts": facts, "_ansible_parsed": True})
-    assert 1000 - 99.6 <= _windows.read_boot_time(vm.run) <= 1001 - 99.6
+    assert 1000 - 99.6 <= transport.read_boot_time(vm.run) <= 1001 - 99.6
     assert vm.asked == [("ansible.windows.setup", {"gather_subset": ["!all", "!min", "uptime"]})]
 
 
@@ -144,8 +144,8 @@ def test_a_boot_is_told_by_the_clock_of_the_controller_and_never_early(monkeypat
     ],
 )
 def test_a_vm_that_does_not_tell_when_it_booted(result, words):
-    with pytest.raises(_windows.WindowsHostError, match=words):
-        _windows.read_boot_time(Vm(result).run)
+    with pytest.raises(transport.WindowsHostError, match=words):
+        transport.read_boot_time(Vm(result).run)
 
 
 def test_check_mode_sends_no_approval_although_win_uri_would():
@@ -169,22 +169,22 @@ BAD = {
     "no answer and an open port": ([NO_ANSWER, OPEN], _errors.NoAnswerError, "gave no complete answer"),
     "the probe refuses its options": (
         [NO_ANSWER, {"failed": True, "msg": "Unsupported"}],
-        _windows.WindowsHostError,
+        transport.WindowsHostError,
         'win_wait_for could not look whether .*"Unsupported"',
     ),
-    "the probe does not run": ([NO_ANSWER, DEAD], _windows.WindowsHostError, "win_wait_for did not run to its end"),
+    "the probe does not run": ([NO_ANSWER, DEAD], transport.WindowsHostError, "win_wait_for did not run to its end"),
     "an old ansible.windows": (
         [{"failed": True, "msg": "Unsupported parameters", "_ansible_parsed": True}],
-        _windows.WindowsHostError,
+        transport.WindowsHostError,
         '"Unsupported parameters". Install a newer one: ansible-galaxy collection install ansible.windows --upgrade',
     ),
-    "Windows by name only": ([DEAD], _windows.WindowsHostError, "did not run to its end .*PowerShell: not found.*"),
+    "Windows by name only": ([DEAD], transport.WindowsHostError, "did not run to its end .*PowerShell: not found.*"),
     "no output at all": (
         [{"failed": True, "_ansible_parsed": False, "msg": "MODULE FAILURE"}],
-        _windows.WindowsHostError,
+        transport.WindowsHostError,
         '"MODULE FAILURE". The host must be Windows with PowerShell',
     ),
-    "an empty result": ([{}], _windows.WindowsHostError, "does not take the options"),
+    "an empty result": ([{}], transport.WindowsHostError, "does not take the options"),
     "a result of JSON that is too deep": ([RecursionError()], _errors.MalformedError, "nested too deeply"),
     "JSON of 10,000 levels": (
         [{**OK, "content": "[" * 10000 + "]" * 10000}],
@@ -284,7 +284,9 @@ def test_an_approval_without_an_answer_stays_in_doubt(lost):
 
 
 def test_powershell_that_dies_with_an_approval_says_so():
-    with pytest.raises(_windows.WindowsHostError, match="The approval may have been sent, and Azure may have taken it"):
+    with pytest.raises(
+        transport.WindowsHostError, match="The approval may have been sent, and Azure may have taken it"
+    ):
         approve.run_approval(APPROVE, client(Vm(OK, DEAD)), pytest.fail, False)
 
 
@@ -294,7 +296,7 @@ def test_a_wait_looks_every_5_seconds(monkeypatch):
     started = {**OK, "content": DOCUMENT.replace("Scheduled", "Started")}
     vm = Vm(OK, {**OK, "content": ""}, OK, OK, started)
     result = approve.run_approval(
-        {**APPROVE, "wait_for": "started"}, client(vm), pytest.fail, False, _windows.POLL_INTERVAL
+        {**APPROVE, "wait_for": "started"}, client(vm), pytest.fail, False, transport.POLL_INTERVAL
     )
     assert (result["approvals"][0]["event_status"], pauses) == ("Started", [5.0, 5.0])
 

@@ -12,12 +12,8 @@ import re
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source_state
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._event_source_state import (
-    Seen,
-    State,
-    StateFile,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import state as eda_state
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda.state import Seen, State, StateFile
 
 EVENT = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"], "NotBefore": ""}
 
@@ -31,7 +27,7 @@ def make_state(*changes):
 @pytest.fixture
 def small(monkeypatch):
     """As if 600 bytes were the most that is read of the file."""
-    monkeypatch.setattr(_event_source_state, "_LARGEST_FILE", 600)
+    monkeypatch.setattr(eda_state, "_LARGEST_FILE", 600)
 
 
 def test_p9_a_state_file_that_is_too_large_is_put_aside(small, tmp_path, caplog):

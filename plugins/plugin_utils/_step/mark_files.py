@@ -12,8 +12,8 @@ import base64
 import shlex
 from typing import Any, Mapping, NamedTuple
 
-from ..module_utils._errors import escape
-from ..module_utils._event.marks import ENDING, ENVIRONMENT, OF_ROOT, OF_USER, encode, file_name, pattern_of_event
+from ...module_utils._errors import escape
+from ...module_utils._event.marks import ENDING, ENVIRONMENT, OF_ROOT, OF_USER, encode, file_name, pattern_of_event
 
 _FOLDERS = f"""
 session=${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}

@@ -11,7 +11,10 @@ import subprocess
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._mark_files import remove_marks, write_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._step.mark_files import (
+    remove_marks,
+    write_mark,
+)
 
 VM = "02aab8a4-74ef-476e-8182-f6d2ba4166a6"
 MARK = vm_marks.new_mark(

@@ -17,14 +17,14 @@ from datetime import datetime
 from typing import Any
 
 # Relative, because the event source imports this file where ansible_collections cannot be imported.
-from ..module_utils._errors import NotImdsError, excerpt
-from ..module_utils._event.document import fold_case
-from ..module_utils._event.lifecycle import ENDED, Following, Known, Transition, follow, is_of_another_vm, phase_of
-from ..module_utils._imds.boot_id import read_boot_id
-from ..module_utils._imds.client import ImdsClient
-from ..module_utils._imds.fetch import now_utc
-from ..module_utils._imds.poller import FAILED, Answer, Poller
-from ._event_source_state import Seen, State, StateFile, logger, written_size
+from ...module_utils._errors import NotImdsError, excerpt
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import ENDED, Following, Known, Transition, follow, is_of_another_vm, phase_of
+from ...module_utils._imds.boot_id import read_boot_id
+from ...module_utils._imds.client import ImdsClient
+from ...module_utils._imds.fetch import now_utc
+from ...module_utils._imds.poller import FAILED, Answer, Poller
+from .state import Seen, State, StateFile, logger, written_size
 
 _NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import base64
 from typing import Any, Mapping
 
-from ..module_utils._errors import excerpt
-from ..module_utils._event.marks import (
+from ...module_utils._errors import excerpt
+from ...module_utils._event.marks import (
     ENDING,
     LARGEST,
     MOST_MARKS,
@@ -27,7 +27,7 @@ from ..module_utils._event.marks import (
     select_marks,
     unreadable,
 )
-from ._windows import RunModule, WindowsHostError, run_to_end
+from .transport import RunModule, WindowsHostError, run_to_end
 
 CHANGE = "ansible.windows.win_file"
 COPY = "ansible.windows.win_copy"

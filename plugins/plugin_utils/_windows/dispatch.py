@@ -12,13 +12,13 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 
-from ..module_utils._module.interface import freeze_objects
-from ._failure_text import tell_error
-from ._unsafe import mark_unsafe
+from ...module_utils._module.interface import freeze_objects
+from .._failure_text import tell_error
+from .._unsafe import mark_unsafe
 
 # Not where it is needed: Ansible loads an action plugin once before it makes the process for each host, and such a
 # process would compile the imports anew.
-from ._windows_action import run_for_windows
+from .run import run_for_windows
 
 # Ansible imports this once, and then forks a process for each host. A garbage collection in such a process costs more
 # than its task, because it writes to each object, and the kernel copies the memory that is written to.

@@ -19,14 +19,8 @@ import re
 import time
 from typing import Any, Callable, Mapping
 
-from ..module_utils._errors import (
-    MalformedError,
-    NoAnswerError,
-    NotImdsError,
-    UnreachableError,
-    excerpt,
-)
-from ..module_utils._imds.transport import (
+from ...module_utils._errors import MalformedError, NoAnswerError, NotImdsError, UnreachableError, excerpt
+from ...module_utils._imds.transport import (
     AGENT_HEADER,
     LONGEST_ANSWER,
     MAX_BODY,

@@ -16,14 +16,14 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 
-from ..module_utils._approval.approve import run_approval
-from ..module_utils._event.marks import tell_faults
-from ..module_utils._module.info import get_info
-from ..module_utils._module.interface import approve_argument_spec, end_module, info_argument_spec, make_client
-from ._load_action import load_action
-from ._unsafe import mark_unsafe
-from ._windows import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time
-from ._windows_marks import read_marks, remove_mark, write_mark
+from ...module_utils._approval.approve import run_approval
+from ...module_utils._event.marks import tell_faults
+from ...module_utils._module.info import get_info
+from ...module_utils._module.interface import approve_argument_spec, end_module, info_argument_spec, make_client
+from .._load_action import load_action
+from .._unsafe import mark_unsafe
+from .marks import read_marks, remove_mark, write_mark
+from .transport import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time
 
 _ENDPOINT = "AZURE_IMDS_ENDPOINT"
 _RUNAS = "runas"
@@ -128,14 +128,14 @@ def tell_marks(action: Any, task_vars: dict[str, Any] | None, vm_id: str | None)
 
 
 def write_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:
-    """Do as _mark_files.write_mark() on a Windows host."""
+    """Do as write_mark() of _step/mark_files.py on a Windows host."""
     told = _ask(action, task_vars, lambda runner: {"msg": write_mark(runner.run, runner.run_action, mark)})
     why: str | None = told["msg"]
     return why
 
 
 def remove_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:
-    """Do as _mark_files.remove_mark() on a Windows host."""
+    """Do as remove_marks() of _step/mark_files.py on a Windows host."""
     why: str | None = _ask(action, task_vars, lambda runner: {"msg": remove_mark(runner.run, mark)})["msg"]
     return why
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
 # Relative, because the event source imports this file where ansible_collections cannot be imported.
-from ..module_utils._errors import excerpt
-from ..module_utils._event.document import Event
-from ..module_utils._event.parser import load_json, parse_document
-from ..module_utils._imds.client import DEFAULT_API_VERSION
+from ...module_utils._errors import excerpt
+from ...module_utils._event.document import Event
+from ...module_utils._event.parser import load_json, parse_document
+from ...module_utils._imds.client import DEFAULT_API_VERSION
 
 # ansible-rulebook gives the file of a source no name of its own.
 logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")

@@ -12,7 +12,7 @@ import logging
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import Identity
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
 
 EVENT = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"], "NotBefore": ""}
 LISTED = json.dumps({"Events": [EVENT]}).encode()
@@ -50,7 +50,7 @@ def boot(monkeypatch):
     """Lets the VM be in this boot."""
 
     def be_in(boot_id):
-        monkeypatch.setattr(_event_source, "read_boot_id", lambda: boot_id)
+        monkeypatch.setattr(source, "read_boot_id", lambda: boot_id)
 
     be_in("boot-1/22")
     return be_in
@@ -65,7 +65,7 @@ def told(watcher):
 @pytest.mark.parametrize("name", ["all:!web", "web 1", "@hosts", "-web", "web,db"])
 def test_a_name_that_is_not_a_host_name_is_refused_in_a_sentence_and_asked_again(boot, caplog, name):
     service = Service([name, name, "web-1"], [LISTED])
-    watcher = _event_source.Watcher(service, None, 1.0, None)
+    watcher = source.Watcher(service, None, 1.0, None)
     with caplog.at_level(logging.WARNING):
         assert [told(watcher) for _time in range(3)] == [[], [], [("announced", None)]]
     first, again = [record.getMessage() for record in caplog.records]
@@ -75,7 +75,7 @@ def test_a_name_that_is_not_a_host_name_is_refused_in_a_sentence_and_asked_again
 
 def limits_of(tmp_path, documents):
     service = Service([], documents)
-    watcher = _event_source.Watcher(service, "web-1", 1.0, str(tmp_path / "state.json"))
+    watcher = source.Watcher(service, "web-1", 1.0, str(tmp_path / "state.json"))
     for _document in documents:
         told(watcher)
     return service.limits
@@ -97,43 +97,43 @@ def test_what_is_remembered_of_an_event_does_not_wait_long_after_a_boot(boot, tm
 def test_a_system_without_a_boot_id(boot, tmp_path):
     boot(None)
     state = str(tmp_path / "state.json")
-    assert told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state)) == [("announced", None)]
+    assert told(source.Watcher(Service([], [LISTED]), "web-1", 1.0, state)) == [("announced", None)]
     boot("boot-2/22")
     service = Service([], [NOTHING])
-    assert told(_event_source.Watcher(service, "web-1", 1.0, state)) == [("ended", "withdrawn")]
+    assert told(source.Watcher(service, "web-1", 1.0, state)) == [("ended", "withdrawn")]
 
 
 def test_p4_what_is_no_name_costs_no_event_that_is_remembered(boot, tmp_path):
     state = str(tmp_path / "state.json")
-    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
+    told(source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
     service = Service([_errors.NoIdentityError("a word"), None, "web-1"], [NOTHING])
-    watcher = _event_source.Watcher(service, None, 1.0, state)
+    watcher = source.Watcher(service, None, 1.0, state)
     assert [told(watcher) for _time in range(3)] == [[], [], [("ended", "withdrawn")]]
 
 
 def test_what_came_with_a_copy_of_another_vms_disk_is_forgotten(boot, tmp_path):
     state = tmp_path / "state.json"
-    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, str(state)))
-    watcher = _event_source.Watcher(Service(["web-2"], [b"", NOTHING]), None, 1.0, str(state))
+    told(source.Watcher(Service([], [LISTED]), "web-1", 1.0, str(state)))
+    watcher = source.Watcher(Service(["web-2"], [b"", NOTHING]), None, 1.0, str(state))
     assert [told(watcher), told(watcher)] == [[], []]
     assert json.loads(state.read_text())["Events"] == []
 
 
 def test_an_end_that_was_not_told_is_told_after_a_restart(boot, tmp_path):
     state = str(tmp_path / "state.json")
-    watcher = _event_source.Watcher(Service([], [LISTED, NOTHING]), "web-1", 1.0, state)
+    watcher = source.Watcher(Service([], [LISTED, NOTHING]), "web-1", 1.0, state)
     told(watcher)
     assert watcher.poll()[0][0]["maintenance_phase"] == "ended"
     # It is killed before it has told this.
-    again = _event_source.Watcher(Service([], [NOTHING, NOTHING]), "web-1", 1.0, state)
+    again = source.Watcher(Service([], [NOTHING, NOTHING]), "web-1", 1.0, state)
     assert [told(again), told(again)] == [[("ended", "withdrawn")], []]
 
 
 def test_an_unclear_first_answer_keeps_what_is_remembered(boot, tmp_path):
     state = str(tmp_path / "state.json")
-    told(_event_source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
+    told(source.Watcher(Service([], [LISTED]), "web-1", 1.0, state))
     service = Service([], [b"", b'{"Events": [5]}', LISTED, NOTHING])
-    watcher = _event_source.Watcher(service, "web-1", 1.0, state)
+    watcher = source.Watcher(service, "web-1", 1.0, state)
     assert [told(watcher) for _time in range(4)] == [[], [], [("announced", None)], [("ended", "withdrawn")]]
 
 
@@ -141,21 +141,21 @@ def test_a_vm_that_could_not_be_read_in_resources_is_still_unknown_after_a_resta
     state = str(tmp_path / "state.json")
     event = {**EVENT, "Resources": ["web-2", 5]}
     document = json.dumps({"Events": [event]}).encode()
-    told(_event_source.Watcher(Service([], [document]), "web-1", 1.0, state))
-    (news,), _pause = _event_source.Watcher(Service([], [NOTHING]), "web-1", 1.0, state).poll()
+    told(source.Watcher(Service([], [document]), "web-1", 1.0, state))
+    (news,), _pause = source.Watcher(Service([], [NOTHING]), "web-1", 1.0, state).poll()
     assert (news["maintenance_phase"], news["maintenance_event"]["affects_this_vm"]) == ("ended", None)
 
 
 def test_p9_what_is_remembered_is_bounded_while_no_answer_can_be_read_in_full(boot, tmp_path, caplog, monkeypatch):
     """The oldest that are not listed any more are forgotten, and never one that is listed."""
-    monkeypatch.setattr(_event_source, "MOST_UNLISTED", 5)
+    monkeypatch.setattr(source, "MOST_UNLISTED", 5)
 
     def answer(number):
         events = [{**EVENT, "EventId": f"{number}-{each}"} for each in range(3)]
         return json.dumps({"Events": [{**EVENT, "EventId": "STAYS"}, *events, 7]}).encode()
 
     answers = [answer(number) for number in range(20)]
-    watcher = _event_source.Watcher(Service([], [*answers, NOTHING]), "web-1", 1.0, str(tmp_path / "state.json"))
+    watcher = source.Watcher(Service([], [*answers, NOTHING]), "web-1", 1.0, str(tmp_path / "state.json"))
     with caplog.at_level(logging.WARNING):
         for _answer in answers:
             told(watcher)
@@ -174,7 +174,7 @@ def test_p9_texts_of_an_event_that_is_not_listed_any_more_are_cut_and_its_end_is
     state = tmp_path / "state.json"
     event = {**EVENT, "EventId": "A" * 256, "Description": "x" * 1001}
     service = Service([], [json.dumps({"Events": [event]}).encode(), b'{"Events": [7]}', NOTHING])
-    watcher = _event_source.Watcher(service, "web-1", 1.0, str(state))
+    watcher = source.Watcher(service, "web-1", 1.0, str(state))
     kept = []
     for _time in range(2):
         told(watcher)
@@ -189,7 +189,7 @@ def test_p9_texts_of_an_event_that_is_not_listed_any_more_are_cut_and_its_end_is
 
 def test_an_error_that_nobody_foresaw_does_not_end_the_asking(boot, caplog):
     service = Service([], [RuntimeError("odd"), RuntimeError("odd"), LISTED])
-    watcher = _event_source.Watcher(service, "web-1", 1.0, None)
+    watcher = source.Watcher(service, "web-1", 1.0, None)
     assert [told(watcher) for _time in range(3)] == [[], [], [("announced", None)]]
     (record,) = caplog.records
     assert record.getMessage() == 'Unexpected error: RuntimeError: "odd". The source goes on asking.'

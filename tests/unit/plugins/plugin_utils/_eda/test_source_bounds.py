@@ -13,10 +13,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source, _event_source_state
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import state as eda_state
 
 # The folder in which ansible_collections lies
-ROOT = Path(_event_source.__file__).parents[5]
+ROOT = Path(source.__file__).parents[6]
 MIB = 1024 * 1024
 # Reading one answer may take 64 (test__document_bounds.py); the rest is for what is remembered.
 MOST_MIB = 80
@@ -28,7 +29,7 @@ STOP = 600
 CHILD = """
 import logging, sys
 sys.path.insert(0, sys.argv[1])
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
 
 class Service:
     timeout = 1.0
@@ -44,7 +45,7 @@ class Service:
 
 logging.disable(logging.WARNING)
 answer = sys.stdin.buffer.read()
-watcher = _event_source.Watcher(Service(), "web-1", 1.0, sys.argv[2])
+watcher = source.Watcher(Service(), "web-1", 1.0, sys.argv[2])
 for _time in range(int(sys.argv[3])):
     watcher.poll()
     watcher.keep()
@@ -108,7 +109,7 @@ def test_p9_answers_that_cannot_be_read_in_full_take_a_bounded_amount_of_memory_
     assert peak <= MOST_MIB, f"{peak:.0f} MiB"
     assert size <= MOST_MIB_ON_DISK, f"{size:.0f} MiB"
     with caplog.at_level(logging.WARNING):
-        remembered = _event_source_state.StateFile(str(state)).read(None).seen
+        remembered = eda_state.StateFile(str(state)).read(None).seen
     assert caplog.messages == []
     assert len(remembered) == len(json.loads(state.read_text())["Events"])
     assert len({event["EventId"] for event in events}) < len(remembered)
@@ -126,7 +127,7 @@ def test_p9_there_is_room_for_a_thousand_events_as_azure_tells_them():
         "EventSource": "Platform",
         "DurationInSeconds": 9,
     }
-    (event,) = _event_source_state.parse_document({"Events": [raw]}, "2020-07-01").events
-    seen = _event_source_state.Seen(event, "5f4d9c53-5ab0-4f6e-8d3a-4a04a1a3fd4e/22222222")
-    most = _event_source.LARGEST_UNLISTED // _event_source_state.written_size(seen)
-    assert most >= _event_source.MOST_UNLISTED
+    (event,) = eda_state.parse_document({"Events": [raw]}, "2020-07-01").events
+    seen = eda_state.Seen(event, "5f4d9c53-5ab0-4f6e-8d3a-4a04a1a3fd4e/22222222")
+    most = source.LARGEST_UNLISTED // eda_state.written_size(seen)
+    assert most >= source.MOST_UNLISTED

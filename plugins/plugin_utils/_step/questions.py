@@ -20,13 +20,13 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 
-from ..module_utils._time_limit import TimeIsUpError, limit
-from ._imds_action import is_windows
-from ._load_action import load_action
-from ._run.hosts import Host, news, take_answer
-from ._run.messages import format_waiting
-from ._run.wait_schedule import pause_between, turn_length
-from ._windows_action import tell_boot_time, tell_marks
+from ...module_utils._time_limit import TimeIsUpError, limit
+from .._load_action import load_action
+from .._run.hosts import Host, news, take_answer
+from .._run.messages import format_waiting
+from .._run.wait_schedule import pause_between, turn_length
+from .._windows.dispatch import is_windows
+from .._windows.run import tell_boot_time, tell_marks
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"
 # An event that module_defaults of the play leave out would be taken for gone.
