@@ -114,8 +114,8 @@ def _deaf() -> list[Patch]:
 
 def _same_id_side_by_side() -> list[Patch]:
     """9: an id that is listed again is prepared for beside what still runs for its earlier event."""
-    real = store.Course
-    return [(store, "Course", lambda number, _key, *rest: real(number, str(number), *rest))]
+    real = store.TrackedEvent
+    return [(store, "TrackedEvent", lambda number, _key, *rest: real(number, str(number), *rest))]
 
 
 def _word_for_a_name() -> list[Patch]:
@@ -165,8 +165,8 @@ def _side_by_side() -> list[Patch]:
     """9: responses to one event do not wait for each other, as when a retried one was started by hand."""
     real = lifecycle.why_not_now
 
-    def why(response: Any, course: Any, others: Any) -> Any:
-        alone = course._replace(responses=tuple(each for each in course.responses if each.number == response.number))
+    def why(response: Any, tracked: Any, others: Any) -> Any:
+        alone = tracked._replace(responses=tuple(each for each in tracked.responses if each.number == response.number))
         return real(response, alone, others)
 
     return [(place, "why_not_now", why) for place in (respond, tracker, cli)]
@@ -191,9 +191,9 @@ def _started_beside_restore() -> list[Patch]:
     """D3: on_started does not wait for an on_ended that runs."""
     real = lifecycle.why_not_now
 
-    def why(response: Any, course: Any, others: Any) -> Any:
+    def why(response: Any, tracked: Any, others: Any) -> Any:
         beside = [other._replace(responses=()) for other in others] if response.phase == lifecycle.STARTED else others
-        return real(response, course, beside)
+        return real(response, tracked, beside)
 
     return [(place, "why_not_now", why) for place in (lifecycle, respond, tracker)]
 
@@ -202,8 +202,8 @@ def _restored_while_started() -> list[Patch]:
     """D4: on_ended does not wait for an event that has started without a preparation."""
     real = lifecycle._why_not_restore
 
-    def why(course: Any, others: Any) -> Any:
-        return real(course, [other for other in others if other.phase != lifecycle.STARTED or other.prepared])
+    def why(tracked: Any, others: Any) -> Any:
+        return real(tracked, [other for other in others if other.phase != lifecycle.STARTED or other.prepared])
 
     return [(lifecycle, "_why_not_restore", why)]
 

@@ -178,7 +178,7 @@ class Response(NamedTuple):
     running: bool = False
 
 
-class Course(NamedTuple):
+class TrackedEvent(NamedTuple):
     """An event with all its responses.
 
     :ivar number: grows with each event that is first seen.
@@ -204,22 +204,22 @@ class Course(NamedTuple):
         return self.marked or any(each.begun for each in self.responses if each.phase not in (WAITING, ENDED))
 
 
-def speaks_for_all(event: Event, resource_name: str) -> bool:
+def is_leader_of_several(event: Event, resource_name: str) -> bool:
     """Tell whether this VM is the one that has something run while the approval of an event waits for other VMs: the
     leader, the first of several that the event lists."""
     names = [fold_case(name) for name in event.resources]
     return event.names_its_vms and len(set(names)) > 1 and names[0] == fold_case(resource_name)
 
 
-def is_overtaken(response: Response, course: Course) -> bool:
+def is_obsolete(response: Response, tracked: TrackedEvent) -> bool:
     """Tell whether the event has gone on, so that what is left of a response has no use any more: of a preparation
     when it has ended, of on_waiting when it is approved or has started."""
     if response.phase == WAITING:
-        return not response.finished and (course.phase != ANNOUNCED or course.approved)
-    return response.phase == ANNOUNCED and not response.finished and course.phase == ENDED
+        return not response.finished and (tracked.phase != ANNOUNCED or tracked.approved)
+    return response.phase == ANNOUNCED and not response.finished and tracked.phase == ENDED
 
 
-def why_not_now(response: Response, course: Course, others: Sequence[Course]) -> str | None:
+def why_not_now(response: Response, tracked: TrackedEvent, others: Sequence[TrackedEvent]) -> str | None:
     """Return why a response must not run now, as the end of a sentence "it waits …"; None where it may run.
 
     - A preparation waits until a document of this boot has listed its event (P5), and so does on_waiting.
@@ -232,36 +232,36 @@ def why_not_now(response: Response, course: Course, others: Sequence[Course]) ->
 
     :param others: the courses of the other events of this VM.
     """
-    for each in course.responses:
+    for each in tracked.responses:
         if each.number == response.number:
             continue
         if each.running or (not each.finished and _order(each) < _order(response)):
             return f"for response {each.number} to the same event"
     for other in others:
         for each in other.responses:
-            if each.running and other.key == course.key:
+            if each.running and other.key == tracked.key:
                 return f"until response {each.number} to an earlier event with the same id has stopped"
     if response.phase == ANNOUNCED:
-        return _why_not_unlisted(course) or _why_not_prepare(others)
+        return _why_not_unlisted(tracked) or _why_not_prepare(others)
     if response.phase == WAITING:
-        return _why_not_unlisted(course)
+        return _why_not_unlisted(tracked)
     if response.phase == ENDED:
-        return _why_not_restore(course, others)
+        return _why_not_restore(tracked, others)
     return _why_not_prepare(others)
 
 
-def _why_not_unlisted(course: Course) -> str | None:
-    return None if course.listed else "for a document that lists the event: after a boot the event may be over"
+def _why_not_unlisted(tracked: TrackedEvent) -> str | None:
+    return None if tracked.listed else "for a document that lists the event: after a boot the event may be over"
 
 
-def _why_not_prepare(others: Sequence[Course]) -> str | None:
+def _why_not_prepare(others: Sequence[TrackedEvent]) -> str | None:
     restoring = [each for other in others for each in other.responses if each.phase == ENDED and each.running]
     if restoring:
         return f"for response {restoring[0].number}, which puts the VM back into service at this moment"
     return None
 
 
-def _why_not_restore(course: Course, others: Sequence[Course]) -> str | None:
+def _why_not_restore(tracked: TrackedEvent, others: Sequence[TrackedEvent]) -> str | None:
     for other in others:
         preparations = [each for each in other.responses if each.phase == ANNOUNCED]
         if other.phase != ENDED:
@@ -274,7 +274,7 @@ def _why_not_restore(course: Course, others: Sequence[Course]) -> str | None:
         if any(each.running for each in other.responses if each.phase in (ANNOUNCED, STARTED)):
             return f"until what was begun for event number {other.number} has stopped"
         restores = [each for each in other.responses if each.phase == ENDED]
-        if any(each.running or (not each.finished and _end_rank(other) < _end_rank(course)) for each in restores):
+        if any(each.running or (not each.finished and _end_rank(other) < _end_rank(tracked)) for each in restores):
             return f"for on_ended of event number {other.number}"
     return None
 
@@ -283,8 +283,8 @@ def _order(response: Response) -> tuple[int, int]:
     return RESPONSE_PHASES.index(response.phase), response.number
 
 
-def _end_rank(course: Course) -> tuple[float, int]:
-    return (float("inf") if course.end_order is None else course.end_order, course.number)
+def _end_rank(tracked: TrackedEvent) -> tuple[float, int]:
+    return (float("inf") if tracked.end_order is None else tracked.end_order, tracked.number)
 
 
 class StepResult(NamedTuple):

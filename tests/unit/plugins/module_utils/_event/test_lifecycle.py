@@ -16,17 +16,17 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     STARTED,
     UNCLEAR_ENDS_AFTER,
     WAITING,
-    Course,
     Known,
     Response,
     StepResult,
+    TrackedEvent,
     follow,
+    is_leader_of_several,
+    is_obsolete,
     is_of_another_vm,
-    is_overtaken,
     may_approve,
     must_prepare_again,
     same_boot,
-    speaks_for_all,
     why_not_now,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
@@ -204,8 +204,8 @@ def test_the_same_boot(one, other, expected):
     assert same_boot(other, one) is expected
 
 
-def course(number: int, phase: str, *responses: Response, listed: bool = True, end: int | None = None) -> Course:
-    return Course(number, f"event {number}", phase, listed, responses, end)
+def tracked(number: int, phase: str, *responses: Response, listed: bool = True, end: int | None = None) -> TrackedEvent:
+    return TrackedEvent(number, f"event {number}", phase, listed, responses, end)
 
 
 def response(number: int, phase: str, state: str) -> Response:
@@ -234,15 +234,15 @@ OVERTAKEN = [
 
 
 @pytest.mark.parametrize(("phase", "state", "expected"), OVERTAKEN)
-def test_a_preparation_that_is_overtaken(phase, state, expected):
+def test_a_preparation_that_is_obsolete(phase, state, expected):
     prepare = response(1, ANNOUNCED, state)
-    assert is_overtaken(prepare, course(1, phase, prepare)) is expected
+    assert is_obsolete(prepare, tracked(1, phase, prepare)) is expected
     restore = response(2, ENDED, state)
-    assert not is_overtaken(restore, course(1, phase, restore))
+    assert not is_obsolete(restore, tracked(1, phase, restore))
     waiting = response(3, WAITING, state)
-    assert is_overtaken(waiting, course(1, phase, waiting)) is (state != "finished" and phase != ANNOUNCED)
-    approved = course(1, phase, waiting)._replace(approved=True)
-    assert is_overtaken(waiting, approved) is (state != "finished")
+    assert is_obsolete(waiting, tracked(1, phase, waiting)) is (state != "finished" and phase != ANNOUNCED)
+    approved = tracked(1, phase, waiting)._replace(approved=True)
+    assert is_obsolete(waiting, approved) is (state != "finished")
 
 
 # The states of the preparation, of on_started and of on_ended of one event, and which of them may begin now.
@@ -267,7 +267,7 @@ def test_p6_the_responses_of_one_event_never_overlap(states, expected):
         response(number, (ANNOUNCED, STARTED, ENDED)[number - 1], state) for number, state in enumerate(states, 1)
     ]
     phase = responses[-1].phase
-    mine = course(1, phase, *responses, end=1 if phase == ENDED else None)
+    mine = tracked(1, phase, *responses, end=1 if phase == ENDED else None)
     waiting = [each for each in responses if not each.finished and not each.running]
     assert [each.number for each in waiting if why_not_now(each, mine, []) is None] == expected
 
@@ -276,9 +276,9 @@ def test_p6_the_responses_of_one_event_never_overlap(states, expected):
 @pytest.mark.parametrize("running", [ANNOUNCED, STARTED])
 @pytest.mark.parametrize("phase", [ANNOUNCED, STARTED, ENDED])
 def test_p6_an_id_that_is_used_anew_waits_for_what_still_runs(running, phase):
-    old = course(1, ENDED, response(1, running, "running"), response(2, ENDED, "due"), end=1)._replace(key="a")
+    old = tracked(1, ENDED, response(1, running, "running"), response(2, ENDED, "due"), end=1)._replace(key="a")
     due = response(3, phase, "due")
-    new = course(2, phase, due, end=2 if phase == ENDED else None)._replace(key="a")
+    new = tracked(2, phase, due, end=2 if phase == ENDED else None)._replace(key="a")
     assert why_not_now(due, new, [old]) is not None
     stopped = old._replace(responses=(response(1, running, "finished"),))
     assert why_not_now(due, new, [stopped]) is None
@@ -287,51 +287,51 @@ def test_p6_an_id_that_is_used_anew_waits_for_what_still_runs(running, phase):
 @pytest.mark.parametrize(("phase", "expected"), [(ANNOUNCED, False), (WAITING, False), (STARTED, True), (ENDED, True)])
 def test_p5_only_what_comes_before_the_event_waits_until_its_event_is_listed_in_this_boot(phase, expected):
     due = response(1, phase, "due")
-    assert (why_not_now(due, course(1, phase, due, listed=False), []) is None) is expected
+    assert (why_not_now(due, tracked(1, phase, due, listed=False), []) is None) is expected
 
 
 # Another event, and whether the on_ended of this one, which ended second, may run or go on beside it.
 BESIDE = [
-    pytest.param(course(2, ANNOUNCED), True, id="without any response"),
-    pytest.param(course(2, ANNOUNCED, response(3, ANNOUNCED, "planned")), True, id="not prepared for yet"),
-    pytest.param(course(2, ANNOUNCED, response(3, ANNOUNCED, "due")), False, id="about to be prepared for"),
+    pytest.param(tracked(2, ANNOUNCED), True, id="without any response"),
+    pytest.param(tracked(2, ANNOUNCED, response(3, ANNOUNCED, "planned")), True, id="not prepared for yet"),
+    pytest.param(tracked(2, ANNOUNCED, response(3, ANNOUNCED, "due")), False, id="about to be prepared for"),
     pytest.param(
-        course(2, ANNOUNCED, response(3, ANNOUNCED, "due"), listed=False), True, id="it may be over after a boot"
+        tracked(2, ANNOUNCED, response(3, ANNOUNCED, "due"), listed=False), True, id="it may be over after a boot"
     ),
     pytest.param(
-        course(2, ANNOUNCED, response(3, ANNOUNCED, "begun"), listed=False), False, id="prepared before a boot"
+        tracked(2, ANNOUNCED, response(3, ANNOUNCED, "begun"), listed=False), False, id="prepared before a boot"
     ),
-    pytest.param(course(2, ANNOUNCED, response(3, ANNOUNCED, "running")), False, id="being prepared for"),
-    pytest.param(course(2, ANNOUNCED, response(3, ANNOUNCED, "finished")), False, id="prepared for"),
-    pytest.param(course(2, STARTED, response(3, ANNOUNCED, "finished")), False, id="prepared for and started"),
-    pytest.param(course(2, STARTED, response(3, STARTED, "due")), False, id="D4: started, and never prepared for"),
-    pytest.param(course(2, STARTED), False, id="D4: started, without any response"),
-    pytest.param(course(2, STARTED, listed=False), False, id="D4: started before a boot"),
+    pytest.param(tracked(2, ANNOUNCED, response(3, ANNOUNCED, "running")), False, id="being prepared for"),
+    pytest.param(tracked(2, ANNOUNCED, response(3, ANNOUNCED, "finished")), False, id="prepared for"),
+    pytest.param(tracked(2, STARTED, response(3, ANNOUNCED, "finished")), False, id="prepared for and started"),
+    pytest.param(tracked(2, STARTED, response(3, STARTED, "due")), False, id="D4: started, and never prepared for"),
+    pytest.param(tracked(2, STARTED), False, id="D4: started, without any response"),
+    pytest.param(tracked(2, STARTED, listed=False), False, id="D4: started before a boot"),
     pytest.param(
-        course(2, ENDED, response(3, STARTED, "running"), end=3), False, id="ended later, its on_started still runs"
+        tracked(2, ENDED, response(3, STARTED, "running"), end=3), False, id="ended later, its on_started still runs"
     ),
     pytest.param(
-        course(2, ENDED, response(3, ANNOUNCED, "running"), response(4, ENDED, "due"), end=3),
+        tracked(2, ENDED, response(3, ANNOUNCED, "running"), response(4, ENDED, "due"), end=3),
         False,
         id="ended later, its preparation still runs",
     ),
-    pytest.param(course(2, ENDED, response(4, ENDED, "due"), end=3), True, id="ended later"),
-    pytest.param(course(2, ENDED, response(4, ENDED, "due"), end=1), False, id="ended earlier"),
-    pytest.param(course(2, ENDED, response(4, ENDED, "finished"), end=1), True, id="ended earlier and restored"),
-    pytest.param(course(2, ENDED, response(4, ENDED, "running"), end=3), False, id="its on_ended runs"),
+    pytest.param(tracked(2, ENDED, response(4, ENDED, "due"), end=3), True, id="ended later"),
+    pytest.param(tracked(2, ENDED, response(4, ENDED, "due"), end=1), False, id="ended earlier"),
+    pytest.param(tracked(2, ENDED, response(4, ENDED, "finished"), end=1), True, id="ended earlier and restored"),
+    pytest.param(tracked(2, ENDED, response(4, ENDED, "running"), end=3), False, id="its on_ended runs"),
 ]
 
 
 @pytest.mark.parametrize(("other", "expected"), BESIDE)
 def test_p3_on_ended_beside_another_event(other, expected):
     restore = response(2, ENDED, "due")
-    mine = course(1, ENDED, response(1, ANNOUNCED, "finished"), restore, end=2)
+    mine = tracked(1, ENDED, response(1, ANNOUNCED, "finished"), restore, end=2)
     assert (why_not_now(restore, mine, [other]) is None) is expected
 
 
 def test_p6_on_waiting_runs_behind_the_preparation_and_before_on_started():
     prepare, waiting, begun = (response(at, phase, "due") for at, phase in enumerate((ANNOUNCED, WAITING, STARTED), 1))
-    mine = course(1, ANNOUNCED, prepare, waiting, begun)
+    mine = tracked(1, ANNOUNCED, prepare, waiting, begun)
     assert [why_not_now(each, mine, []) is None for each in mine.responses] == [True, False, False]
     mine = mine._replace(responses=(response(1, ANNOUNCED, "finished"), waiting, begun))
     assert [why_not_now(each, mine, []) is None for each in (waiting, begun)] == [True, False]
@@ -339,8 +339,8 @@ def test_p6_on_waiting_runs_behind_the_preparation_and_before_on_started():
 
 def test_p3_on_waiting_prepares_nothing():
     restore = response(2, ENDED, "due")
-    mine = course(1, ENDED, response(1, ANNOUNCED, "finished"), restore, end=2)
-    assert why_not_now(restore, mine, [course(2, ANNOUNCED, response(3, WAITING, "finished"))]) is None
+    mine = tracked(1, ENDED, response(1, ANNOUNCED, "finished"), restore, end=2)
+    assert why_not_now(restore, mine, [tracked(2, ANNOUNCED, response(3, WAITING, "finished"))]) is None
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_p3_on_waiting_prepares_nothing():
     ],
 )
 def test_the_leader_of_several_vms_speaks_for_all(resources, expected):
-    assert speaks_for_all(known(raw("A", Resources=resources))[0].event, "web-1") is expected
+    assert is_leader_of_several(known(raw("A", Resources=resources))[0].event, "web-1") is expected
 
 
 @pytest.mark.parametrize("phase", [ANNOUNCED, STARTED])
@@ -365,23 +365,23 @@ def test_the_leader_of_several_vms_speaks_for_all(resources, expected):
 )
 def test_d3_p3_what_takes_out_of_service_waits_only_for_an_on_ended_that_runs(phase, state, expected):
     prepare = response(1, phase, "due")
-    other = course(2, ENDED, response(2, ENDED, state), end=1)
-    assert (why_not_now(prepare, course(1, phase, prepare), [other]) is None) is expected
+    other = tracked(2, ENDED, response(2, ENDED, state), end=1)
+    assert (why_not_now(prepare, tracked(1, phase, prepare), [other]) is None) is expected
 
 
 def test_p3_events_do_not_wait_for_each_other_in_a_circle():
     """Of any number of events in any states, something may run, unless all wait for an open event or a process."""
     states = ("due", "begun", "finished")
-    ends = [course(number, ENDED, response(number, ENDED, "due"), end=9 - number) for number in range(1, 4)]
+    ends = [tracked(number, ENDED, response(number, ENDED, "due"), end=9 - number) for number in range(1, 4)]
     for state in states:
         for phase in (ANNOUNCED, ENDED):
-            prepared = course(5, phase, response(5, ANNOUNCED, state), end=1 if phase == ENDED else None)
+            prepared = tracked(5, phase, response(5, ANNOUNCED, state), end=1 if phase == ENDED else None)
             courses = [*ends, prepared]
             free = [
                 each.number
                 for one in courses
                 for each in one.responses
-                if not each.finished and not is_overtaken(each, one)
+                if not each.finished and not is_obsolete(each, one)
                 if why_not_now(each, one, [other for other in courses if other is not one]) is None
             ]
             if phase == ENDED:
