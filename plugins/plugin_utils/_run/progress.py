@@ -16,9 +16,8 @@ from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping
 
 from ...module_utils._event.document import STARTED as STATUS_STARTED
-from ...module_utils._event.document import Document, Event, fold_case
+from ...module_utils._event.document import Document, Event, fold_case, read_utc
 from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, STARTED, Known, follow, phase_of, same_boot
-from .._parts import read_utc
 
 NEW_PROGRESS: dict[str, Any] = {
     "event": {},
