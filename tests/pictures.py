@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import (
     _fleet,
     _fleet_page,

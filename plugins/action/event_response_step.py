@@ -22,23 +22,23 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
-from ..module_utils._document import fold_case, format_utc
-from ..module_utils._fetch import now_utc
-from ..module_utils._marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
-from ..module_utils._marks import RUN as BY_RUN
+from ..module_utils._event.document import fold_case, format_utc
+from ..module_utils._event.marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
+from ..module_utils._event.marks import RUN as BY_RUN
+from ..module_utils._imds.fetch import now_utc
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ..plugin_utils._failure_text import tell_error, tell_failure, without_frames
-from ..plugin_utils._imds_action import is_windows
-from ..plugin_utils._mark_files import Written, remove_marks, write_mark
-from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST
 from ..plugin_utils._run.marks import find_hindering, tell_unclear
 from ..plugin_utils._run.messages import format_outcome, merge_reasons
-from ..plugin_utils._task_loader import TaskLoader
+from ..plugin_utils._step.mark_files import Written, remove_marks, write_mark
+from ..plugin_utils._step.questions import Questions
+from ..plugin_utils._step.task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
-from ..plugin_utils._windows_action import remove_windows_mark, write_windows_mark
+from ..plugin_utils._windows.dispatch import is_windows
+from ..plugin_utils._windows.run import remove_windows_mark, write_windows_mark
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"

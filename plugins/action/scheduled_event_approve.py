@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._imds_action import run_module
+from ..plugin_utils._windows.dispatch import run_module
 
 MODULE = "fleetops.azure_maintenance.scheduled_event_approve"
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ..plugin_utils._imds_action import run_module
 from ..plugin_utils._unsafe import mark_unsafe
+from ..plugin_utils._windows.dispatch import run_module
 
 MODULE = "fleetops.azure_maintenance.scheduled_events_info"
 # What Ansible adds to a result
-_NOT_THE_ANSWER = ("warnings", "deprecations")
+_ADDED_BY_ANSIBLE = ("warnings", "deprecations")
 
 
 class QueryError(Exception):
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
 
     def _apply(self, compiled: Any, query: str, result: dict[str, Any]) -> Any:
         # JMESPath knows plain types only. Newer ansible-core has its own types for strings, and objects for warnings.
-        answer = {name: result[name] for name in result if not name.startswith("_") and name not in _NOT_THE_ANSWER}
+        answer = {name: result[name] for name in result if not name.startswith("_") and name not in _ADDED_BY_ANSIBLE}
         plain = json.loads(json.dumps(answer))
         try:
             return compiled.search(plain)

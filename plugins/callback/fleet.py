@@ -49,8 +49,8 @@ from datetime import datetime, timezone
 from ansible import constants as C
 from ansible.plugins.callback.minimal import CallbackModule as Minimal
 
-from ..module_utils._document import fold_case
 from ..module_utils._errors import escape
+from ..module_utils._event.document import fold_case
 from ..plugin_utils._failure_text import tell_failure
 from ..plugin_utils._fleet_parts import FAILED, UNREACHABLE, no_answer, read_answer
 from ..plugin_utils._fleet_table import fleet_lines

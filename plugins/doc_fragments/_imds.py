@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options of every module, and where it runs; the twin of imds_argument_spec in module_utils/_module.py."""
+"""Options of every module, and where it runs; the twin of imds_argument_spec in module_utils/_module/interface.py."""
 
 from __future__ import annotations
 

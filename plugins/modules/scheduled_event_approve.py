@@ -255,8 +255,8 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._approve import run_approval
-from ..module_utils._module import approve_argument_spec, end_module, freeze_objects, make_client
+from ..module_utils._approval.approve import run_approval
+from ..module_utils._module.interface import approve_argument_spec, end_module, freeze_objects, make_client
 
 
 def main() -> None:

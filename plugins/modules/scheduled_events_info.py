@@ -388,10 +388,10 @@ imds_reachable:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils._boot import read_boot_id
-from ..module_utils._info import get_info
-from ..module_utils._marks import read_marks
-from ..module_utils._module import end_module, freeze_objects, info_argument_spec, make_client
+from ..module_utils._event.marks import read_marks
+from ..module_utils._imds.boot_id import read_boot_id
+from ..module_utils._module.info import get_info
+from ..module_utils._module.interface import end_module, freeze_objects, info_argument_spec, make_client
 
 
 def main() -> None:

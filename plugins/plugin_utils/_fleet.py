@@ -12,10 +12,10 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Iterable, NamedTuple, Sequence
 
-from ..module_utils._document import STARTED, fold_case
 from ..module_utils._errors import one_line
+from ..module_utils._event.document import STARTED, fold_case, read_utc
 from ._fleet_parts import KIND, NOT_ASKED, STATES
-from ._parts import HostResult, Part, frame, newest_results, read_utc
+from ._parts import HostResult, Part, frame, newest_results
 
 Report = dict[str, Any]
 

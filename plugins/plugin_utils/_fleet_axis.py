@@ -11,9 +11,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from ..module_utils._document import STARTED
+from ..module_utils._event.document import STARTED, read_utc
 from ._fleet import Report
-from ._parts import read_utc
 
 HOUR, DAY = 3600, 86400
 _FURTHEST_BACK = HOUR

@@ -13,8 +13,8 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
-from ..module_utils._summary import format_duration
+from ..module_utils._event.document import EVENT_TYPES, fold_case, format_utc, read_utc
+from ..module_utils._event.sentences import format_duration
 from ._fleet import Report
 from ._fleet_assets import STYLE
 from ._fleet_html import counted, html_page, html_table, name_list, spans, starts, time_tag
@@ -35,7 +35,6 @@ from ._fleet_text import (
     when,
 )
 from ._fleet_timeline import draw_timeline
-from ._parts import read_utc
 
 # Azure announces a Reboot this long before it: what is older may know nothing of one that has begun.
 WARN_AFTER = 900

@@ -13,13 +13,13 @@ from collections import Counter
 from datetime import datetime
 from typing import Any, Mapping, Sequence
 
-from ..module_utils._document import SCHEDULED, STARTED, fold_case
 from ..module_utils._errors import escape, one_line
-from ..module_utils._summary import format_duration
+from ..module_utils._event.document import SCHEDULED, STARTED, fold_case, read_utc
+from ..module_utils._event.sentences import format_duration
 from ._fleet import merge_events
 from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE
 from ._fleet_text import natural, vm_labels
-from ._parts import HostResult, read_utc
+from ._parts import HostResult
 
 _STATE_WORDS = {
     QUIET: "quiet",

@@ -13,9 +13,9 @@ import io
 import re
 from typing import Any, Iterable
 
-from ..module_utils._document import STARTED, fold_case
 from ..module_utils._errors import escape, one_line
-from ..module_utils._summary import format_duration
+from ..module_utils._event.document import STARTED, fold_case
+from ..module_utils._event.sentences import format_duration
 from ._fleet import Report, describe_contradiction
 from ._fleet_parts import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
 

@@ -15,12 +15,11 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from ..module_utils._document import EVENT_TYPES, STARTED, fold_case
+from ..module_utils._event.document import EVENT_TYPES, STARTED, fold_case, read_utc
 from ._fleet import Report
 from ._fleet_axis import Axis, Tick, day_of, hour_of, make_axis, start_of
 from ._fleet_html import name_list, starts
 from ._fleet_text import length, number, tidy, vm_labels
-from ._parts import read_utc
 
 _KNOWN_TYPES = {fold_case(word) for word in EVENT_TYPES}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from html import escape
 from typing import Iterable
 
-from ..module_utils._history import NOTICE_SOURCE
+from ..module_utils._event.history_row import NOTICE_SOURCE
 from ._fleet_html import html_page, html_table, time_tag
 from ._fleet_text import number, tidy
 from ._history_assets import STYLE

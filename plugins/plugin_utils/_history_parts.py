@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Mapping
 
 from ..module_utils._errors import excerpt, one_line
-from ..module_utils._history import FORMAT, complaint
+from ..module_utils._event.history_row import FORMAT, complaint
 from ._failure_text import tell_failure
 from ._parts import HostResult, Kind, Part, new_part
 

@@ -15,8 +15,8 @@ from html import escape
 from math import log
 from typing import Any, NamedTuple, Sequence
 
-from ..module_utils._document import EVENT_TYPES, fold_case
-from ..module_utils._summary import format_duration
+from ..module_utils._event.document import EVENT_TYPES, fold_case
+from ..module_utils._event.sentences import format_duration
 from ._fleet_text import number
 from ._history_merge import OTHER_TYPES, UNKNOWN_WEEK, Report, all_weeks
 from ._history_text import MOST_WEEKS, documented

@@ -14,8 +14,8 @@ import json
 from typing import Any, Callable, Iterable, Sequence
 
 from ..module_utils._errors import one_line
-from ..module_utils._history import CHECKER, NOTICE_SOURCE, OTHER
-from ..module_utils._summary import format_duration
+from ..module_utils._event.history_row import CHECKER, NOTICE_SOURCE, OTHER
+from ..module_utils._event.sentences import format_duration
 from ._fleet_text import cell, markdown, number
 from ._history_merge import Report
 from ._history_parts import DAMAGED, FAILED, NO_CHECKER, NOT_ASKED, OTHER_VERSION, TOLD, UNREACHABLE

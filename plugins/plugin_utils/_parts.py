@@ -15,8 +15,8 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from ..module_utils._document import format_utc
 from ..module_utils._errors import excerpt, one_line
+from ..module_utils._event.document import format_utc, read_utc
 from ._failure_text import without_frames
 from ._masking import mask_secrets
 
@@ -75,19 +75,6 @@ def _mask_sentences(value: Any) -> Any:
     if isinstance(value, list):
         return [_mask_sentences(item) for item in value]
     return mask_secrets(value) if isinstance(value, str) else value
-
-
-def read_utc(text: str) -> datetime | None:
-    """Read what format_utc writes; None for anything else."""
-    # fromisoformat() takes any character between the date and the time, and dates without one.
-    if len(text) != 20 or text[10] != "T" or text[-1] != "Z":
-        return None
-    try:
-        # With the strptime() of parse_utc() a large report takes a fifth longer.
-        moment = datetime.fromisoformat(text[:-1] + "+00:00")
-    except ValueError:
-        return None
-    return moment.astimezone(timezone.utc)
 
 
 def plain_data(value: Any) -> Any:

@@ -20,8 +20,8 @@ import ansible
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import shell_loader
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _windows_marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import marks as windows_marks
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows_machine
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.connection.windows_stand_in import OPTIONS
 
@@ -79,13 +79,13 @@ def test_the_real_win_copy_writes_a_mark(tmp_path):
         return copy.run(task_vars={})
 
     event = {"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123", "event_type": "Re'boot {{ 1 }}"}
-    mark = _marks.new_mark(_marks.RUN, event, "2026-11-21T17:32:00Z")
-    assert _windows_marks.write_mark(run, run_action, mark) is None
+    mark = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z")
+    assert windows_marks.write_mark(run, run_action, mark) is None
     assert ("ansible.windows.win_copy", "single") in asked
-    (found,), faults = _windows_marks.read_marks(run, None)
+    (found,), faults = windows_marks.read_marks(run, None)
     assert (found["event_type"], faults) == ("Re'boot {{ 1 }}", [])
     # One that is there already
-    assert _windows_marks.write_mark(run, run_action, mark) is None
+    assert windows_marks.write_mark(run, run_action, mark) is None
 
 
 CITED = {

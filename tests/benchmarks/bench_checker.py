@@ -42,10 +42,7 @@ def install_program(root: Path, endpoint: str) -> list[str]:
     library = root / "library"
     utils = library / "ansible_collections" / "fleetops" / "azure_maintenance" / "plugins" / "module_utils"
     shutil.copytree(PROGRAM, library / "azure_maintenance", ignore=shutil.ignore_patterns("__pycache__"))
-    utils.mkdir(parents=True)
-    for file in PURE_FILES.glob("_*.py"):
-        if file.name not in ("__init__.py", "_module.py"):
-            shutil.copy(file, utils)
+    shutil.copytree(PURE_FILES, utils, ignore=shutil.ignore_patterns("__pycache__", "_module"))
     compile_all = [PYTHON, "-m", "compileall", "-q", str(library)]
     subprocess.run(compile_all, check=True)
     rules = [{"name": "Drain", "match": {"event_types": ["Reboot"]}, "on_announced": [{"playbook": "drain.yml"}]}]

@@ -20,7 +20,7 @@ from typing import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _parser, _selection
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import parser, selection
 
 EVENTS = 1000
 RESOURCES = 100
@@ -28,7 +28,7 @@ ROUNDS = 25
 LIMIT = 5.0
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
-WANTED = _selection.Selection(event_types=_selection.keys(["Freeze", "Reboot", "Redeploy"]), due_within=900)
+WANTED = selection.Selection(event_types=selection.keys(["Freeze", "Reboot", "Redeploy"]), due_within=900)
 # The last name of the events that hold it, so that every name of every event is looked at.
 THIS_VM = "aks-nodepool1-21922338-vmss_99"
 
@@ -55,10 +55,10 @@ def make_body() -> bytes:
 
 def parse_and_select(body: bytes) -> int:
     """Return the number of wanted events, on the way that the modules go from an answer to them."""
-    content = _parser.decode_document(body)
+    content = parser.decode_document(body)
     assert content is not None
-    document = _parser.parse_document(content, "2020-07-01")
-    return len(_selection.select_events(document, WANTED, NOW, only_for=THIS_VM))
+    document = parser.parse_document(content, "2020-07-01")
+    return len(selection.select_events(document, WANTED, NOW, only_for=THIS_VM))
 
 
 def seconds(work: Callable[[bytes], object], body: bytes) -> float:

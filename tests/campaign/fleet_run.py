@@ -9,7 +9,7 @@ import random
 from datetime import datetime, timezone
 from typing import Any, Callable, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
     PREPARED,
     PREPARING,
     RESTORING,

@@ -19,14 +19,11 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (
-    _document,
-    _fetch,
-    _imds,
-    _lifecycle,
-    _parser,
-    _poller,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import document as documents
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import lifecycle
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import parser as document_parser
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import fetch, poller
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     approval,
     check,
@@ -55,27 +52,27 @@ def _unreadable_record() -> list[Patch]:
 
 def _restored_while_pending() -> list[Patch]:
     """3: on_ended does not wait for other events."""
-    return [(_lifecycle, "_why_not_restore", lambda _course, _others: None)]
+    return [(lifecycle, "_why_not_restore", lambda _course, _others: None)]
 
 
 def _empty_body_is_a_document() -> list[Patch]:
     """4: an empty body counts as a document that lists nothing."""
-    real = _parser.decode_document
+    real = document_parser.decode_document
 
     def decode(body: bytes) -> Any:
         return {"Events": []} if not body.strip() else real(body)
 
-    return [(_poller, "decode_document", decode), (_fetch, "decode_document", decode)]
+    return [(poller, "decode_document", decode), (fetch, "decode_document", decode)]
 
 
 def _prepared_before_listed() -> list[Patch]:
     """4: after a boot a preparation goes on before a document has listed its event."""
-    return [(_lifecycle, "_why_not_unlisted", lambda _course: None)]
+    return [(lifecycle, "_why_not_unlisted", lambda _course: None)]
 
 
 def _document_before_name() -> list[Patch]:
     """5: the document is read before the name."""
-    name, document = _fetch.fetch_name, _fetch.fetch_document
+    name, document = fetch.fetch_name, fetch.fetch_document
     kept: list[Any] = []
 
     def fetch_name(client: Any, deadline: Any, search: Any = None) -> Any:
@@ -92,11 +89,11 @@ def _post_without_looking() -> list[Patch]:
     """5: a POST is sent again without reading the document anew."""
 
     def approve(self: Any, ids: Any, _incarnation: Any = None, deadline: Any = None) -> None:
-        body = _imds.json.dumps({"StartRequests": [{"EventId": each} for each in ids]}).encode()
+        body = imds.json.dumps({"StartRequests": [{"EventId": each} for each in ids]}).encode()
         self._retries = True
         self._request("POST", self._events_path(), body, deadline)
 
-    return [(_imds.ImdsClient, "approve", approve)]
+    return [(imds.ImdsClient, "approve", approve)]
 
 
 def _approved_after_boot() -> list[Patch]:
@@ -106,46 +103,46 @@ def _approved_after_boot() -> list[Patch]:
 
 def _deaf() -> list[Patch]:
     """6: at the start of each activation a slow answer is waited for."""
-    real = _poller.Poller.__init__
+    real = poller.Poller.__init__
 
     def forgetful(self: Any, *arguments: Any) -> None:
         real(self, *arguments)
         self.answered = False
 
-    return [(_poller.Poller, "__init__", forgetful), (check.Checker, "_has_work", lambda _self: False)]
+    return [(poller.Poller, "__init__", forgetful), (check.Checker, "_has_work", lambda _self: False)]
 
 
 def _same_id_side_by_side() -> list[Patch]:
     """9: an id that is listed again is prepared for beside what still runs for its earlier event."""
-    real = store.Course
-    return [(store, "Course", lambda number, _key, *rest: real(number, str(number), *rest))]
+    real = store.TrackedEvent
+    return [(store, "TrackedEvent", lambda number, _key, *rest: real(number, str(number), *rest))]
 
 
 def _word_for_a_name() -> list[Patch]:
     """7: a word that comes in the place of Azure's answer is the name of the VM."""
-    real = _imds.ImdsClient._read_identity
+    real = imds.ImdsClient._read_identity
 
     def read(self: Any, body: bytes) -> Any:
         word = body.decode()
-        return _imds.Identity(word) if word and _imds.is_vm_name(word) else real(self, body)
+        return imds.Identity(word) if word and imds.is_vm_name(word) else real(self, body)
 
-    return [(_imds.ImdsClient, "_read_identity", read)]
+    return [(imds.ImdsClient, "_read_identity", read)]
 
 
 def _name_without_id() -> list[Patch]:
     """7: a name counts without a vmId."""
-    real = _imds.ImdsClient._read_identity
+    real = imds.ImdsClient._read_identity
 
     def read(self: Any, body: bytes) -> Any:
-        content = _imds._json_object(body.decode())
-        return _imds.Identity(content["name"]) if content and "name" in content else real(self, body)
+        content = imds._json_object(body.decode())
+        return imds.Identity(content["name"]) if content and "name" in content else real(self, body)
 
-    return [(_imds.ImdsClient, "_read_identity", read)]
+    return [(imds.ImdsClient, "_read_identity", read)]
 
 
 def _any_name() -> list[Patch]:
     """7: any text that Azure answers is taken for the name of the VM."""
-    return [(_imds, "is_vm_name", lambda _text: True)]
+    return [(imds, "is_vm_name", lambda _text: True)]
 
 
 def _no_name_raises() -> list[Patch]:
@@ -166,10 +163,10 @@ def _no_name_raises() -> list[Patch]:
 
 def _side_by_side() -> list[Patch]:
     """9: responses to one event do not wait for each other, as when a retried one was started by hand."""
-    real = _lifecycle.why_not_now
+    real = lifecycle.why_not_now
 
-    def why(response: Any, course: Any, others: Any) -> Any:
-        alone = course._replace(responses=tuple(each for each in course.responses if each.number == response.number))
+    def why(response: Any, tracked: Any, others: Any) -> Any:
+        alone = tracked._replace(responses=tuple(each for each in tracked.responses if each.number == response.number))
         return real(response, alone, others)
 
     return [(place, "why_not_now", why) for place in (respond, tracker, cli)]
@@ -177,7 +174,7 @@ def _side_by_side() -> list[Patch]:
 
 def _unreadable_entry_ends() -> list[Patch]:
     """10: an entry that cannot be read counts as not there."""
-    return [(_document.Document, "is_clear", property(lambda _self: True))]
+    return [(documents.Document, "is_clear", property(lambda _self: True))]
 
 
 def _no_vm_forever() -> list[Patch]:
@@ -192,23 +189,23 @@ def _left_waiting() -> list[Patch]:
 
 def _started_beside_restore() -> list[Patch]:
     """D3: on_started does not wait for an on_ended that runs."""
-    real = _lifecycle.why_not_now
+    real = lifecycle.why_not_now
 
-    def why(response: Any, course: Any, others: Any) -> Any:
-        beside = [other._replace(responses=()) for other in others] if response.phase == _lifecycle.STARTED else others
-        return real(response, course, beside)
+    def why(response: Any, tracked: Any, others: Any) -> Any:
+        beside = [other._replace(responses=()) for other in others] if response.phase == lifecycle.STARTED else others
+        return real(response, tracked, beside)
 
-    return [(place, "why_not_now", why) for place in (_lifecycle, respond, tracker)]
+    return [(place, "why_not_now", why) for place in (lifecycle, respond, tracker)]
 
 
 def _restored_while_started() -> list[Patch]:
     """D4: on_ended does not wait for an event that has started without a preparation."""
-    real = _lifecycle._why_not_restore
+    real = lifecycle._why_not_restore
 
-    def why(course: Any, others: Any) -> Any:
-        return real(course, [other for other in others if other.phase != _lifecycle.STARTED or other.prepared])
+    def why(tracked: Any, others: Any) -> Any:
+        return real(tracked, [other for other in others if other.phase != lifecycle.STARTED or other.prepared])
 
-    return [(_lifecycle, "_why_not_restore", why)]
+    return [(lifecycle, "_why_not_restore", why)]
 
 
 def _no_mark() -> list[Patch]:

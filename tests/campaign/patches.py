@@ -15,7 +15,8 @@ from types import SimpleNamespace
 from typing import Any, Iterator, Sequence
 from unittest import mock
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds, _imds_transport
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, transport
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     cli,
     database,
@@ -146,9 +147,9 @@ def patched() -> Iterator[None]:
         (database, "os", files),
         (database, "time", clock),
         (readers, "sqlite3", sqlite),
-        (_imds, "time", clock),
-        (_imds_transport, "time", clock),
-        (_approve, "time", clock),
+        (client, "time", clock),
+        (transport, "time", clock),
+        (approve, "time", clock),
     ]
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, {"JOURNAL_STREAM": "1"}))

@@ -13,8 +13,8 @@ import shutil
 from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError, UnreachableError
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds_transport import Deadline, Response
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import ImdsClient
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.transport import Deadline, Response
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.codec import (
     DAMAGED,

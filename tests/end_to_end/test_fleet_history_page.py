@@ -11,8 +11,8 @@ import subprocess
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import ROW
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import ROW
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import (
     _history_merge,
     _history_page,

@@ -10,7 +10,7 @@ import subprocess
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_page, _fleet_parts
 from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, check_alone, show_page
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
     RESTORING,
     RUN,
     encode,

@@ -46,7 +46,7 @@ TASKS = [
     (APPROVAL, APPROVE, {"event_ids": [FIRST.lower()]}, {"diff": True}),
     ("an approval of several VMs", APPROVE, {"event_id": SECOND, "resources_ready": ["web-2"]}, {}),
 ]
-# What make test has. What else the modules say is compared in the unit tests of _windows.py too.
+# What make test has. What else the modules say is compared in the unit tests of _windows/transport.py too.
 SHORT = ["the whole document", "an option that does not exist", "check mode", APPROVAL]
 
 

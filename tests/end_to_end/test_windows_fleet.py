@@ -12,7 +12,7 @@ import re
 import urllib.request
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows, windows_machine
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
     FAR_OFF,
@@ -49,8 +49,8 @@ def files_of(fleet, host):
 def left_by(run, event, vm_id):
     """Return the mark that a run has left, as a path and a content."""
     told = {"controller": "control", "user": "anna", "job": "812", "run": run, "vm_id": vm_id}
-    mark = _marks.new_mark(_marks.RUN, event, "2026-11-21T17:32:00Z", **told)
-    return {f"{MARKS}\\{_marks.file_name(mark)}": _marks.encode(mark).decode()}
+    mark = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z", **told)
+    return {f"{MARKS}\\{marks.file_name(mark)}": marks.encode(mark).decode()}
 
 
 def vm_id_of(fleet, vm):
@@ -214,7 +214,7 @@ def test_d1_a_windows_vm_that_a_run_has_left_prepared_is_restored_once(fleet, pl
     assert run.code == 0, run.out + run.err
     assert "host-c is out of service since 2026-11-21T17:32:00Z for Reboot C7061BAC by AWX job 812" in run.words
     # Older releases wrap a warning also behind a hyphen.
-    assert "".join(f"A mark on this VM: {MARKS}\\half.mark.json: {_marks.NO_MARK}".split()) in "".join(run.err.split())
+    assert "".join(f"A mark on this VM: {MARKS}\\half.mark.json: {marks.NO_MARK}".split()) in "".join(run.err.split())
     assert fleet.story("host-c") == ["restore host-c Reboot -"]
     assert fleet.story("host-d") == []
     assert files_of(fleet, "host-c") == others

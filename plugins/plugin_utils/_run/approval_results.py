@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ...module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
+from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED
 from .progress import is_near, progress_key, update_event
 
 

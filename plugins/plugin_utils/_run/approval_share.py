@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ...module_utils._approval_plan import ALREADY_STARTED, APPROVED, NOT_FOUND
-from ...module_utils._document import fold_case
-from ...module_utils._selection import find_named, words
+from ...module_utils._approval.guard import ALREADY_STARTED, APPROVED, NOT_FOUND
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.selection import find_named, words
 from .event_ids import find_unsure, is_whole
 
 
@@ -35,7 +35,7 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
     answered = {host: result for host, result in results.items() if not result.get("failed") and "events" in result}
     for host, result in answered.items():
         known = {event["event_id"]: event for event in result["events"]}
-        for each in _those(result, APPROVED, ALREADY_STARTED):
+        for each in _approvals_with_result(result, APPROVED, ALREADY_STARTED):
             rank = _rank(known[each["event_id"]])
             seen.setdefault(fold_case(each["event_id"]), {})[host] = (rank, each["event_id"])
     event_ids: dict[str, list[str]] = {host: [] for host in results}
@@ -69,14 +69,14 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
 def _find_missed(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the ids that no host has seen of those that looked."""
     missed = [
-        {fold_case(each["event_id"]): each["event_id"] for each in _those(result, NOT_FOUND)}
+        {fold_case(each["event_id"]): each["event_id"] for each in _approvals_with_result(result, NOT_FOUND)}
         for result in results.values()
         if "approvals" in result
     ]
     return [name for key, name in missed[0].items() if all(key in each for each in missed)] if missed else []
 
 
-def _those(result: Mapping[str, Any], *words: str) -> list[Mapping[str, Any]]:
+def _approvals_with_result(result: Mapping[str, Any], *words: str) -> list[Mapping[str, Any]]:
     return [each for each in result["approvals"] if each["result"] in words]
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, NamedTuple
 
-from ...module_utils._document import fold_case
-from ...module_utils._lifecycle import ANNOUNCED, ENDED
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import ANNOUNCED, ENDED
 
 _SUCCEEDED = "succeeded"
 _BECOME = {"failed": "failed", "skipped": "was skipped"}
 _UNFINISHED = ("planned", "due", "running")
 
 
-class Told(NamedTuple):
+class CheckerVerdict(NamedTuple):
     """What the checker of a VM told of an event.
 
     :ivar why_not: why the VM does not count as prepared by its checker, as a sentence; empty where it does.
@@ -28,7 +28,7 @@ class Told(NamedTuple):
     preparing: bool = False
 
 
-def read_checker(answer: str, event_id: str) -> Told:
+def read_checker(answer: str, event_id: str) -> CheckerVerdict:
     """Return whether the checker has prepared its VM for this event in this boot.
 
     :param answer: what ``azure-maintenance status --json`` printed on the VM.
@@ -36,7 +36,7 @@ def read_checker(answer: str, event_id: str) -> Told:
     try:
         status = json.loads(answer)
         if not status["heard_lately"]:
-            return Told("its checker has not heard the metadata service lately.")
+            return CheckerVerdict("its checker has not heard the metadata service lately.")
         # An id may come back; what was done for an event that has ended is taken back, or was to be.
         found = [
             event
@@ -45,27 +45,29 @@ def read_checker(answer: str, event_id: str) -> Told:
         ]
         if not found:
             # It polls once a second, and is started anew each minute.
-            return Told("its checker does not know the event.", preparing=True)
+            return CheckerVerdict("its checker does not know the event.", preparing=True)
         return _judge(found[-1])
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        return Told(f"the status of its checker cannot be read ({type(error).__name__}: {error}).")
+        return CheckerVerdict(f"the status of its checker cannot be read ({type(error).__name__}: {error}).")
 
 
-def _judge(event: Mapping[str, Any]) -> Told:
+def _judge(event: Mapping[str, Any]) -> CheckerVerdict:
     preparations = [response for response in event["responses"] if response["phase"] == ANNOUNCED]
     if not preparations:
-        return Told("its checker has no preparation for the event.")
+        return CheckerVerdict("its checker has no preparation for the event.")
     latest = max(preparations, key=lambda response: int(response["number"]))
     state, number = latest["state"], latest["number"]
     if state != _SUCCEEDED:
         become = _BECOME.get(state, f"is {state}")
-        return Told(f"response {number} of its checker {become}.", state in _UNFINISHED)
+        return CheckerVerdict(f"response {number} of its checker {become}.", state in _UNFINISHED)
     for step in latest["steps"]:
         if step["state"] != _SUCCEEDED:
-            return Told(f"a step of response {number} of its checker is {step['state']}.")
+            return CheckerVerdict(f"a step of response {number} of its checker is {step['state']}.")
         # The clock of the VM may have been set since, so that no time tells on which side of a boot it is.
         if "in_this_boot" not in step:
-            return Told("its checker does not tell in which boot it prepared it: install the checker of this version.")
+            return CheckerVerdict(
+                "its checker does not tell in which boot it prepared it: install the checker of this version."
+            )
         if step["in_this_boot"] is not True:
-            return Told("its checker prepared it before the last boot.")
-    return Told()
+            return CheckerVerdict("its checker prepared it before the last boot.")
+    return CheckerVerdict()

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
-from ...module_utils._document import fold_case
-from ...module_utils._lifecycle import ANNOUNCED, ENDED
-from ...module_utils._marks import RESTORING, RUN
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import ANNOUNCED, ENDED
+from ...module_utils._event.marks import RESTORING, RUN
 from .approval_results import apply_approval_results, hold_back_refused
 from .event_ids import resolve_event_ids
 from .hosts import (

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Container, Iterable, Mapping
 
-from ...module_utils._document import fold_case
 from ...module_utils._errors import one_line
-from ...module_utils._selection import SHORTEST_BEGINNING, WHOLE_ID, find_named, words
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.selection import SHORTEST_BEGINNING, WHOLE_ID, find_named, words
 from .messages import shorten
 
 _AMBIGUOUS = "event_response_event_ids: {count} events have an id that begins with {name}: write more of it."

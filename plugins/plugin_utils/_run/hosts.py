@@ -11,10 +11,10 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, Mapping
 
-from ...module_utils._document import fold_case
-from ...module_utils._lifecycle import ENDED
-from ...module_utils._marks import PREPARING, RESTORING
-from ...module_utils._selection import Selection, keys, words
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import ENDED
+from ...module_utils._event.marks import PREPARING, RESTORING
+from ...module_utils._event.selection import Selection, keys, words
 from .marks import base_name, find_holding, note_at_work
 from .progress import (
     deletes_vm,

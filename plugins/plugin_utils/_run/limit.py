@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...module_utils._lifecycle import ANNOUNCED, ENDED
+from ...module_utils._event.lifecycle import ANNOUNCED, ENDED
 from .hosts import Host, is_present, seconds
 from .marks import find_foreign
 from .progress import must_restore, progress_key, seconds_left

@@ -12,11 +12,10 @@ import re
 from datetime import datetime
 from typing import Any, Mapping, Sequence
 
-from ...module_utils._document import fold_case
-from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
-from ...module_utils._marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
-from ...module_utils._selection import keys, words
-from .._parts import read_utc
+from ...module_utils._event.document import fold_case, read_utc
+from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
+from ...module_utils._event.marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
+from ...module_utils._event.selection import keys, words
 from .progress import NEW_PROGRESS, must_restore, progress_key, update_event
 
 Host = dict[str, Any]

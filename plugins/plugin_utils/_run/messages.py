@@ -13,8 +13,8 @@ from datetime import datetime, timezone
 from typing import Any, Container, Iterable, Mapping, Sequence
 
 from ...module_utils._errors import escape, one_line
-from ...module_utils._lifecycle import STARTED
-from ...module_utils._summary import format_duration
+from ...module_utils._event.lifecycle import STARTED
+from ...module_utils._event.sentences import format_duration
 from .progress import is_coming, progress_key, seconds_left
 
 # Ansible puts a margin and quotes around the lines of a message.

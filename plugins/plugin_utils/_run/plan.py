@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...module_utils._document import fold_case
-from ...module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED
 from .progress import is_near, must_restore, progress_key
 
 REFUSE = "refuse"

@@ -15,10 +15,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping
 
-from ...module_utils._document import STARTED as STATUS_STARTED
-from ...module_utils._document import Document, Event, fold_case
-from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, STARTED, Known, follow, phase_of, same_boot
-from .._parts import read_utc
+from ...module_utils._event.document import STARTED as STATUS_STARTED
+from ...module_utils._event.document import Document, Event, fold_case, read_utc
+from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, STARTED, Known, follow, phase_of, same_boot
 
 NEW_PROGRESS: dict[str, Any] = {
     "event": {},

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ...module_utils._document import fold_case
 from ...module_utils._errors import one_line
-from ...module_utils._selection import check_words, words
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.selection import check_words, words
 from .._text_input import tell_not_text
 
 NOTHING = "nothing"

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, Sequence
 
-from ...module_utils._document import fold_case
 from ...module_utils._errors import escape
-from ...module_utils._lifecycle import COMPLETED, ENDED, WITHDRAWN
-from ...module_utils._selection import words
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import COMPLETED, ENDED, WITHDRAWN
+from ...module_utils._event.selection import words
 from .._failure_text import tell_failure
 from .messages import merge_reasons, name_event
 from .progress import is_coming, must_restore, progress_key, was_begun

@@ -102,17 +102,20 @@ EXAMPLES = r"""
 # its own, whatever other copy of the collection Python would find.
 _HERE = Path(__file__).resolve()
 if TYPE_CHECKING:
-    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _fetch, _imds
-    from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import fetch
+    from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
 else:
     _PACKAGE = f"fleetops_azure_maintenance_{uuid.uuid5(uuid.NAMESPACE_URL, str(_HERE)).hex}"
     if _PACKAGE not in sys.modules:
         sys.modules[_PACKAGE] = types.ModuleType(_PACKAGE)
         sys.modules[_PACKAGE].__path__ = [str(_HERE.parents[4] / "plugins")]
-    _errors, _imds, _fetch = (
-        importlib.import_module(f"{_PACKAGE}.module_utils.{name}") for name in ("_errors", "_imds", "_fetch")
+    _errors, imds, fetch = (
+        importlib.import_module(f"{_PACKAGE}.module_utils.{name}")
+        for name in ("_errors", "_imds.client", "_imds.fetch")
     )
-    _event_source = importlib.import_module(f"{_PACKAGE}.plugin_utils._event_source")
+    source = importlib.import_module(f"{_PACKAGE}.plugin_utils._eda.source")
 _no_templates = runpy.run_path(str(_HERE.parents[1] / "event_filter" / "no_templates.py"))["main"]
 
 
@@ -122,17 +125,17 @@ _NUMBERS = ("connect_timeout", "timeout", "poll_interval")
 class Options(NamedTuple):
     """The arguments of the source."""
 
-    endpoint: str = _imds.DEFAULT_ENDPOINT
-    api_version: str = _imds.DEFAULT_API_VERSION
-    connect_timeout: float = _imds.DEFAULT_CONNECT_TIMEOUT
-    timeout: float = _imds.DEFAULT_TIMEOUT
+    endpoint: str = imds.DEFAULT_ENDPOINT
+    api_version: str = imds.DEFAULT_API_VERSION
+    connect_timeout: float = imds.DEFAULT_CONNECT_TIMEOUT
+    timeout: float = imds.DEFAULT_TIMEOUT
     resource_name: str | None = None
-    poll_interval: float = _fetch.POLL_INTERVAL
+    poll_interval: float = fetch.POLL_INTERVAL
     state_file: str | None = None
 
-    def client(self) -> _imds.ImdsClient:
+    def client(self) -> imds.ImdsClient:
         """:raises ValueError: the endpoint or a limit is wrong."""
-        return _imds.ImdsClient(self.endpoint, self.api_version, self.connect_timeout, self.timeout, retries=False)
+        return imds.ImdsClient(self.endpoint, self.api_version, self.connect_timeout, self.timeout, retries=False)
 
 
 def read_options(args: dict[str, Any]) -> Options:
@@ -146,7 +149,7 @@ def read_options(args: dict[str, Any]) -> Options:
         raise ValueError(
             f"There is no argument {_errors.one_line(unknown[0])}; there are {', '.join(Options._fields)}."
         )
-    given.setdefault("endpoint", os.environ.get("AZURE_IMDS_ENDPOINT") or _imds.DEFAULT_ENDPOINT)
+    given.setdefault("endpoint", os.environ.get("AZURE_IMDS_ENDPOINT") or imds.DEFAULT_ENDPOINT)
     for name, value in given.items():
         number = name in _NUMBERS
         if isinstance(value, bool) or not isinstance(value, (int, float) if number else str):
@@ -155,15 +158,15 @@ def read_options(args: dict[str, Any]) -> Options:
     options = Options(**given)
     if not 0.2 <= options.poll_interval <= 60:
         raise ValueError(f"poll_interval must be from 0.2 to 60 seconds, not {options.poll_interval}.")
-    if options.resource_name is not None and not _event_source.is_host_name(options.resource_name):
+    if options.resource_name is not None and not source.is_host_name(options.resource_name):
         raise ValueError(f"resource_name must be the name of a VM, not {_errors.excerpt(options.resource_name)}.")
     options.client()
     return options
 
 
-def make_watcher(options: Options) -> _event_source.Watcher:
+def make_watcher(options: Options) -> source.Watcher:
     """:raises ValueError: the state file cannot be used."""
-    return _event_source.Watcher(options.client(), options.resource_name, options.poll_interval, options.state_file)
+    return source.Watcher(options.client(), options.resource_name, options.poll_interval, options.state_file)
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
@@ -201,7 +204,7 @@ async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     await _tell(queue, make_watcher(read_options(args)))
 
 
-async def _tell(queue: asyncio.Queue[Any], watcher: _event_source.Watcher) -> None:
+async def _tell(queue: asyncio.Queue[Any], watcher: source.Watcher) -> None:
     loop = asyncio.get_running_loop()
     while True:
         begun = loop.time()

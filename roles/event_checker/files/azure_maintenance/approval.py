@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approval_plan as approvals
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approve import approve
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._dhcp_lease import find_endpoint_addresses
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import guard as approvals
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval.approve import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch_document, fetch_name
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.dhcp_lease import find_endpoint_addresses
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.fetch import fetch_document, fetch_name
 
 from . import records
 from .config import Config, Rule

@@ -10,8 +10,8 @@ import os
 import sqlite3
 from typing import Any, Callable
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import UNCLEAR_ENDS_AFTER
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import UNCLEAR_ENDS_AFTER
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.poller import (
     DOCUMENT,
     EMPTY,
     FAILED,

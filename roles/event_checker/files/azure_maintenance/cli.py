@@ -18,7 +18,7 @@ from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, Callable, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import why_not_now
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import why_not_now
 
 from .config import Config, ConfigError, read_config
 from .database import open_snapshot

@@ -15,8 +15,12 @@ import functools
 import json
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case, parse_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
+    Event,
+    fold_case,
+    parse_utc,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     RESPONSE_PHASES,

@@ -11,12 +11,12 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple
 from urllib.parse import unquote
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
     EVENT_SOURCES,
     EVENT_TYPES,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt, one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import (
     DEFAULT_API_VERSION,
     DEFAULT_CONNECT_TIMEOUT,
     DEFAULT_ENDPOINT,

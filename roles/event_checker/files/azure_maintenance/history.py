@@ -15,18 +15,18 @@ import sqlite3
 from datetime import datetime, timezone
 from typing import Any
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
     LONGEST_DURATION,
     fold_case,
     format_utc,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import (
     approved_by,
     complaint,
     read_seconds,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import DEFAULT_ENDPOINT
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, WITHDRAWN
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import ANNOUNCED, WITHDRAWN
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import DEFAULT_ENDPOINT
 
 from .codec import DamagedRecord, is_time, load, read_event, read_response
 from .records import APPROVED, FAILED, SUCCEEDED, EventRecord, ResponseRecord

@@ -10,9 +10,17 @@ import contextlib
 import os
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case, format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
+    Event,
+    fold_case,
+    format_utc,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    STARTED,
+)
 
 from .config import WEBHOOK
 from .records import FAILED, Moment

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Iterable, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
 
 _PREFIX = "azure_maintenance"
 # Azure says a word, and whatever else it says must not fill the exporter.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import Poller, Unclear
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.poller import Poller, Unclear
 
 from .config import Config
 from .records import Moment
@@ -57,7 +57,9 @@ class PollMemory:
         config, now = self._config, self._clock.now()
         find = None
         if config.discover_endpoint:
-            from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _dhcp_lease
+            from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import (
+                dhcp_lease as _dhcp_lease,
+            )
 
             find = _dhcp_lease.find_endpoint_addresses
         remembered = store.fact("poller")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._poller import EMPTY, Answer
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.poller import EMPTY, Answer
 
 from .codec import is_time
 

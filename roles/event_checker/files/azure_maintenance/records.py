@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
 
 from .config import Rule
 

@@ -11,8 +11,12 @@ import sqlite3
 from typing import Any, Iterator, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import complaint
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import complaint
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    STARTED,
+)
 
 from .codec import (
     DamagedRecord,

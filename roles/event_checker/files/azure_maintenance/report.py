@@ -13,9 +13,9 @@ import time
 from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import FORMAT
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import FORMAT
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     RESPONSE_PHASES,

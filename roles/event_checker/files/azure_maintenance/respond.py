@@ -13,19 +13,19 @@ import sqlite3
 from typing import Callable, NamedTuple, TypeVar
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     WAITING,
-    Course,
     Response,
     StepResult,
-    is_overtaken,
+    TrackedEvent,
+    is_obsolete,
     may_approve,
     must_prepare_again,
     why_not_now,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import PREPARED, PREPARING
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import PREPARED, PREPARING
 
 from . import records
 from .approval import TAKEN, Approval
@@ -40,7 +40,7 @@ from .steps import StepContext, run_step
 from .store import Store
 from .system import ERROR, Clock, Folders, is_running, prolong_start, say
 from .tables import is_unwritable
-from .tracker import overtaken
+from .tracker import obsolete_reason
 
 # A step that takes the VM down with it would otherwise be run at every boot for ever.
 _MOST_INTERRUPTIONS = 3
@@ -199,7 +199,7 @@ class Responder:
             # Between two steps of it another event may have become urgent.
             self._check_may_run(task, course, others)
         else:
-            self._check_overtaken(task, course)
+            self._check_not_obsolete(task, course)
         steps = _results(self._steps(task))
         if step.content == APPROVE_STEP and not may_approve(steps, self._clock.now().boot_id):
             raise _PrepareAgain
@@ -212,21 +212,21 @@ class Responder:
             raise _StepsLost
         return steps
 
-    def _check_may_run(self, task: _Task, course: Course, others: list[Course]) -> None:
-        seen = self._check_overtaken(task, course)
+    def _check_may_run(self, task: _Task, course: TrackedEvent, others: list[TrackedEvent]) -> None:
+        seen = self._check_not_obsolete(task, course)
         why = why_not_now(seen, course, others)
         if why is not None:
             raise _Stop(records.DUE, why)
 
-    def _check_overtaken(self, task: _Task, course: Course) -> Response:
+    def _check_not_obsolete(self, task: _Task, course: TrackedEvent) -> Response:
         seen = next((each for each in course.responses if each.number == task.response.number), None)
         if seen is None:
             raise _Stop(records.SKIPPED, "It is not known any more.")
-        if is_overtaken(seen, course):
-            raise _Stop(records.SKIPPED, overtaken(seen.phase))
+        if is_obsolete(seen, course):
+            raise _Stop(records.SKIPPED, obsolete_reason(seen.phase))
         return seen
 
-    def _situation(self, task: _Task) -> tuple[ResponseRecord, EventRecord, Course, list[Course]]:
+    def _situation(self, task: _Task) -> tuple[ResponseRecord, EventRecord, TrackedEvent, list[TrackedEvent]]:
         number = task.response.number
 
         def runs(other: int) -> bool:
@@ -243,7 +243,12 @@ class Responder:
         record_now = finished and self._store.event(finished.event)
         if finished is None or record_now is None:
             raise _Stop(records.SKIPPED, "It is not known any more.")
-        return finished, record_now, Course(record_now.number, record_now.event.key, record_now.phase, False, ()), []
+        return (
+            finished,
+            record_now,
+            TrackedEvent(record_now.number, record_now.event.key, record_now.phase, False, ()),
+            [],
+        )
 
     def _finish(self, task: _Task, state: str, message: str | None) -> None:
         self._store.finish_response(task.response.number, state, message, self._clock.now())

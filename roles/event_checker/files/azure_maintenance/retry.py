@@ -6,7 +6,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, WAITING
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    WAITING,
+)
 
 from .config import ConfigError, Rule
 from .records import APPROVED, DUE, FAILED, EventRecord, Moment, ResponseRecord

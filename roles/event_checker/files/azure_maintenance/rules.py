@@ -10,15 +10,15 @@ import re
 from datetime import datetime
 from typing import Any, Iterable, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     STARTED,
     WAITING,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import Selection, keys
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import Selection, keys
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._time_limit import TimeIsUpError, limit
 
 from .config import AT_ONCE, WHEN_READY, ConfigError, Rule, parse_step

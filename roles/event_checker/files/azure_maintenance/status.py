@@ -10,10 +10,10 @@ import textwrap
 from datetime import datetime, timedelta
 from typing import Any
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import tell_mark
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import tell_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import format_duration
 
 from .config import COMMAND, PLAYBOOK
 from .records import LEFT_TO_FLEET

@@ -10,15 +10,15 @@ from datetime import datetime
 from typing import Any, Iterable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import (
     CHECKER,
     Course,
     course_of,
     documented_notice,
     known_type,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import WITHDRAWN
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._summary import format_duration
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import WITHDRAWN
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import format_duration
 
 from .status import ago, event_lines, fold, title_lines
 

@@ -18,8 +18,8 @@ import shutil
 import tempfile
 from typing import Any, Iterator, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import WAITING
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event, format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import WAITING
 
 from . import notify, playbook_evidence
 from .codec import DAMAGED, DAMAGED_STEP

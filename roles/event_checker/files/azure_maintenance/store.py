@@ -14,13 +14,13 @@ import sqlite3
 from contextlib import contextmanager
 from typing import Any, Callable, Collection, Iterable, Iterator, TypeVar
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     STARTED,
-    Course,
     Response,
+    TrackedEvent,
 )
 
 from . import history
@@ -258,7 +258,7 @@ class Store:
 
     def courses(
         self, boot_id: str, is_running: Callable[[int], bool], marked: Collection[str] = ()
-    ) -> list[tuple[EventRecord, Course, list[ResponseRecord]]]:
+    ) -> list[tuple[EventRecord, TrackedEvent, list[ResponseRecord]]]:
         """Return all that may still happen, as the life cycle wants it: events that are open or have unfinished work.
 
         :param is_running: tells whether a process runs the response of this number now.
@@ -271,7 +271,7 @@ class Store:
         found = []
         for record in self.pending_events():
             responses = of_event.get(record.number, [])
-            course = Course(
+            course = TrackedEvent(
                 record.number,
                 record.event.key,
                 record.phase,

@@ -15,8 +15,8 @@ import sys
 import time
 from typing import Iterator, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._boot import read_boot_id
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.boot_id import read_boot_id
 
 from .records import Moment
 

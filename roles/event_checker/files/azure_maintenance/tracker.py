@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from typing import Callable, Collection, Iterable, NamedTuple
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import may_approve_alone
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event, fold_case
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval.guard import may_approve_alone
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
+    Document,
+    Event,
+    fold_case,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
     STARTED,
@@ -24,9 +28,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     Known,
     Transition,
     follow,
+    is_leader_of_several,
+    is_obsolete,
     is_of_another_vm,
-    is_overtaken,
-    speaks_for_all,
     why_not_now,
 )
 
@@ -173,14 +177,14 @@ def _plan(store: Store, number: int, rule: Rule | None, phase: str, now: Moment)
         store.add_response(number, phase, steps, now)
 
 
-def overtaken(phase: str) -> str:
-    """Return why a response of this phase has no use any more, where is_overtaken() says so."""
+def obsolete_reason(phase: str) -> str:
+    """Return why a response of this phase has no use any more, where is_obsolete() says so."""
     return _OVERTAKEN[phase]
 
 
 def plan_waiting(store: Store, number: int, rule: Rule | None, event: Event, now: Moment, resource_name: str) -> None:
     """Plan what runs once while the approval of an event waits for other VMs, if this VM is to run it."""
-    if speaks_for_all(event, resource_name):
+    if is_leader_of_several(event, resource_name):
         _plan(store, number, rule, WAITING, now)
 
 
@@ -288,7 +292,7 @@ def due_responses(
     phases: dict[int, str] = {}
     for record, course, responses in found:
         for response, seen in zip(responses, course.responses):
-            if is_overtaken(seen, course) and not seen.running:
+            if is_obsolete(seen, course) and not seen.running:
                 changes[response.number], phases[response.number] = SKIPPED, response.phase
             elif response.state == PLANNED and _is_due(response, record, now):
                 changes[response.number] = DUE
@@ -298,7 +302,7 @@ def due_responses(
                 if state == DUE:
                     store.begin_response(number, DUE, now)
                 else:
-                    store.finish_response(number, SKIPPED, overtaken(phases[number]), now)
+                    store.finish_response(number, SKIPPED, obsolete_reason(phases[number]), now)
         found = store.courses(now.boot_id, is_running, marked)
     courses = [course for _record, course, _responses in found]
     return [

@@ -11,8 +11,8 @@ import sys
 from typing import Any, Callable, Optional
 from urllib.parse import SplitResult, urlsplit
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import fold_case
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import A_VM_NAME, is_vm_name
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import fold_case
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import A_VM_NAME, is_vm_name
 
 Check = Callable[[Any], Optional[str]]
 

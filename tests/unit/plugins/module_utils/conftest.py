@@ -18,12 +18,10 @@ from http import HTTPStatus
 from typing import Any, Iterator, NamedTuple
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import (
-    _approve,
-    _errors,
-    _imds,
-    _imds_transport,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import transport
 
 # What takes longer hangs.
 STOP = 600.0
@@ -74,9 +72,9 @@ class ScriptedServer:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def client(self, **options: Any) -> _imds.ImdsClient:
+    def client(self, **options: Any) -> imds.ImdsClient:
         """Return a client whose limits are only there to stop what hangs, unless told otherwise."""
-        return _imds.ImdsClient(self.endpoint, **{"connect_timeout": STOP, "timeout": STOP, **options})
+        return imds.ImdsClient(self.endpoint, **{"connect_timeout": STOP, "timeout": STOP, **options})
 
     def failure(self, error_class: type, **options: Any) -> Any:
         """Return the error of asking, which must be of exactly this class and fit to be shown."""
@@ -274,7 +272,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Let the client and the wait for events pause on this clock."""
     clock = Clock()
-    for module in (_imds, _imds_transport, _approve):
+    for module in (imds, transport, approve):
         monkeypatch.setattr(module, "time", clock)
     return clock
 
@@ -282,11 +280,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the first pause longer than any limit here: what would be asked again fails at once."""
-    monkeypatch.setattr(_imds, "_FIRST_PAUSE", 100 * STOP)
+    monkeypatch.setattr(imds, "_FIRST_PAUSE", 100 * STOP)
 
 
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the pauses so short that a second try shows at once."""
-    monkeypatch.setattr(_imds, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(_imds, "_LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(imds, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(imds, "_LONGEST_PAUSE", 0.05)

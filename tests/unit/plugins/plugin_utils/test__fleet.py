@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import NO_DOCUMENT
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import NO_DOCUMENT
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_text import vm_label
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.conftest import NOW

@@ -10,8 +10,8 @@ import json
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import ROW
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import ROW
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._history_merge import merge_parts
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._history_parts import make_part, read_answer
 

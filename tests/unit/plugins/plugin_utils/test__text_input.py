@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import words
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import words
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import (
     tell_differences,
     tell_wrong_words,

@@ -11,9 +11,11 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors, _info, _poller
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import Identity
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _event_source
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import Identity
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval_results, progress
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records, tracker
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
@@ -66,7 +68,7 @@ class Checker:
         for name in ("state", "run"):
             (folder / name).mkdir()
         self._store = Store(open_database(str(folder / "state"), str(folder / "run"), pytest.fail))
-        self._poller = _poller.Poller(world, 1.0, monotonic=lambda: world.seconds)
+        self._poller = poller.Poller(world, 1.0, monotonic=lambda: world.seconds)
 
     def _now(self) -> records.Moment:
         world = self._world
@@ -79,7 +81,7 @@ class Checker:
 
     def ask(self) -> None:
         answer = self._poller.poll()
-        if answer.kind != _poller.FAILED:
+        if answer.kind != poller.FAILED:
             tracker.record_answer(self._store, [], answer.document, self._now(), NAME, answer.unclear_seconds)
 
     @property
@@ -99,11 +101,11 @@ class Source:
         self._boot_id: str | None = None
         self._watcher: Any = None
         self.outcome: str | None = None
-        monkeypatch.setattr(_event_source, "now_utc", lambda: world.now)
-        monkeypatch.setattr(_event_source, "read_boot_id", lambda: world.boot_id)
-        plain = _poller.Poller
+        monkeypatch.setattr(source, "now_utc", lambda: world.now)
+        monkeypatch.setattr(source, "read_boot_id", lambda: world.boot_id)
+        plain = poller.Poller
         monkeypatch.setattr(
-            _event_source, "Poller", lambda *given, **more: plain(*given, monotonic=lambda: world.seconds, **more)
+            source, "Poller", lambda *given, **more: plain(*given, monotonic=lambda: world.seconds, **more)
         )
 
     def approve(self) -> None:
@@ -111,7 +113,7 @@ class Source:
 
     def ask(self) -> None:
         if self._boot_id != self._world.boot_id:
-            self._watcher = _event_source.Watcher(self._world, None, 1.0, self._state_file)
+            self._watcher = source.Watcher(self._world, None, 1.0, self._state_file)
             self._boot_id = self._world.boot_id
         told, _pause = self._watcher.poll()
         for each in told:
@@ -145,7 +147,7 @@ class Fleet:
         }
         now = self._world.now.timestamp()
         try:
-            answer = _info.get_info(params, self._world, lambda warning: None, self._world.boot_id)
+            answer = info.get_info(params, self._world, lambda warning: None, self._world.boot_id)
         except _errors.UnreachableError as error:
             # The host itself is away.
             answer = {"unreachable": True, "msg": str(error)}
@@ -165,7 +167,7 @@ class Fleet:
 @pytest.fixture(params=["checker", "event source", "fleet"])
 def follower(request, tmp_path, monkeypatch):
     world = World()
-    monkeypatch.setattr(_info, "now_utc", lambda: world.now)
+    monkeypatch.setattr(info, "now_utc", lambda: world.now)
     if request.param == "checker":
         return world, Checker(world, tmp_path)
     if request.param == "fleet":

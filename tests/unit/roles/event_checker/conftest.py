@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Iterator, NamedTuple
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _poller
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Document, Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     Rule,
     parse_rule,
@@ -148,7 +148,7 @@ class Recorder:
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no check take a busy machine for an Azure that does not answer."""
-    monkeypatch.setattr(_poller, "USUAL_ANSWER", 600.0)
+    monkeypatch.setattr(poller, "USUAL_ANSWER", 600.0)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _poller
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     cli,
     system,
@@ -128,7 +128,7 @@ class Run:
         folder = self.folder
         clock = SharedClock(folder / "clock", (folder / "boot_id").read_text())
         cli.Clock = lambda _folders: clock
-        _poller.USUAL_ANSWER = self.usual_answer
+        poller.USUAL_ANSWER = self.usual_answer
         names = {name: str(folder / name) for name in system.Folders._fields}
         names["config"] += ".json"
         os.umask(0o022)

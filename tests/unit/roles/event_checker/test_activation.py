@@ -11,7 +11,7 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import ImdsClient
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import ImdsClient
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check, tracker
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     parse_config,

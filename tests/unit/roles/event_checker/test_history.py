@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _history
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import history_row
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import history, store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.repair import repair
@@ -132,8 +132,8 @@ LIVED = {
 def test_what_became_of_an_event(vm):
     live(vm)
     assert vm.row() == LIVED
-    assert set(LIVED) == set(_history.ROW)
-    assert _history.course_of(LIVED) == _history.Course(900, 5, 240, False)
+    assert set(LIVED) == set(history_row.ROW)
+    assert history_row.course_of(LIVED) == history_row.Course(900, 5, 240, False)
 
 
 def test_it_is_remembered_when_the_event_is_forgotten(vm):
@@ -315,7 +315,7 @@ def test_e4_a_damaged_row_is_made_anew_without_what_is_lost(vm):
     vm.see(started(make_event()))
     vm.see()
     assert (vm.row()["not_before_first"], vm.row()["not_before_last"]) == (None, "2026-11-21T20:00:00Z")
-    assert _history.course_of(vm.row()).notice is None
+    assert history_row.course_of(vm.row()).notice is None
 
 
 def test_a_start_that_is_told_later_is_the_first(vm):

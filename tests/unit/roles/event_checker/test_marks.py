@@ -11,7 +11,7 @@ import os
 import stat
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import test_scenarios as scenarios
 
 azure, machines, tmp_path, vm = scenarios.azure, scenarios.machines, scenarios.tmp_path, scenarios.vm
@@ -26,10 +26,10 @@ def marks(vm):
 def mark_by_a_run(vm, event, event_type="Reboot"):
     about = {"event_id": event, "event_type": event_type}
     author = {"controller": "bastion", "user": "ops", "run": "r1", "vm_id": None}
-    mark = _marks.new_mark(_marks.RUN, about, "2026-11-21T10:00:00Z", **author)
+    mark = vm_marks.new_mark(vm_marks.RUN, about, "2026-11-21T10:00:00Z", **author)
     (vm.folder / "marks").mkdir(exist_ok=True)
-    path = vm.folder / "marks" / _marks.file_name(mark)
-    path.write_bytes(_marks.encode(mark))
+    path = vm.folder / "marks" / vm_marks.file_name(mark)
+    path.write_bytes(vm_marks.encode(mark))
     return path
 
 

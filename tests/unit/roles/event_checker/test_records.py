@@ -13,8 +13,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import Course, course_of
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._parser import parse_document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import Course, course_of
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import history
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.codec import (

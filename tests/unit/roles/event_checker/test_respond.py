@@ -18,9 +18,10 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _approve, _imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve as approving
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._fetch import fetch
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
     approval,
     http_client,
@@ -593,7 +594,7 @@ class TestApproval:
 
     @pytest.fixture(autouse=True)
     def _short_pauses(self, monkeypatch):
-        for module in (_imds, _approve):
+        for module in (imds, approving):
             monkeypatch.setattr(module, "_FIRST_PAUSE", 0.01)
             monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.05)
 
@@ -872,7 +873,7 @@ class TestApproval:
         def withdraw(_seconds):
             azure.fault(fault="body", body='{"DocumentIncarnation": 9, "Events": []}', methods=["GET"])
 
-        monkeypatch.setattr(_approve, "time", SimpleNamespace(sleep=withdraw))
+        monkeypatch.setattr(approving, "time", SimpleNamespace(sleep=withdraw))
         assert stage.run()
         assert azure.approvals == 1
         stage.see()
@@ -977,7 +978,7 @@ class TestApproval:
             body = json.dumps({"DocumentIncarnation": 9, "Events": events})
             azure.fault(fault="body", body=body, methods=["GET"])
 
-        monkeypatch.setattr(_approve, "time", SimpleNamespace(sleep=grow))
+        monkeypatch.setattr(approving, "time", SimpleNamespace(sleep=grow))
         assert stage.run()
         assert azure.approvals == 1
         assert (stage.record.approval, stage.record.waiting_for) == ("waiting", ("web-2",))
@@ -988,7 +989,7 @@ class TestApproval:
     ):
         azure.schedule()
         azure.announce("one", approve="when_ready", retries=0)
-        send = _imds.ImdsClient.approve
+        send = imds.ImdsClient.approve
 
         def send_and_lose_the_answer(*arguments):
             send(*arguments)
@@ -999,7 +1000,7 @@ class TestApproval:
                 azure.advance(901)
             raise NoAnswerError("No answer.")
 
-        monkeypatch.setattr(_imds.ImdsClient, "approve", send_and_lose_the_answer)
+        monkeypatch.setattr(imds.ImdsClient, "approve", send_and_lose_the_answer)
         assert stage.run() is (then == "started")
         assert stage.record.approval == "sending"
         stage.see()
@@ -1008,13 +1009,13 @@ class TestApproval:
     def test_an_approval_that_was_sent_and_not_noted_before_a_kill(self, azure, stage, monkeypatch):
         azure.schedule()
         azure.announce("one", approve="when_ready")
-        send = _imds.ImdsClient.approve
+        send = imds.ImdsClient.approve
 
         def send_and_die(*arguments):
             send(*arguments)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(_imds.ImdsClient, "approve", send_and_die)
+        monkeypatch.setattr(imds.ImdsClient, "approve", send_and_die)
         with pytest.raises(KeyboardInterrupt):
             stage.run()
         assert azure.approvals == 1

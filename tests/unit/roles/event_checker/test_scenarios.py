@@ -19,8 +19,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _poller
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine as machine_module
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import STOP, Machine
 
@@ -29,7 +29,7 @@ tmp_path = machine_module.tmp_path
 ANSIBLE_PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 
 # As it is before a test changes it
-USUAL_ANSWER = _poller.USUAL_ANSWER
+USUAL_ANSWER = poller.USUAL_ANSWER
 SOON = {"notice": 600}
 IN_TWO_HOURS = {"notice": 7200}
 

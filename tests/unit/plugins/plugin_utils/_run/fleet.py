@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, Callable
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import RUN, new_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import RUN, new_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.wait_schedule import pause_between

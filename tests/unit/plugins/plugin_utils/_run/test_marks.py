@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import (
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
     CHECKER,
     RESTORING,
     RUN,

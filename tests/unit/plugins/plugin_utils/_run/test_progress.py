@@ -51,7 +51,7 @@ def answer(*events, received=True, clear=True, boot_id="boot-1", name="web-1"):
     }
 
 
-def begin_progress(said, now):
+def track_events(said, now):
     events = [event for event in said["events"] if event["affects_this_vm"]]
     return [response.track_event(event, said["boot_id"], now) for event in events]
 
@@ -78,7 +78,7 @@ def test_a_host_follows_what_surely_affects_it():
         make_event("A3", affects_this_vm=None),
     )
     begun = make_event("A4", status="Started")
-    progress = begin_progress(answer(ours, of_others, of_nobody, begun), NOW)
+    progress = track_events(answer(ours, of_others, of_nobody, begun), NOW)
     assert [(each["event"]["event_id"], each["phase"]) for each in progress] == [
         ("A1", "announced"),
         ("A4", "started"),
@@ -311,7 +311,7 @@ def test_who_approves_an_event(hosts, approver, ready, why):
 )
 def test_only_what_is_prepared_in_this_boot_is_approved(before, after, obstacle):
     event = make_event(resources=["web-1"])
-    (each,) = begin_progress(answer(event, boot_id=before), NOW)
+    (each,) = track_events(answer(event, boot_id=before), NOW)
     progress = response.follow_progress([prepared(each)], answer(event, boot_id=after), NOW + 60)
     (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, response_plan.REFUSE, 0.0, NOW)
     assert plan["approver"] == (None if obstacle else "host-a")
@@ -331,7 +331,7 @@ def test_only_what_is_prepared_in_this_boot_is_approved(before, after, obstacle)
 )
 def test_p2_what_is_prepared_on_a_host_without_a_boot_id_is_approved_only_if_it_has_not_booted_since(said, obstacle):
     event = make_event(resources=["web-1"])
-    (each,) = begin_progress(answer(event, boot_id=None), NOW)
+    (each,) = track_events(answer(event, boot_id=None), NOW)
     said = {"unreachable": True, "msg": "Gone."} if said is None else {**answer(event, boot_id=None), **said}
     progress = response.follow_progress([prepared(each)], said, NOW + 60)
     (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, response_plan.REFUSE, 0.0, NOW)

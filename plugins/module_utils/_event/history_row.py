@@ -1,0 +1,173 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""What became of an event, as one row of a history: what may stand in it, and what follows from its times.
+
+The checker writes rows, and the fleet history reads them, maybe with another version of this file.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from .document import EVENT_TYPES, LONGEST_DURATION, fold_case
+
+# Raise it when a row means something else than before; a field that is only added needs no new number.
+FORMAT = 1
+
+CHECKER = "checker"
+OTHER = "other"
+
+
+class Notice(NamedTuple):
+    """The notice that Microsoft documents for a type of event, in seconds; for Terminate the owner sets it."""
+
+    least: int
+    most: int
+
+
+# From "Event scheduling" of this page
+NOTICE_SOURCE = "https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-scheduling"
+DOCUMENTED_NOTICE = {
+    "Freeze": Notice(900, 900),
+    "Reboot": Notice(900, 900),
+    "Redeploy": Notice(600, 600),
+    "Preempt": Notice(30, 30),
+    "Terminate": Notice(300, 900),
+}
+_SPELLING = {fold_case(name): name for name in EVENT_TYPES}
+# Polling, and a clock that is a little off, take some of the notice. What lacks more is shorter than documented.
+_SHORTER = 0.9
+_EPOCH = datetime(1970, 1, 1)
+# Azure starts before NotBefore only what somebody has approved. Clocks may differ by so many seconds.
+_CLEARLY_BEFORE = 10
+
+
+@lru_cache(maxsize=256)
+def known_type(event_type: str | None) -> str | None:
+    """Return a type in Azure's spelling, None for one that is not documented."""
+    return _SPELLING.get(fold_case(event_type)) if event_type else None
+
+
+def documented_notice(event_type: str | None) -> Notice | None:
+    return DOCUMENTED_NOTICE.get(known_type(event_type) or "")
+
+
+def is_shorter(event_type: str | None, notice: int) -> bool:
+    """Tell whether a notice, in seconds, is clearly shorter than the one documented for the type."""
+    documented = documented_notice(event_type)
+    return documented is not None and notice < _SHORTER * documented.least
+
+
+def read_seconds(text: Any) -> float | None:
+    """Return the seconds since 1970 of a time such as 2026-11-21T10:00:00Z, None for anything else."""
+    if not isinstance(text, str) or len(text) != 20 or text[10] != "T" or text[-1] != "Z":
+        return None
+    try:
+        # With the strptime() of parse_utc(), or with time zones, a large history takes twice as long.
+        return (datetime.fromisoformat(text[:19]) - _EPOCH).total_seconds()
+    except ValueError:
+        return None
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST_DURATION)
+
+
+def _is_time(value: Any) -> bool:
+    return value is None or read_seconds(value) is not None
+
+
+_TIMES = ("first_seen_at", "not_before_first", "not_before_last", "approved_at", "started_at", "ended_at")
+_FIELDS: Sequence[tuple[str, Callable[[Any], bool]]] = (
+    *((name, _is_text) for name in ("event_id", "event_type", "event_source", "description", "leader")),
+    *((name, _is_text) for name in ("resource_name", "outcome", "approved_by")),
+    *((name, _is_count) for name in ("resources_count", "duration_seconds", "prepare_seconds", "responses")),
+    *((name, _is_time) for name in _TIMES),
+    ("failed_responses", lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value)),
+    ("late", lambda value: isinstance(value, bool)),
+    ("simulated", lambda value: isinstance(value, bool)),
+)
+ROW = tuple(name for name, _test in _FIELDS)
+
+
+def complaint(row: Any) -> str | None:
+    """Return what is wrong with a row, None for a sound one."""
+    if not isinstance(row, dict):
+        return "it is not a dictionary"
+    for name, is_good in _FIELDS:
+        if name not in row or not is_good(row[name]):
+            return f"{name} is missing or cannot be read"
+    if not row["event_id"] or row["first_seen_at"] is None:
+        return "it does not tell which event was seen when"
+    return None
+
+
+class Course(NamedTuple):
+    """What the times of a row, or of several rows of one event, tell; in seconds, None for what is unknown.
+
+    :ivar notice: from when the event was first seen to the NotBefore that was told first; 0 where it had started then.
+        Without a NotBefore its start tells nothing: somebody may have approved it.
+    :ivar approval_to_start: from the approval by a checker to the start.
+    :ivar lasted: from the start to the end.
+    :ivar doubtful: times contradict each other, as when the clock was wrong. What follows from those is unknown.
+    """
+
+    notice: int | None
+    approval_to_start: int | None
+    lasted: int | None
+    doubtful: bool
+
+
+def find_course(
+    seen: float, not_before: float | None, approved: float | None, started: float | None, ended: float | None
+) -> Course:
+    """Return what follows from times in seconds since 1970."""
+    announced_until = not_before
+    if not_before is None and started is not None and started <= seen:
+        announced_until = started
+    spans = [
+        (seen, announced_until),
+        (approved, started),
+        (started, ended),
+        # These two are told to nobody, but are as impossible.
+        (seen, started),
+        (seen, ended),
+    ]
+    lengths = [None if first is None or last is None else int(last - first) for first, last in spans]
+    notice, approval_to_start, lasted = (None if each is not None and each < 0 else each for each in lengths[:3])
+    doubtful = any(each is not None and each < 0 for each in lengths)
+    return Course(notice, approval_to_start, lasted, doubtful)
+
+
+def course_of(row: Mapping[str, Any]) -> Course:
+    """Return what the times of one sound row tell."""
+    names = ("not_before_first", "approved_at", "started_at", "ended_at")
+    return find_course(first_seen(row), *(read_seconds(row[name]) for name in names))
+
+
+def first_seen(row: Mapping[str, Any]) -> float:
+    """Return when the event of a sound row was first seen, in seconds since 1970."""
+    seen = read_seconds(row["first_seen_at"])
+    if seen is None:
+        raise ValueError("complaint() takes no row without first_seen_at")
+    return seen
+
+
+def approved_by(by_checker: bool, started: float | None, not_before: float | None) -> str | None:
+    """Return who approved an event: CHECKER, that of this VM; OTHER, where it began well before its NotBefore and this
+    checker had not approved it; None where nothing tells."""
+    if by_checker:
+        return CHECKER
+    if started is not None and not_before is not None and started < not_before - _CLEARLY_BEFORE:
+        return OTHER
+    return None

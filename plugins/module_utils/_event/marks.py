@@ -1,0 +1,216 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""The marks on a VM: for which events it was prepared, by whom, and has not been restored since (P16).
+
+A mark is a small file in JSON, one for each event and each run or checker that prepares. All users may read it, so it
+holds no secret (P12).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from typing import Any, Iterable, Mapping, Sequence
+
+from .._errors import escape, one_line
+from .document import fold_case
+
+RUN, CHECKER = "run", "checker"
+PREPARING, PREPARED, RESTORING, FAILED = "preparing", "prepared", "restoring", "failed"
+# Names the folder of the marks in place of the usual ones: a rehearsal must not touch those of the machine it runs on.
+ENVIRONMENT = "AZURE_MAINTENANCE_MARKS"
+OF_ROOT = ("/var/lib/azure-maintenance-marks", "/run/azure-maintenance-marks")
+# Below the home and the folder that systemd makes for the sessions of a user
+OF_USER = (".local/state/azure-maintenance/marks", "azure-maintenance/marks")
+VERSION = 1
+
+# The keys of a mark, in this order
+WORDS = (
+    *("event_id", "event_type", "by", "controller", "user", "job", "run", "since", "boot_id", "vm_id"),
+    *("state", "state_since"),
+)
+ENDING = ".mark.json"
+LARGEST = 16 * 1024
+# Of events that are open at once a VM has a few.
+MOST_MARKS = 100
+_LONGEST_WORD = 200
+_MOST_FAULTS = 10
+# No words of a mark
+NO_MARK = "This is no mark that this version can read. The VM may be out of service."
+
+
+def new_mark(by: str, event: Mapping[str, Any], since: str, **more: str | None) -> dict[str, Any]:
+    """Return the content of a mark.
+
+    :param by: RUN or CHECKER.
+    :param event: as scheduled_events_info returns it.
+    :param since: ISO 8601 in UTC.
+    :param more: the other words.
+    """
+    mark: dict[str, Any] = dict.fromkeys(WORDS)
+    mark.update(event_id=event["event_id"], event_type=event["event_type"], by=by, since=since)
+    mark.update(state=PREPARING, state_since=since, **more)
+    return {"version": VERSION, **mark}
+
+
+def file_name(mark: Mapping[str, Any]) -> str:
+    """Return the name of the file of a mark: each run has its own, so that none loses what another has written.
+
+    A disk that was copied to another VM holds the marks of the first.
+    """
+    run = str(mark["run"] or "")
+    run = f"-{run}" if re.fullmatch(r"[a-z0-9]{1,64}", run) else ""
+    return f"{_of_event(mark)}{run}{ENDING}"
+
+
+def pattern_of_event(mark: Mapping[str, Any]) -> str:
+    """Return the pattern of a shell for the names of all marks of that kind for the event of a mark."""
+    return f"{_of_event(mark)}*{ENDING}"
+
+
+def _of_event(mark: Mapping[str, Any]) -> str:
+    key = fold_case(str(mark["event_id"]))
+    # An id is a UUID as far as anybody has seen; any other could be a path.
+    if not re.fullmatch(r"[a-z0-9-]{1,64}", key):
+        # The check of each minute imports this file, and hashlib takes some milliseconds.
+        import hashlib
+
+        key = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    vm = str(mark["vm_id"] or "").lower()
+    vm = vm if re.fullmatch(r"[a-f0-9-]{1,64}", vm) else "vm"
+    return f"{key}.{vm}.{mark['by']}"
+
+
+def folders(environment: Mapping[str, str], user_id: int) -> list[str]:
+    """Return where marks of a user may be, the usual place first, and the place while the disk cannot be written."""
+    given = environment.get(ENVIRONMENT)
+    if given:
+        return [given]
+    if user_id == 0:
+        return list(OF_ROOT)
+    home = environment.get("HOME") or os.path.expanduser("~")
+    session = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{user_id}"
+    return [os.path.join(home, OF_USER[0]), os.path.join(session, OF_USER[1])]
+
+
+def read_marks(places: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the marks that the user of this process may see, also those of another VM of whose disk this is a copy.
+
+    :param places: folders; those of root and of the user where none is given.
+    """
+    user_id = os.getuid()
+    places = places or list(dict.fromkeys([*folders(os.environ, 0), *folders(os.environ, user_id)]))
+    return [mark for place in places for mark in _read_folder(place, user_id)]
+
+
+def select_marks(found: Iterable[dict[str, Any]], vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return those of the marks that were found which are of a VM, and what is wrong with them.
+
+    :param vm_id: of the VM, None where it is not known: a mark of another VM counts for nothing.
+    """
+    own = [mark for mark in found if vm_id is None or mark["vm_id"] is None or _same(mark["vm_id"], vm_id)]
+    faults = [f"{escape(mark['file'])}: {mark['fault']}" for mark in own if mark["fault"]]
+    return sorted(own, key=lambda mark: (mark["since"] or "", mark["file"])), faults
+
+
+def _same(one: str, other: str) -> bool:
+    return one.lower() == other.lower()
+
+
+def _read_folder(place: str, user_id: int) -> list[dict[str, Any]]:
+    try:
+        names = sorted(name for name in os.listdir(place) if name.endswith(ENDING))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        return [unreadable(place, error.strerror or "cannot be read")]
+    return [_read_file(os.path.join(place, name), user_id) for name in names[:MOST_MARKS]]
+
+
+def _read_file(path: str, user_id: int) -> dict[str, Any]:
+    try:
+        # Another user may own the folder: what opens a pipe waits for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            content = file.read(LARGEST + 1) if stat.S_ISREG(status.st_mode) else b""
+    except OSError as error:
+        return unreadable(path, error.strerror or "cannot be read")
+    mark = decode(path, content)
+    if mark["counts"] and status.st_uid not in (0, user_id):
+        fault = f"Another user wrote it (uid {status.st_uid}), so it counts for nothing."
+        mark.update(counts=False, fault=fault)
+    return mark
+
+
+def decode(path: str, content: bytes) -> dict[str, Any]:
+    """Return the mark that a file holds, as scheduled_events_info returns it."""
+    mark = _decode(content)
+    return {**mark, "file": path, "counts": True, "fault": None} if mark else unreadable(path, NO_MARK)
+
+
+def unreadable(path: str, why: str) -> dict[str, Any]:
+    """Return what stands for a file that may be a mark, and cannot be read."""
+    return {**dict.fromkeys(WORDS), "file": path, "counts": False, "fault": why}
+
+
+def _decode(content: bytes) -> dict[str, Any] | None:
+    """Return the words of a mark, None where it is none."""
+    try:
+        told = json.loads(content.decode("utf-8", "replace")) if len(content) <= LARGEST else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or told.get("version") != VERSION:
+        return None
+    mark = {word: told.get(word) for word in WORDS}
+    words = [word for word in mark.values() if word is not None]
+    if any(not isinstance(word, str) or len(word) > _LONGEST_WORD for word in words):
+        return None
+    return mark if mark["event_id"] and mark["by"] in (RUN, CHECKER) else None
+
+
+def encode(mark: Mapping[str, Any]) -> bytes:
+    """Return the content of the file of a mark.
+
+    :raises ValueError: the id of its event is so long that it could not be read again.
+    """
+    if len(mark["event_id"]) > _LONGEST_WORD:
+        raise ValueError(f"The id of the event has more than {_LONGEST_WORD} characters.")
+    cut = {word: value[:_LONGEST_WORD] if isinstance(value, str) else value for word, value in mark.items()}
+    return (json.dumps(cut, indent=1) + "\n").encode()
+
+
+def tell_faults(faults: Sequence[str]) -> list[str]:
+    """Return the warnings for what is wrong with marks."""
+    told = [f"A mark on this VM: {fault}" for fault in faults[:_MOST_FAULTS]]
+    more = len(faults) - _MOST_FAULTS
+    return [*told, f"{more} more marks on this VM are faulty."] if more > 0 else told
+
+
+def find_mark(marks: Iterable[Mapping[str, Any]], event_id: str, by: str) -> Mapping[str, Any] | None:
+    """Return the mark that a kind of program left for an event, None where there is none that counts."""
+    key = fold_case(event_id)
+    return next(
+        (mark for mark in marks if mark["counts"] and mark["by"] == by and fold_case(mark["event_id"]) == key), None
+    )
+
+
+def tell_mark(mark: Mapping[str, Any]) -> str:
+    """Return since when a VM is out of service, for which event and on whose account, as the end of a sentence."""
+    event = f"{one_line(mark['event_type'] or 'an event')} {one_line(mark['event_id'])[:8]}"
+    return f"since {one_line(mark['since'] or 'an unknown time')} for {event} by {tell_author(mark)}"
+
+
+def tell_author(mark: Mapping[str, Any]) -> str:
+    """Return who prepared a VM."""
+    if mark["by"] == CHECKER:
+        return "its checker"
+    job = f"AWX job {one_line(mark['job'])}" if mark["job"] else "a run"
+    user = f" of {one_line(mark['user'])}" if mark["user"] else ""
+    return f"{job}{user} on {one_line(mark['controller'] or 'an unknown controller')}"

@@ -1,0 +1,269 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This module util is PRIVATE to the collection: it may change in any release.
+
+"""Read a document of ``/metadata/scheduledevents``: what cannot be read of one event never costs another.
+
+Facts about Azure are from Microsoft's page "Scheduled Events for Linux VMs"
+(azure-compute-docs, linux/scheduled-events.md) unless another source is named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timezone
+from typing import Any, Callable, Sequence
+
+from .._errors import MalformedError, NotImdsError, excerpt, one_line
+from .document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, LONGEST_DURATION, Document, Event, fold_case
+
+# Microsoft's own client (go.goms.io/aks/imds) notes that the case of these values is not fixed.
+_AZURE_SPELLING = {word.lower(): word for word in (*EVENT_TYPES, *EVENT_STATUSES, *EVENT_SOURCES, "VirtualMachine")}
+
+# Strict, because a guessed date could make an event due at once: email.utils takes the year 1 of an unset date
+# (in .NET and Go) for 2001, and on Python 3.8 fails in a way of its own over an unknown month.
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# Compiled when first needed: an Ansible module starts anew for each task, and compiling is a good part of its start.
+_RFC1123 = (
+    r"(?:[A-Za-z]{3}, *)?(\d{1,2}) ([A-Za-z]{3}) ([1-9]\d{3}) (\d{2}:\d{2}:\d{2}) (?:GMT|UTC|([+-]\d{2})([0-5]\d))"
+)
+_ISO8601 = r"([1-9]\d{3}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:[Zz]|([+-]\d{2}):?([0-5]\d))?"
+
+# Each escape in a JSON string; half of a surrogate pair is the first group.
+_ESCAPES = r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
+
+_MOST_WARNINGS = 10
+# Many times what Azure lists; an answer of 1 MiB has room for half a million.
+_MOST_BRACKETS = 100000
+_MOST_ENTRIES = 20000
+_MOST_RESOURCES = 2000
+# Azure's ids are GUIDs of 36 characters.
+_LONGEST_ID = 256
+
+Warn = Callable[..., None]
+
+
+def decode_document(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON object in an answer with status 200, or None for an empty body: no document.
+
+    Some VMs answer 200 with nothing in it (aks-node-termination-handler, issue 70), which tells neither
+    that there are events nor that there are none.
+
+    :raises NotImdsError: the body is a page of something else.
+    :raises MalformedError: the body is not a JSON object with a list ``Events``.
+    """
+    # A byte that is not UTF-8 must not cost us the event it stands in.
+    text = body.decode("utf-8-sig", errors="replace").strip()
+    if not text:
+        return None
+    if text.startswith("<"):
+        raise NotImdsError(
+            "The endpoint answered with a web page, not with a scheduled events document: "
+            f"{excerpt(text)}. Check for a proxy or portal between this VM and the endpoint.",
+            http_status=200,
+        )
+    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+        # Each makes an object in memory, of up to fifty times its size in the text.
+        raise _malformed(f"has more than {_MOST_BRACKETS} lists and objects", text)
+    try:
+        content = load_json(text)
+    except ValueError as error:
+        raise _malformed(f"is not JSON ({error})", text) from error
+    if not isinstance(content, dict):
+        raise _malformed("is not a JSON object", text)
+    if not isinstance(content.get("Events"), list):
+        raise _malformed("has no list 'Events'", text)
+    return content
+
+
+def load_json(text: str) -> Any:
+    """Return what JSON holds, with ? for half a surrogate pair.
+
+    :raises ValueError: it is not JSON, or goes too deep.
+    """
+    if "\\ud" in text or "\\uD" in text:
+        # Half a surrogate pair cannot be written as UTF-8, and Ansible refuses a whole answer that holds one.
+        text = re.sub(_ESCAPES, lambda found: "?" if found[1] else found[0], text, flags=re.ASCII | re.DOTALL)
+    try:
+        # strict=False: IMDS has been seen to leave control characters unescaped inside strings.
+        return json.loads(text, strict=False)
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
+
+
+def _malformed(what: str, text: str) -> MalformedError:
+    return MalformedError(
+        f"The scheduled events document {what}: {excerpt(text)}. Ask again; if it stays so, check the endpoint.",
+        http_status=200,
+    )
+
+
+def parse_document(content: dict[str, Any], api_version: str) -> Document:
+    """Model a decoded document; what cannot be read of one event never costs another.
+
+    :param content: what decode_document returned.
+    :param api_version: the version that was asked for; 2017-03-01 puts an underscore before VM names.
+    """
+    warnings = _Warnings()
+    incarnation = content.get("DocumentIncarnation")
+    if isinstance(incarnation, bool) or not isinstance(incarnation, (int, str, type(None))):
+        warnings.add("DocumentIncarnation is neither a number nor a string: ", incarnation)
+        incarnation = None
+    events: dict[str, Event] = {}
+    twins: dict[str, list[Event]] = {}
+    entries = content["Events"]
+    is_clear = len(entries) <= _MOST_ENTRIES
+    if not is_clear:
+        warnings.add(f"The document has {len(entries)} entries. Only the first {_MOST_ENTRIES} are read.")
+    for number, raw in enumerate(entries[:_MOST_ENTRIES], start=1):
+        event = _parse_event(raw, f"Event {number} of the document", api_version, warnings.add)
+        if event is None:
+            is_clear = False
+            continue
+        first = events.setdefault(event.key, event)
+        if first is not event:
+            warnings.add(f"The document lists event {one_line(event.event_id)} twice; the two are taken for one.")
+            twins.setdefault(event.key, [first]).append(event)
+    events.update((key, _merge(entries_of_one)) for key, entries_of_one in twins.items())
+    return Document(incarnation, tuple(events.values()), warnings.sentences(), is_clear)
+
+
+class _Warnings:
+    """The first warnings, and how many more there were: an answer may give reason for half a million."""
+
+    def __init__(self) -> None:
+        self._first: list[str] = []
+        self._more = 0
+
+    def add(self, *parts: Any) -> None:
+        """Add a sentence: its text or, of one that ends with what could not be read, the text before and the value."""
+        if len(self._first) >= _MOST_WARNINGS:
+            # Nothing is made of the others: to show half a million values takes time and memory.
+            self._more += 1
+        elif len(parts) == 1:
+            self._first.append(parts[0])
+        else:
+            text, value = parts
+            self._first.append(f"{text}{_show(value)}.")
+
+    def sentences(self) -> tuple[str, ...]:
+        return (*self._first, *([f"And {self._more} more warnings of this document."] if self._more else []))
+
+
+def _merge(entries: Sequence[Event]) -> Event:
+    """Return one event for several entries with one id: no VM is lost, and started means started."""
+    base = next((event for event in entries if event.has_started), entries[0])
+    if not all(event.resources for event in entries):
+        # Which VMs it affects is not known then, so that readiness cannot be confirmed.
+        return base._replace(resources=(), names_its_vms=False)
+    names: dict[str, str] = {}
+    for event in entries:
+        for name in event.resources:
+            names.setdefault(fold_case(name), name)
+    known_all = all(event.names_its_vms for event in entries)
+    return base._replace(resources=tuple(names.values()), names_its_vms=known_all)
+
+
+def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | None:
+    if not isinstance(raw, dict):
+        warn(f"{place} is not an object and is left out: ", raw)
+        return None
+    event_id = raw.get("EventId")
+    if not isinstance(event_id, str) or not event_id.strip():
+        warn(f"{place} has no EventId and is left out: ", raw)
+        return None
+    if len(event_id) > _LONGEST_ID:
+        warn(f"{place} has an EventId of {len(event_id)} characters, not of {_LONGEST_ID} at most, and is left out.")
+        return None
+    place = f"Event {one_line(event_id)}"
+
+    def text(field: str) -> str | None:
+        value = raw.get(field)
+        if value is None or isinstance(value, str):
+            return value
+        warn(f"{place}: {field} is not a string: ", value)
+        return None
+
+    def keyword(field: str, required: bool = False) -> str | None:
+        value = text(field)
+        if required and not value:
+            warn(f"{place} has no {field}.")
+        return _AZURE_SPELLING.get(fold_case(value), value) if value else value
+
+    not_before_raw = text("NotBefore")
+    resources, names_its_vms = _parse_resources(raw.get("Resources"), place, api_version, warn)
+    return Event(
+        event_id=event_id,
+        event_type=keyword("EventType", required=True),
+        event_status=keyword("EventStatus", required=True),
+        resource_type=keyword("ResourceType"),
+        resources=resources,
+        not_before=_parse_not_before(not_before_raw, place, warn),
+        not_before_raw=not_before_raw,
+        description=text("Description"),
+        event_source=keyword("EventSource"),
+        duration_seconds=_parse_duration(raw.get("DurationInSeconds"), place, warn),
+        names_its_vms=names_its_vms,
+    )
+
+
+def _parse_resources(value: Any, place: str, api_version: str, warn: Warn) -> tuple[tuple[str, ...], bool]:
+    """Return the names of the VMs, and whether all of them could be read."""
+    if not isinstance(value, list) or not value:
+        warn(f"{place} lists no VM, so it may affect this one and readiness cannot be confirmed. Resources is ", value)
+        return (), False
+    names = []
+    readable = len(value) <= _MOST_RESOURCES
+    if not readable:
+        warn(f"{place} lists {len(value)} VMs. Only the first {_MOST_RESOURCES} are read.")
+    for name in value[:_MOST_RESOURCES]:
+        if not isinstance(name, str) or not name.strip():
+            warn(f"{place}: Resources holds something that is not a VM name: ", name)
+            # Kept, because an event that also affects an unknown VM must not pass the guard.
+            name, readable = _show(name), False
+        if api_version == "2017-03-01" and name.startswith("_"):
+            name = name[1:]
+        names.append(name)
+    return tuple(names), readable
+
+
+def _parse_not_before(value: str | None, place: str, warn: Warn) -> datetime | None:
+    """Read RFC 1123 or ISO 8601; Azure leaves the field empty once the event has started."""
+    if value is None or not value.strip():
+        return None
+    try:
+        return _parse_date(value.strip())
+    except (ValueError, OverflowError):
+        warn(f"{place}: NotBefore cannot be read as a date, so its start is unknown: ", value)
+        return None
+
+
+def _parse_date(value: str) -> datetime:
+    rfc = re.fullmatch(_RFC1123, value, re.ASCII)
+    iso = None if rfc else re.fullmatch(_ISO8601, value, re.ASCII)
+    if rfc:
+        # The weekday is not checked: Microsoft's own samples have it wrong.
+        number, month, year, clock, hours, minutes = rfc.groups()
+        day = f"{year}-{_MONTHS.index(month.lower()) + 1:02}-{number:0>2}"
+    elif iso:
+        day, clock, hours, minutes = iso.groups()
+    else:
+        raise ValueError(value)
+    return datetime.fromisoformat(f"{day}T{clock}{hours or '+00'}:{minutes or '00'}").astimezone(timezone.utc)
+
+
+def _parse_duration(value: Any, place: str, warn: Warn) -> int | None:
+    """Read DurationInSeconds, where -1 stands for unknown."""
+    if value is None or value == -1:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_DURATION:
+        warn(f"{place}: DurationInSeconds is not a number of seconds: ", value)
+        return None
+    return value
+
+
+def _show(value: Any) -> str:
+    return excerpt(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

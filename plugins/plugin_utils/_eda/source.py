@@ -1,0 +1,163 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What becomes of the events of this VM, for the event source of Event-Driven Ansible.
+
+How the metadata service is polled is the poller's affair, and what its answers make of the events that of the life
+cycle. Here is what is told of it, and what is remembered.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+# Relative, because the event source imports this file where ansible_collections cannot be imported.
+from ...module_utils._errors import NotImdsError, excerpt
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import ENDED, Following, Known, Transition, follow, is_of_another_vm, phase_of
+from ...module_utils._imds.boot_id import read_boot_id
+from ...module_utils._imds.client import ImdsClient
+from ...module_utils._imds.fetch import now_utc
+from ...module_utils._imds.poller import FAILED, Answer, Poller
+from .state import Seen, State, StateFile, logger, written_size
+
+_NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+
+# Of the events that no answer lists any more, and that have not ended, because no answer could be read in full (P9)
+MOST_UNLISTED = 1000
+# Bytes of all of them in the state file: so many have room there if they are as long as Azure's usually are.
+LARGEST_UNLISTED = 512 * 1024
+
+
+def is_host_name(name: str) -> bool:
+    """Tell whether Ansible takes it for one host: as a limit, other characters make a pattern or name a file."""
+    return not set(name) - set(_NAME) and name[:1].isalnum()
+
+
+def _check_name(name: str) -> None:
+    if not is_host_name(name):
+        raise NotImdsError(f"The metadata service calls this VM {excerpt(name)}, which is not a host name.", 200)
+
+
+class Watcher:
+    """What is known of the events of this VM. Its methods may take long.
+
+    :param client: asks once and does not retry.
+    :raises ValueError: the state file cannot be used.
+    """
+
+    def __init__(
+        self, client: ImdsClient, resource_name: str | None, poll_interval: float, state_file: str | None
+    ) -> None:
+        self._boot_id = read_boot_id()
+        self._state_file = StateFile(state_file) if state_file else None
+        state = self._state_file.read(self._boot_id) if self._state_file else State()
+        self._seen = dict(state.seen)
+        self._ended: dict[str, Seen] = {}
+        answered = self._boot_id is not None and state.answered_boot_id == self._boot_id
+        self._poller = Poller(client, poll_interval, resource_name, answered, check_name=_check_name)
+        self._complaints: set[str] = set()
+        self._forgets = False
+
+    def poll(self) -> tuple[list[dict[str, Any]], float]:
+        """Ask once, and return what is to be told and the seconds from this question to the next."""
+        told: list[dict[str, Any]] = []
+        try:
+            # An event of the time before a restart may be about to begin, or over.
+            answer = self._poller.poll(urgent=bool(self._seen))
+            for line in answer.lines:
+                logger.warning("%s", line)
+            if answer.kind != FAILED:
+                told = self._take_in(answer)
+        except Exception as error:
+            # The next answer may be the one that matters, and what one answer holds must not end the asking.
+            self._complain(error)
+        return told, self._poller.pause
+
+    def keep(self) -> None:
+        """Write down what has not ended. What ended is forgotten only after it was told."""
+        self._ended = {}
+        self._write()
+
+    def _write(self) -> None:
+        if self._state_file:
+            answered = self._boot_id if self._poller.answered else None
+            self._state_file.write(State({**self._ended, **self._seen}, answered))
+
+    def _take_in(self, answer: Answer) -> list[dict[str, Any]]:
+        name = self._poller.resource_name
+        if name is None:
+            raise AssertionError("The poller answers only where it knows the name of this VM.")
+        now = now_utc()
+        # The disk of a VM may be a copy of another's.
+        before = {key: seen for key, seen in self._seen.items() if not is_of_another_vm(seen.event, name, seen.told)}
+        known = [Known.at(now, seen.event, seen.boot_id, self._boot_id) for seen in before.values()]
+        following = follow(known, answer.document, name, answer.unclear_seconds)
+        news = _find_news(following, before)
+        self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
+        self._seen = self._bound({event.key: before[event.key] for event in following.missing})
+        for key, event in following.listed.items():
+            self._seen[key] = Seen(event, self._boot_id, told=True)
+        self._write()
+        # After the write: of many events, each of the two takes much memory.
+        return [_tell(transition, name, now) for transition in news]
+
+    def _bound(self, unlisted: dict[str, Seen]) -> dict[str, Seen]:
+        """Return the latest of the events that are not listed, in the order in which they were missed first."""
+        kept: list[tuple[str, Seen]] = []
+        size = 0
+        for key, seen in reversed(unlisted.items()):
+            short = seen._replace(event=seen.event.shortened())
+            size += written_size(short)
+            if len(kept) == MOST_UNLISTED or size > LARGEST_UNLISTED:
+                self._tell_that_it_forgets(len(kept))
+                break
+            kept.append((key, short))
+        return dict(reversed(kept))
+
+    def _tell_that_it_forgets(self, kept: int) -> None:
+        if not self._forgets:
+            self._forgets = True
+            logger.warning(
+                "More than %d events are missing from answers that cannot be read in full. The oldest are forgotten, "
+                "and their ends are not told.",
+                kept,
+            )
+
+    def _complain(self, error: Exception) -> None:
+        complaint = f"Unexpected error: {type(error).__name__}: {excerpt(str(error))}. The source goes on asking."
+        if complaint not in self._complaints and len(self._complaints) < 20:
+            self._complaints.add(complaint)
+            logger.error("%s", complaint, exc_info=error)
+
+
+def _find_news(following: Following, before: dict[str, Seen]) -> list[Transition]:
+    """Return what is to be told of an answer.
+
+    After a start all that is listed is told again, because what it set off may have been cut short.
+    """
+    again = [
+        Transition(event, phase_of(event))
+        for key, event in following.listed.items()
+        if key in before and not before[key].told
+    ]
+    told_anyway = {transition.event.key for transition in following.transitions}
+    return [*following.transitions, *(each for each in again if each.event.key not in told_anyway)]
+
+
+def _tell(transition: Transition, name: str, now: datetime) -> dict[str, Any]:
+    """Return what ansible-rulebook gets."""
+    event, phase = transition.event, transition.phase
+    what = f"fleetops.azure_maintenance/{fold_case(name)}/{event.key}/{phase}"
+    return {
+        "maintenance_event": event.to_dict(now, name),
+        "maintenance_phase": phase,
+        "maintenance_outcome": transition.outcome,
+        "resource_name": name,
+        "meta": {"hosts": [name], "uuid": str(uuid.uuid5(uuid.NAMESPACE_URL, what))},
+    }

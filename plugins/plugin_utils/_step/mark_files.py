@@ -1,0 +1,107 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Write and remove the marks on the host of an action plugin, by its shell: a module would cost ten times as much."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from typing import Any, Mapping, NamedTuple
+
+from ...module_utils._errors import escape
+from ...module_utils._event.marks import ENDING, ENVIRONMENT, OF_ROOT, OF_USER, encode, file_name, pattern_of_event
+
+_FOLDERS = f"""
+session=${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}
+if [ -n "${{{ENVIRONMENT}:-}}" ]; then set -- "${ENVIRONMENT}"
+elif [ "$(id -u)" = 0 ]; then set -- {" ".join(OF_ROOT)}
+else set -- "$HOME/{OF_USER[0]}" "$session/{OF_USER[1]}"; fi
+"""
+_AND_OF_ROOT = f'[ -n "${{{ENVIRONMENT}:-}}" ] || set -- "$@" {" ".join(OF_ROOT)}\n'
+# The last place says why: the first is the disk, the second is in memory. Then it lists the marks of others on this VM.
+_WRITE = (
+    _FOLDERS
+    + """
+umask 022
+written=
+for place do
+  new="$place/.{name}.$$"
+  mkdir -p "$place" && (set -C; echo {content} | base64 -d >"$new") && mv -f "$new" "$place/{name}" && written=1
+  [ -z "$written" ] || break
+  rm -f "$new"
+done
+[ "$written" ] || exit 1
+"""
+    + _AND_OF_ROOT
+    + f"""
+for place do
+  for file in "$place"/*.{{vm}}.*{ENDING}; do
+    [ -f "$file" ] && [ "$file" != "$place/{{name}}" ] || continue
+    state=$(sed -n 's/^ "state": "\\([a-z]*\\)".*/\\1/p' "$file")
+    echo "${{file##*/}} $state"
+  done
+done
+"""
+)
+# One that somebody else wrote may stay: then the VM is not known to be back in service.
+_REMOVE = (
+    _FOLDERS
+    + _AND_OF_ROOT
+    + """
+for place do
+  rm -f "$place"/{name}
+  for left in "$place"/{name}; do [ ! -e "$left" ] || exit 1; done
+done
+"""
+)
+
+
+class Written(NamedTuple):
+    """:ivar why: why a mark could not be written, None where it was.
+    :ivar others: the states of the other marks on the VM, by their names.
+    """
+
+    why: str | None
+    others: dict[str, str]
+
+
+def write_mark(action: Any, mark: Mapping[str, Any]) -> Written:
+    """Write a mark, and look which others there are then.
+
+    :param action: the action plugin.
+    :raises AnsibleConnectionFailure: the host cannot be reached.
+    """
+    try:
+        content = base64.b64encode(encode(mark)).decode()
+    except ValueError as error:
+        return Written(str(error), {})
+    why, listed = _run(action, _WRITE, file_name(mark), content)
+    return Written(why, {line.split(" ")[0]: line.split(" ")[-1] for line in listed.splitlines()})
+
+
+def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool) -> str | None:
+    """Remove the marks of runs for the event of a mark; return why one could not be removed, None where all are gone.
+
+    :param action: the action plugin.
+    :param only_own: remove no more than this mark.
+    :raises AnsibleConnectionFailure: the host cannot be reached.
+    """
+    return _run(action, _REMOVE, file_name(mark) if only_own else pattern_of_event(mark))[0]
+
+
+def _run(action: Any, script: str, name: str, content: str = "") -> tuple[str | None, str]:
+    """Return why a script failed, None where it did not, and what it printed.
+
+    :param name: of the file, or a pattern for it; it has no character that a shell takes for more.
+    """
+    environment = action._compute_environment_string()
+    filled = script.replace("{name}", name).replace("{vm}", name.split(".")[1]).replace("{content}", content)
+    ended = action._low_level_execute_command(f"{environment} sh -c {shlex.quote(filled)}")
+    if ended.get("rc") == 0:
+        return None, str(ended.get("stdout") or "")
+    told = " ".join(str(ended.get("stderr") or ended.get("stdout") or "").split())
+    return escape(told[-300:]) or f"the shell ended with status {ended.get('rc')}", ""

@@ -1,0 +1,163 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Ask the host of an action plugin which events affect it: once, with an end, or until there is news."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Callable, Mapping
+
+from ansible import constants as C
+from ansible import context
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.connection import ConnectionBase
+from ansible.utils.display import Display
+
+from ...module_utils._time_limit import TimeIsUpError, limit
+from .._load_action import load_action
+from .._run.hosts import Host, news, take_answer
+from .._run.messages import format_waiting
+from .._run.wait_schedule import pause_between, turn_length
+from .._windows.dispatch import is_windows
+from .._windows.run import tell_boot_time, tell_marks
+
+QUERY = "fleetops.azure_maintenance.scheduled_events_info"
+# An event that module_defaults of the play leave out would be taken for gone.
+_ALL = {"scope": "this_vm", "event_types": [], "event_statuses": [], "event_sources": [], "event_ids": []}
+# The options of the step; others come from the defaults of the action group imds.
+_OF_STEP = ("step", "reached", "checker")
+_SECONDS_BETWEEN_LINES = 60
+
+display = Display()
+
+
+class Questions:
+    """The questions to the host of an action plugin.
+
+    :param action: the action plugin.
+    """
+
+    def __init__(self, action: Any, task_vars: dict[str, Any]) -> None:
+        self._action = action
+        self._task_vars = task_vars
+
+    def ask(self, host: Host) -> tuple[Host, dict[str, Any]]:
+        """Ask once; return what is known of the host then, and the answer."""
+        answer = self._read_marks(host, self._ask(host))
+        return take_answer(host, answer, time.time()), answer
+
+    def wait(
+        self, host: Host, order: Mapping[str, Any], awaited: Mapping[str, Host], turn: str
+    ) -> tuple[Host, dict[str, Any]]:
+        """Ask again and again, until there is news of this host or of another one that is awaited, or the time is up.
+
+        :param order: of the engine, for this host.
+        :param awaited: what was known of all hosts that are awaited when the turn began.
+        :param turn: names the turn.
+        """
+        before = host
+        # All hosts of a turn know this file; one that has news makes it, and the others return.
+        somebody_has_news = Path(C.DEFAULT_LOCAL_TMP) / f"event_response_{turn}"
+        begun, since = time.time(), float(order["since"])
+        length = turn_length(len(awaited), _forks(), time.time() - since)
+        ends = float(order["until"]) if length is None else min(float(order["until"]), begun + length)
+        while True:
+            answer = self._ask(host)
+            asked_at = time.time()
+            host = take_answer(host, answer, asked_at)
+            if news(before, host):
+                somebody_has_news.touch()
+                break
+            awaited = {**awaited, self._task_vars["inventory_hostname"]: host}
+            if self._task_vars["inventory_hostname"] == next(iter(awaited)):
+                progress = {name: known["events"] for name, known in awaited.items()}
+                _tell(format_waiting(progress, float(order["latest"]), time.time()))
+            pause_ends = min(ends, time.time() + pause_between(time.time() - since))
+            while time.time() < pause_ends and not somebody_has_news.exists():
+                time.sleep(min(1.0, max(0.0, pause_ends - time.time())))
+            if time.time() >= ends or somebody_has_news.exists():
+                break
+        with_marks = self._read_marks(host, answer)
+        return (host if with_marks is answer else take_answer(host, with_marks, asked_at)), with_marks
+
+    def _ask(self, host: Host) -> dict[str, Any]:
+        was_prepared = any(each["prepared"] is not None for each in host["events"])
+        seconds = float(host["settings"]["ask_timeout"])
+        given = {name: value for name, value in self._action._task.args.items() if name not in _OF_STEP}
+        answer = self._end(seconds, lambda: self._run_query({**given, **_ALL}))
+        if was_prepared and "document_received" in answer and is_windows(self._action):
+            # Such a host has no boot id.
+            told = self._end(seconds, lambda: tell_boot_time(self._action, self._task_vars))
+            if "booted_at" in told:
+                answer["booted_at"] = told["booted_at"]
+            else:
+                answer = {**answer, "boot_fault": str(told.get("msg") or "no answer")}
+        return answer
+
+    def _read_marks(self, host: Host, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer of a host with its marks, or why there is none where they cannot be read.
+
+        scheduled_events_info reads none on Windows: that costs as much as the question, which is asked again and again.
+        """
+        if "document_received" not in answer or not is_windows(self._action):
+            return answer
+        question = partial(tell_marks, self._action, self._task_vars, answer["vm_id"])
+        told = self._end(float(host["settings"]["ask_timeout"]), question)
+        if "marks" not in told:
+            # As one that is lost it is not restored: another run may have it prepared (P3).
+            return {**told, "unreachable": True}
+        return {**answer, "marks": told["marks"], "warnings": [*answer.get("warnings", []), *told["warnings"]]}
+
+    def _run_query(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = load_action(self._action, QUERY, arguments).run(task_vars=self._task_vars)
+        return answer
+
+    def _end(self, seconds: float, question: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Return the answer to a question, also where there is none within the limit."""
+        try:
+            with limit(seconds):
+                return question()
+        except TimeIsUpError:
+            # A connection that hangs would keep its reset as well.
+            self._action._connection._shell.tmpdir = None
+            return {"unreachable": True, "msg": f"no answer within {seconds:g} s (event_response_ask_timeout)."}
+        except AnsibleConnectionFailure as error:
+            self._leave_connection()
+            return {"unreachable": True, "msg": str(error)}
+        except AnsibleError as error:
+            # A host that goes down or comes up has more ways to fail, such as a prompt of sudo that does not come.
+            self._leave_connection()
+            return {"failed": True, "msg": str(error)}
+
+    def _leave_connection(self) -> None:
+        """A host that comes back from a reboot has no connection and no temporary folder of ours."""
+        connection = self._action._connection
+        connection._shell.tmpdir = None
+        if type(connection).reset is ConnectionBase.reset:
+            # That one does nothing but print a warning.
+            return
+        try:
+            with limit(10):
+                connection.reset()
+        except (AnsibleError, TimeIsUpError) as error:
+            display.vvv(f"The connection could not be reset: {error}")
+
+
+def _forks() -> int:
+    return int(context.CLIARGS.get("forks") or C.DEFAULT_FORKS)
+
+
+def _tell(line: str) -> None:
+    """Show a line, unless there was one less than a minute ago."""
+    last = Path(C.DEFAULT_LOCAL_TMP) / "event_response_told"
+    if last.exists() and time.time() - os.stat(last).st_mtime < _SECONDS_BETWEEN_LINES:
+        return
+    last.touch()
+    display.display(line)

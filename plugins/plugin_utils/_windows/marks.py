@@ -1,0 +1,109 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Read, write and remove the marks on a Windows VM, by modules of ansible.windows.
+
+Ordinary users may write into a new folder there, and no module tells who the user of the task is among the owners of
+files. So all marks count: it is worse to leave a VM out of service than to restore one that is in service.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Mapping
+
+from ...module_utils._errors import excerpt
+from ...module_utils._event.marks import (
+    ENDING,
+    LARGEST,
+    MOST_MARKS,
+    NO_MARK,
+    decode,
+    encode,
+    file_name,
+    select_marks,
+    unreadable,
+)
+from .transport import RunModule, WindowsHostError, run_to_end
+
+CHANGE = "ansible.windows.win_file"
+COPY = "ansible.windows.win_copy"
+FIND = "ansible.windows.win_find"
+LOOK = "ansible.windows.win_stat"
+READ = "ansible.windows.slurp"
+FOLDER = r"%ProgramData%\azure-maintenance\marks"
+
+
+def read_marks(run_module: RunModule, vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the marks of a Windows VM, and what is wrong with them, as read_marks() of _event/marks.py does.
+
+    :raises WindowsHostError: nobody knows which there are.
+    """
+    folder = _read(run_module, LOOK, {"path": FOLDER, "get_checksum": False, "get_size": False}, "stat")
+    # Where there is no folder, win_find warns; and it alone does not expand variables of the environment.
+    if not folder["exists"]:
+        return [], []
+    options = {"paths": [folder["path"]], "patterns": [f"*{ENDING}"], "get_checksum": False}
+    files = _read(run_module, FIND, options, "files")
+    return select_marks([_read_file(run_module, file) for file in files[:MOST_MARKS]], vm_id)
+
+
+def write_mark(run_module: RunModule, run_action: RunModule, mark: Mapping[str, Any]) -> str | None:
+    """Write a mark; return why it could not be written, None where it was.
+
+    :param run_action: runs a module that has an action plugin of the same name.
+    :raises WindowsHostError: the VM could not be told to.
+    """
+    try:
+        content = encode(mark)
+    except ValueError as error:
+        return str(error)
+    why = _failure(run_to_end(run_module, CHANGE, {"path": FOLDER, "state": "directory"}))
+    if why is None:
+        why = _failure(run_to_end(run_action, COPY, {"content": content.decode(), "dest": _path(mark)}))
+    if why is not None:
+        return why
+    # A copy may end in its middle, and a folder in the place of the file takes it.
+    there = run_to_end(run_module, READ, {"src": _path(mark)})
+    if there.get("content") != base64.b64encode(content).decode():
+        return _failure(there) or f"{_path(mark)} does not hold what was written."
+    return None
+
+
+def remove_mark(run_module: RunModule, mark: Mapping[str, Any]) -> str | None:
+    """Remove a mark; return why it could not be removed, None where it is gone.
+
+    :raises WindowsHostError: the VM could not be told to.
+    """
+    return _failure(run_to_end(run_module, CHANGE, {"path": _path(mark), "state": "absent"}))
+
+
+def _path(mark: Mapping[str, Any]) -> str:
+    return f"{FOLDER}\\{file_name(mark)}"
+
+
+def _read(run_module: RunModule, module: str, options: dict[str, Any], key: str) -> Any:
+    result = run_to_end(run_module, module, options)
+    if result.get("failed") or key not in result:
+        raise WindowsHostError(f"{module} could not read the marks of this VM: {_said(result)}")
+    return result[key]
+
+
+def _read_file(run_module: RunModule, file: Mapping[str, Any]) -> dict[str, Any]:
+    path, size = str(file["path"]), file["size"]
+    if file["islnk"] or size > LARGEST:
+        return unreadable(path, NO_MARK)
+    result = run_to_end(run_module, READ, {"src": path})
+    why = _failure(result)
+    return unreadable(path, why) if why is not None else decode(path, base64.b64decode(result["content"]))
+
+
+def _failure(result: Mapping[str, Any]) -> str | None:
+    return _said(result) if result.get("failed") else None
+
+
+def _said(result: Mapping[str, Any]) -> str:
+    return excerpt(str(result.get("msg") or "it told nothing").strip())

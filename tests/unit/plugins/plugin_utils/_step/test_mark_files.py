@@ -1,0 +1,128 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The commands that write and remove marks, by a real shell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._step.mark_files import (
+    remove_marks,
+    write_mark,
+)
+
+VM = "02aab8a4-74ef-476e-8182-f6d2ba4166a6"
+MARK = vm_marks.new_mark(
+    vm_marks.RUN, {"event_id": "C7061BAC'; reboot", "event_type": "Re'boot $(x)"}, "2026-11-21T17:32:00Z", vm_id=VM
+)
+
+
+class Action:
+    """As an action plugin, for this machine; a user of the number that ``id`` tells."""
+
+    def __init__(self, folder, user_id=None, **environment):
+        self._environment = {**os.environ, **environment}
+        self._environment.pop("XDG_RUNTIME_DIR", None)
+        if user_id is not None:
+            (folder / "bin").mkdir()
+            (folder / "bin/id").write_text(f"#!/bin/sh\necho {user_id}\n")
+            (folder / "bin/id").chmod(0o755)
+            self._environment["PATH"] = f"{folder}/bin:{os.environ['PATH']}"
+
+    def _compute_environment_string(self):
+        return ""
+
+    def _low_level_execute_command(self, command):
+        ended = subprocess.run(
+            command, shell=True, env=self._environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        return {"rc": ended.returncode, "stdout": ended.stdout, "stderr": ended.stderr}
+
+
+@pytest.fixture
+def marks(tmp_path, monkeypatch):
+    place = tmp_path / "the marks"
+    monkeypatch.setenv(vm_marks.ENVIRONMENT, str(place))
+    return place
+
+
+def test_a_mark_is_written_read_replaced_and_removed(marks, tmp_path):
+    action = Action(tmp_path)
+    assert write_mark(action, MARK) == (None, {})
+    assert write_mark(action, {**MARK, "state": "prepared"}) == (None, {})
+    (mark,), faults = vm_marks.select_marks(vm_marks.read_marks(), VM)
+    assert faults == []
+    assert {word: mark[word] for word in vm_marks.WORDS} == {
+        **{word: MARK[word] for word in vm_marks.WORDS},
+        "state": "prepared",
+    }
+    (path,) = marks.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert remove_marks(action, MARK, only_own=False) is None
+    assert list(marks.iterdir()) == []
+    assert remove_marks(action, MARK, only_own=False) is None
+
+
+def test_p3_who_writes_a_mark_sees_those_of_others_on_this_vm(marks, tmp_path):
+    action = Action(tmp_path)
+    about = {"event_type": "Reboot"}
+    others = {
+        "A1": vm_marks.new_mark(vm_marks.RUN, {**about, "event_id": "A1"}, "", vm_id=VM),
+        "A2": {**vm_marks.new_mark(vm_marks.CHECKER, {**about, "event_id": "A2"}, "", vm_id=VM), "state": "restoring"},
+        "A3": {
+            **vm_marks.new_mark(vm_marks.RUN, {**about, "event_id": "A3"}, "", vm_id="another"),
+            "state": "restoring",
+        },
+    }
+    for mark in others.values():
+        assert write_mark(action, mark).why is None
+    assert write_mark(action, {**others["A1"], "run": "0a1b"}).why is None
+    (marks / f"a4.{VM}.run.mark.json").write_text("no mark")
+    (marks / f"a5.{VM}.run.mark.json").mkdir()
+    own = {**MARK, "state": "restoring"}
+    runs = dict.fromkeys([f"a1.{VM}.run.mark.json", f"a1.{VM}.run-0a1b.mark.json"], "preparing")
+    expected = {**runs, f"a2.{VM}.checker.mark.json": "restoring", f"a4.{VM}.run.mark.json": ""}
+    assert write_mark(action, own) == (None, expected)
+    assert remove_marks(action, {**others["A1"], "run": "0a1b"}, only_own=True) is None
+    assert len(list(marks.glob("a1.*"))) == 1
+    assert remove_marks(action, {**others["A1"], "run": "0a1b"}, only_own=False) is None
+    assert len(list(marks.glob("a1.*"))) == 0
+    assert len(list(marks.glob("a2.*"))) == 1
+
+
+def test_where_no_mark_can_be_written_it_is_said_why(marks, tmp_path):
+    marks.write_text("no folder")
+    why, _others = write_mark(Action(tmp_path), MARK)
+    assert "File exists" in why or "Not a directory" in why
+
+
+def test_a_mark_that_cannot_be_removed_is_said(marks, tmp_path):
+    action = Action(tmp_path)
+    (marks / vm_marks.file_name(MARK)).mkdir(parents=True)
+    assert "director" in remove_marks(action, MARK, only_own=False)
+
+
+def test_a_user_who_is_not_root_has_marks_at_home(tmp_path):
+    action = Action(tmp_path, user_id=1000, HOME=str(tmp_path / "home"))
+    assert write_mark(action, MARK) == (None, {})
+    (path,) = (tmp_path / "home/.local/state/azure-maintenance/marks").iterdir()
+    assert path.name == vm_marks.file_name(MARK)
+    assert remove_marks(action, MARK, only_own=False) is None
+    assert not path.exists()
+
+
+def test_where_the_disk_takes_none_the_mark_is_in_memory(tmp_path):
+    """As the state of the checker; a home that is a file takes no folder."""
+    (tmp_path / "home").write_text("")
+    session = {"HOME": str(tmp_path / "home"), "XDG_RUNTIME_DIR": str(tmp_path / "session")}
+    action = Action(tmp_path, user_id=1000)
+    action._environment.update(session)
+    assert write_mark(action, MARK) == (None, {})
+    assert len(list((tmp_path / "session/azure-maintenance/marks").iterdir())) == 1
+    assert remove_marks(action, MARK, only_own=False) is None
+    assert list((tmp_path / "session/azure-maintenance/marks").iterdir()) == []

@@ -1,0 +1,141 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The marks on a Windows VM, which is a stand-in: see tests/end_to_end/windows_machine.py."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import marks as windows_marks
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.marks import (
+    read_marks,
+    remove_mark,
+    write_mark,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.transport import WindowsHostError
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows_machine
+
+VM = "02aab8a4-74ef-476e-8182-f6d2ba4166a6"
+MARK = marks.new_mark(
+    marks.RUN, {"event_id": "C7061BAC'; $(x)", "event_type": "Re'boot\n{{ 1 }}"}, "2026-11-21T17:32:00Z", vm_id=VM
+)
+FOLDER = "C:\\ProgramData\\azure-maintenance\\marks"
+PATH = f"{FOLDER}\\{marks.file_name(MARK)}"
+FAILED = {"failed": True, "changed": False, "msg": "Zugriff\x1b verweigert"}
+
+
+class Machine:
+    """A Windows VM, some modules of which answer as they are told."""
+
+    def __init__(self, path, answers=None):
+        self.path = path
+        self.answers = answers or {}
+        self.asked = []
+        self.keep({})
+
+    def keep(self, files):
+        folders = [folder for path in files for folder in windows_machine.parents(path)]
+        self.path.write_text(json.dumps({"files": files, "folders": folders}))
+
+    @property
+    def files(self):
+        return json.loads(self.path.read_text())["files"]
+
+    def run(self, module, options):
+        self.asked.append(module.rpartition(".")[2])
+        assert set(options) <= windows_machine.OPTIONS[module]
+        if module in self.answers:
+            return self.answers[module]
+        return windows_machine.run(self.path, module, options, False, {})
+
+    def run_action(self, module, options):
+        assert module == "ansible.windows.win_copy"
+        if module in self.answers:
+            return self.answers[module]
+        single = {"_copy_mode": "single", "dest": options["dest"], "src": "C:\\x", "_original_basename": "tmp1"}
+        return windows_machine.run(self.path, module, single, False, {"C:\\x": options["content"]})
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path / "machine")
+
+
+def test_a_mark_is_written_read_replaced_and_removed(machine):
+    assert read_marks(machine.run, VM) == ([], [])
+    # No folder is one question.
+    assert machine.asked == ["win_stat"]
+    assert write_mark(machine.run, machine.run_action, {**MARK, "run": "an earlier one"}) is None
+    assert write_mark(machine.run, machine.run_action, MARK) is None
+    assert list(machine.files) == [PATH]
+    (mark,), faults = read_marks(machine.run, VM)
+    assert faults == []
+    assert mark == {**{word: MARK[word] for word in marks.WORDS}, "file": PATH, "counts": True, "fault": None}
+    assert read_marks(machine.run, VM.replace("02", "03")) == ([], [])
+    assert remove_mark(machine.run, MARK) is None
+    assert machine.files == {}
+    assert remove_mark(machine.run, MARK) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "slurped"),
+    [
+        (marks.encode(MARK).decode()[:-20], None),
+        ("x" * (marks.LARGEST + 1), None),
+        ("", None),
+        ("", FAILED),
+    ],
+    ids=["half of one", "too large", "empty", "in use"],
+)
+def test_a_mark_that_cannot_be_read_is_named_and_counts_for_nothing(machine, file, slurped):
+    machine.keep({f"{FOLDER}\\odd.mark.json": file, f"{FOLDER}\\readme.txt": "no mark"})
+    if slurped:
+        machine.answers["ansible.windows.slurp"] = slurped
+    (mark,), (fault,) = read_marks(machine.run, VM)
+    assert not mark["counts"]
+    assert mark["event_id"] is None
+    assert fault.startswith(f"{FOLDER}\\odd.mark.json: ")
+    assert fault.isprintable()
+    assert ("slurp" in machine.asked) == (len(file) <= marks.LARGEST)
+
+
+@pytest.mark.parametrize("answer", [FAILED, {"changed": False}], ids=["failed", "nothing told"])
+@pytest.mark.parametrize("module", ["win_stat", "win_find"])
+def test_where_nobody_knows_which_marks_there_are_that_is_said(machine, module, answer):
+    machine.keep({PATH: ""})
+    machine.answers[f"ansible.windows.{module}"] = answer
+    with pytest.raises(WindowsHostError, match=f"{module} could not read the marks of this VM: "):
+        read_marks(machine.run, VM)
+
+
+@pytest.mark.parametrize(
+    ("files", "answers", "why"),
+    [
+        ({"C:\\ProgramData\\azure-maintenance": ""}, {}, "Das Verzeichnis"),
+        ({FOLDER: ""}, {}, "is not a directory"),
+        ({f"{PATH}\\x": ""}, {}, "is a directory"),
+        ({}, {"ansible.windows.win_copy": FAILED}, "Zugriff"),
+        ({f"{FOLDER}\\x": ""}, {"ansible.windows.win_copy": {"changed": True}}, "is not found"),
+        ({PATH: "{"}, {"ansible.windows.win_copy": {"changed": True}}, "does not hold what was written"),
+    ],
+)
+def test_where_a_mark_is_not_there_as_it_was_written_it_is_said_why(machine, files, answers, why):
+    machine.keep(files)
+    machine.answers = answers
+    said = write_mark(machine.run, machine.run_action, MARK)
+    assert why in said
+    assert said.isprintable()
+
+
+def test_what_could_not_be_found_again_is_not_written(machine):
+    assert "more than 200 characters" in write_mark(machine.run, machine.run_action, {**MARK, "event_id": "x" * 201})
+    assert machine.asked == []
+
+
+def test_a_mark_that_cannot_be_removed_is_said(machine):
+    machine.answers[windows_marks.CHANGE] = FAILED
+    assert "verweigert" in remove_mark(machine.run, MARK)

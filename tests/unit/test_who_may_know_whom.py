@@ -1,0 +1,104 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# SPDX-FileCopyrightText: fleetops contributors
+
+"""Which file may import which: the standard library and its own folder always, all else as the table says."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = "ansible_collections.fleetops.azure_maintenance"
+
+UTILS, ON_CONTROLLER = "plugins/module_utils", "plugins/plugin_utils"
+ERRORS, TIME_LIMIT = f"{UTILS}/_errors", f"{UTILS}/_time_limit"
+EVENT, IMDS, APPROVAL, MODULE = f"{UTILS}/_event", f"{UTILS}/_imds", f"{UTILS}/_approval", f"{UTILS}/_module"
+FAILURE, MASKING, TEXT_INPUT, UNSAFE, LOAD_ACTION = (
+    f"{ON_CONTROLLER}/{name}" for name in ("_failure_text", "_masking", "_text_input", "_unsafe", "_load_action")
+)
+EDA, REPORT, RUN, STEP, WINDOWS = (
+    f"{ON_CONTROLLER}/{name}" for name in ("_eda", "_report", "_run", "_step", "_windows")
+)
+CHECKER, SIMULATOR = "roles/event_checker/files", "roles/imds_simulator/files"
+
+# Of the lines that name a file or a folder in which it lies, the longest counts, alone.
+MAY_IMPORT = {
+    ERRORS: [],
+    TIME_LIMIT: [],
+    EVENT: [ERRORS],
+    IMDS: [ERRORS, EVENT],
+    f"{IMDS}/client": [ERRORS, f"{IMDS}/transport"],
+    f"{IMDS}/transport": [ERRORS],
+    APPROVAL: [ERRORS, EVENT, IMDS],
+    f"{APPROVAL}/guard": [ERRORS, EVENT],
+    MODULE: [ERRORS, IMDS, "ansible"],
+    f"{MODULE}/info": [EVENT, IMDS],
+    FAILURE: [MASKING],
+    MASKING: ["ansible"],
+    TEXT_INPUT: [ERRORS],
+    UNSAFE: ["ansible", "jinja2"],
+    LOAD_ACTION: [],
+    EDA: [ERRORS, EVENT, IMDS],
+    REPORT: [ERRORS, EVENT, FAILURE, MASKING],
+    RUN: [ERRORS, EVENT, f"{APPROVAL}/guard", FAILURE, TEXT_INPUT],
+    STEP: [ERRORS, EVENT, TIME_LIMIT, LOAD_ACTION, RUN, WINDOWS, "ansible"],
+    WINDOWS: [EVENT, APPROVAL, MODULE, FAILURE, LOAD_ACTION, UNSAFE, "ansible"],
+    f"{WINDOWS}/marks": [ERRORS, EVENT, f"{WINDOWS}/transport"],
+    f"{WINDOWS}/transport": [ERRORS, f"{IMDS}/transport"],
+    "plugins/action": [UTILS, ON_CONTROLLER, "ansible", "jmespath"],
+    "plugins/callback": [ERRORS, EVENT, FAILURE, MASKING, REPORT, "ansible"],
+    "plugins/doc_fragments": [],
+    "plugins/filter": [REPORT, RUN, UNSAFE, "ansible"],
+    "plugins/lookup": [TEXT_INPUT, "ansible"],
+    "plugins/modules": [EVENT, IMDS, APPROVAL, MODULE, "ansible"],
+    "extensions/eda": [ERRORS, IMDS, EDA],
+    CHECKER: [ERRORS, TIME_LIMIT, EVENT, IMDS, APPROVAL, "jmespath", "requests"],
+    f"{CHECKER}/azure_maintenance/playbook_callback": ["ansible"],
+    # It shares no code with the client: a mistake of both would never be seen.
+    SIMULATOR: ["simulator"],
+}
+FILES = sorted(
+    str(path.relative_to(ROOT).with_suffix(""))
+    for folder in ("plugins", "extensions/eda", "roles")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+
+def is_in(name: str, place: str) -> bool:
+    # Until these files are in their folder
+    name = re.sub(f"^{ON_CONTROLLER}/_(fleet|history|parts)", f"{REPORT}/", name)
+    return f"{name}/".startswith(f"{place}/")
+
+
+def find_imports(file: str) -> Iterator[str]:
+    """Yield what a file imports, anywhere in it: of ours as a path, of others the package."""
+    for node in ast.walk(ast.parse((ROOT / f"{file}.py").read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = [OURS, *file.split("/")[: -node.level]] if node.level else []
+            names = [".".join(filter(None, [*above, node.module, alias.name])) for alias in node.names]
+        for name in names:
+            ours = name.startswith(f"{OURS}.")
+            yield name[len(OURS) + 1 :].replace(".", "/") if ours else name.split(".")[0]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_imports_what_it_may(file):
+    lines = [place for place in MAY_IMPORT if is_in(file, place)]
+    assert lines, "the table has no line for it"
+    line = max(lines, key=len)
+    allowed = [line, *MAY_IMPORT[line], *sys.stdlib_module_names]
+    assert [name for name in find_imports(file) if not any(is_in(name, place) for place in allowed)] == []
+
+
+def test_each_line_is_of_a_file():
+    assert [place for place in MAY_IMPORT if not any(is_in(file, place) for file in FILES)] == []
