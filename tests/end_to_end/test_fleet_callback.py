@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 INFO = "fleetops.azure_maintenance.scheduled_events_info"
 GUIDE = (Path(__file__).resolve().parents[2] / "docs/docsite/rst/guide_asking.rst").read_text(encoding="utf-8")
@@ -364,6 +365,7 @@ def test_i5_after_a_response_the_table_says_what_became_of_the_events_and_names_
 
 def test_the_guide_shows_an_event_at_once_also_without_a_vm(ansible, tmp_path):
     """But for the two exports that say where make has put ansible and the collection."""
+    need_program("curl", package="curl")
     commands, stop = (re.sub(r"^\$ ", "", block, flags=re.MULTILINE) for block in blocks("console", WITHOUT_A_VM))
     (sample,) = blocks("text", WITHOUT_A_VM)
     port = str(free_port())

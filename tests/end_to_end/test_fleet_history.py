@@ -15,6 +15,7 @@ import sys
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE, on_one_line, set_traps
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 HISTORY = "fleetops.azure_maintenance.fleet_history"
 PROGRAM = "ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance"
@@ -89,6 +90,7 @@ def fleet(ansible, simulator, tmp_path):
 
 @pytest.mark.hostile_text
 def test_what_checkers_saw_is_merged_and_hosts_without_a_history_are_named_with_the_reason(fleet):
+    need_program("ssh", package="openssh-client")
     for name in PAIR:
         fleet.add_checker(name)
     event = fleet.simulator.announce("Reboot", *PAIR, description=HOSTILE, notice=900, started_for=60)

@@ -14,6 +14,7 @@ import sys
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import on_one_line, set_traps
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 REPORT = "fleetops.azure_maintenance.fleet_report"
 VMS = ("web-1", "web-2")
@@ -34,6 +35,7 @@ class Fleet:
     """Two simulated VMs, a host that cannot be reached, and one that is not on Azure."""
 
     def __init__(self, ansible, simulator, folder):
+        need_program("ssh", package="openssh-client")
         self.simulator = simulator
         # Brackets and a blank mean something else to a shell and in a pattern.
         self.dir = folder / "out [1]"
