@@ -26,7 +26,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_history
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _history_parts, _parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history import host_results
 from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import ROUNDS, Tasks, measure_growth
 
 SMALL, LARGE = 100, 1000
@@ -100,7 +101,7 @@ def part_of(hosts: int, events: int = EVENTS) -> dict[str, Any]:
             "history": [row_of(host, number) for number in reversed(range(events))],
         }
         results[f"host-{host:05}"] = {"rc": 0, "stdout": json.dumps(said)}
-    return _history_parts.make_part(results, "all", NOW)
+    return host_results.make_part(results, "all", NOW)
 
 
 def tasks(hosts: int) -> Tasks:
@@ -111,7 +112,7 @@ def tasks(hosts: int) -> Tasks:
         for form in forms:
             fleet_history.fleet_history([["all", text]], form, now=MOMENT)
         # While a history is in memory, the garbage collector makes json slower.
-        _parts._merge.cache_clear()
+        slices._merge.cache_clear()
 
     return {
         "json": lambda: json.loads(text),

@@ -20,7 +20,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_report
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts, _parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_parts
 from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import Tasks, measure_growth
 
 SMALL, LARGE = 1000, 10000
@@ -60,18 +62,18 @@ def result_of(number: int) -> dict[str, Any]:
 
 def tasks(hosts: int) -> Tasks:
     """Return what is measured, for a fleet of so many hosts."""
-    part = _fleet_parts.make_part({f"host-{number:05}": result_of(number) for number in range(hosts)}, "all", NOW)
+    part = host_results.make_part({f"host-{number:05}": result_of(number) for number in range(hosts)}, "all", NOW)
     text = json.dumps(part)
 
     def merge() -> object:
-        _parts.check_part(_fleet_parts.KIND, "all", part)
-        return _fleet.merge_parts([part], NOW)
+        slices.check_part(host_results.KIND, "all", part)
+        return merge_parts([part], NOW)
 
     def report() -> None:
         for form in ("json", "csv", "md", "html"):
             fleet_report.fleet_report([["all", text]], form, now=MOMENT)
         # While a report is in memory, the garbage collector makes json slower.
-        _parts._merge.cache_clear()
+        slices._merge.cache_clear()
 
     return {"json": lambda: json.loads(json.dumps(part)), "merge": merge, "report": report}
 

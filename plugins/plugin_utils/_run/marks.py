@@ -16,7 +16,7 @@ from ...module_utils._document import fold_case
 from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
 from ...module_utils._marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
 from ...module_utils._selection import keys, words
-from .._parts import read_utc
+from .._report.slices import read_utc
 from .progress import NEW_PROGRESS, must_restore, progress_key, update_event
 
 Host = dict[str, Any]

@@ -18,7 +18,7 @@ from typing import Any, Iterable, Mapping
 from ...module_utils._document import STARTED as STATUS_STARTED
 from ...module_utils._document import Document, Event, fold_case
 from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, STARTED, Known, follow, phase_of, same_boot
-from .._parts import read_utc
+from .._report.slices import read_utc
 
 NEW_PROGRESS: dict[str, Any] = {
     "event": {},

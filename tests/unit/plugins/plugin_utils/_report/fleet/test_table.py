@@ -10,8 +10,8 @@ import re
 from datetime import datetime, timezone
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_table
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_parts import (
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import table
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.host_results import (
     AFFECTED,
     FAILED,
     NOT_ON_AZURE,
@@ -49,7 +49,7 @@ def look(host, state, message=None, resource_name=None, events=(), out=()):
 
 
 def fleet_lines(looks, width):
-    return _fleet_table.fleet_lines(looks, width, NOW)
+    return table.fleet_lines(looks, width, NOW)
 
 
 def lines(*events, width=80):
@@ -185,7 +185,7 @@ def test_names_of_64_characters_leave_the_table_within_the_width(width):
 
 
 def test_i5_what_is_over_is_told_by_its_outcome_and_without_the_time_before_which_it_would_not_have_started():
-    shown = _fleet_table.fleet_lines(
+    shown = table.fleet_lines(
         [look("web-1", AFFECTED, "", "web-1", [event(), event(OTHER_ID, **STARTED)])],
         80,
         NOW,

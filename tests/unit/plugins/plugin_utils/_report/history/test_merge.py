@@ -12,8 +12,11 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import ROW
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._history_merge import merge_parts
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._history_parts import make_part, read_answer
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.host_results import (
+    make_part,
+    read_answer,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_parts
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 

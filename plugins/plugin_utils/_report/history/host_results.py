@@ -12,10 +12,10 @@ import json
 from datetime import datetime
 from typing import Any, Mapping
 
-from ..module_utils._errors import excerpt, one_line
-from ..module_utils._history import FORMAT, complaint
-from ._failure_text import tell_failure
-from ._parts import HostResult, Kind, Part, new_part
+from ....module_utils._errors import excerpt, one_line
+from ....module_utils._history import FORMAT, complaint
+from ..._failure_text import tell_failure
+from ..slices import HostResult, Kind, Part, new_part
 
 TOLD = "told"
 DAMAGED = "damaged"

@@ -11,14 +11,14 @@ from __future__ import annotations
 from html import escape
 from typing import Iterable
 
-from ..module_utils._history import NOTICE_SOURCE
-from ._fleet_html import html_page, html_table, time_tag
-from ._fleet_text import number, tidy
-from ._history_assets import STYLE
-from ._history_merge import Report
-from ._history_parts import TOLD
-from ._history_plots import Plot, plot_lasted, plot_notice, plot_weeks
-from ._history_text import (
+from ....module_utils._history import NOTICE_SOURCE
+from ..fleet.text import number, tidy
+from ..page_frame import html_page, html_table, time_tag
+from .host_results import TOLD
+from .merge import Report
+from .plots import Plot, plot_lasted, plot_notice, plot_weeks
+from .style import STYLE
+from .text import (
     EVENT_HEADS,
     HOST_HEADS,
     TYPE_HEADS,

@@ -13,14 +13,15 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from ..module_utils._document import EVENT_TYPES, fold_case, format_utc
-from ..module_utils._summary import format_duration
-from ._fleet import Report
-from ._fleet_assets import STYLE
-from ._fleet_html import counted, html_page, html_table, name_list, spans, starts, time_tag
-from ._fleet_parts import AFFECTED, NOT_ASKED, QUIET
-from ._fleet_script import SCRIPT
-from ._fleet_text import (
+from ....module_utils._document import EVENT_TYPES, fold_case, format_utc
+from ....module_utils._summary import format_duration
+from ..page_frame import counted, html_page, html_table, name_list, spans, starts, time_tag
+from ..script import SCRIPT
+from ..slices import read_utc
+from ..style import STYLE
+from .host_results import AFFECTED, NOT_ASKED, QUIET
+from .merge import Report
+from .text import (
     STATE_WORDS,
     all_contradictions,
     count_hosts,
@@ -34,8 +35,7 @@ from ._fleet_text import (
     tidy,
     when,
 )
-from ._fleet_timeline import draw_timeline
-from ._parts import read_utc
+from .timeline import draw_timeline
 
 # Azure announces a Reboot this long before it: what is older may know nothing of one that has begun.
 WARN_AFTER = 900

@@ -13,11 +13,11 @@ import io
 import re
 from typing import Any, Iterable
 
-from ..module_utils._document import STARTED, fold_case
-from ..module_utils._errors import escape, one_line
-from ..module_utils._summary import format_duration
-from ._fleet import Report, describe_contradiction
-from ._fleet_parts import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
+from ....module_utils._document import STARTED, fold_case
+from ....module_utils._errors import escape, one_line
+from ....module_utils._summary import format_duration
+from .host_results import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
+from .merge import Report, describe_contradiction
 
 STATE_WORDS = {
     AFFECTED: "affected",

@@ -13,13 +13,13 @@ from collections import Counter
 from datetime import datetime
 from typing import Any, Mapping, Sequence
 
-from ..module_utils._document import SCHEDULED, STARTED, fold_case
-from ..module_utils._errors import escape, one_line
-from ..module_utils._summary import format_duration
-from ._fleet import merge_events
-from ._fleet_parts import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE
-from ._fleet_text import natural, vm_labels
-from ._parts import HostResult, read_utc
+from ....module_utils._document import SCHEDULED, STARTED, fold_case
+from ....module_utils._errors import escape, one_line
+from ....module_utils._summary import format_duration
+from ..slices import HostResult, read_utc
+from .host_results import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE
+from .merge import merge_events
+from .text import natural, vm_labels
 
 _STATE_WORDS = {
     QUIET: "quiet",

@@ -13,10 +13,10 @@ import hashlib
 from html import escape
 from typing import Any, Iterable, Mapping, Sequence
 
-from ..module_utils._document import STARTED
-from ..module_utils._summary import format_duration
-from ._fleet_text import number, tidy, vm_label, vm_labels
-from ._parts import read_utc
+from ...module_utils._document import STARTED
+from ...module_utils._summary import format_duration
+from .fleet.text import number, tidy, vm_label, vm_labels
+from .slices import read_utc
 
 MOST_VMS = 12
 # Below so many seconds each of them is told. Above, a time that goes on by the second would only distract.

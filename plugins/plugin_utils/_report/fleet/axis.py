@@ -11,9 +11,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from ..module_utils._document import STARTED
-from ._fleet import Report
-from ._parts import read_utc
+from ....module_utils._document import STARTED
+from ..slices import read_utc
+from .merge import Report
 
 HOUR, DAY = 3600, 86400
 _FURTHEST_BACK = HOUR

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable
 
-from ._history_merge import Report, merge_parts
-from ._history_page import as_html
-from ._history_parts import KIND
-from ._history_text import as_csv, as_json, as_lines, as_markdown
-from ._parts import merge_given, no_collection, without_halves
+from ..slices import merge_given, no_collection, without_halves
+from .host_results import KIND
+from .merge import Report, merge_parts
+from .page import as_html
+from .text import as_csv, as_json, as_lines, as_markdown
 
 FORMATS: dict[str, Callable[[Report], Any]] = {
     "data": lambda report: report,

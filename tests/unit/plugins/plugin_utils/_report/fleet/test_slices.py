@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_part, fleet_report
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
 
 MOMENT = "2026-11-21T10:00:00Z"
 FILES = ("json", "csv", "md", "html")
@@ -33,14 +33,14 @@ def test_a_part_that_went_through_a_file_makes_the_same_report(said: Any) -> Non
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the parts that are decoded, one after the other."""
     names: list[str] = []
-    decode = _parts.decode_part
+    decode = slices.decode_part
 
     def note(name: str, text: str) -> Any:
         names.append(name)
         return decode(name, text)
 
-    _parts._merge.cache_clear()
-    monkeypatch.setattr(_parts, "decode_part", note)
+    slices._merge.cache_clear()
+    monkeypatch.setattr(slices, "decode_part", note)
     return names
 
 
@@ -180,7 +180,7 @@ def test_results_that_are_no_dictionary_are_told() -> None:
 
 
 def test_the_time_is_the_present_unless_given() -> None:
-    found = _parts.read_utc(fleet_report.fleet_report([])["generated_at"])
+    found = slices.read_utc(fleet_report.fleet_report([])["generated_at"])
     assert found is not None
     assert found.year >= 2026
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Iterable
 
-from ._fleet import Report, merge_parts
-from ._fleet_page import WARN_AFTER, as_html
-from ._fleet_parts import KIND
-from ._fleet_text import as_csv, as_lines, as_markdown, due_lines
-from ._parts import merge_given, no_collection, tidy_json, without_halves
+from ..slices import merge_given, no_collection, tidy_json, without_halves
+from .host_results import KIND
+from .merge import Report, merge_parts
+from .page import WARN_AFTER, as_html
+from .text import as_csv, as_lines, as_markdown, due_lines
 
 DUE = "due"
 HTML = "html"

@@ -13,8 +13,8 @@ from functools import lru_cache
 from statistics import median_low
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
-from ..module_utils._document import EVENT_TYPES, fold_case
-from ..module_utils._history import (
+from ....module_utils._document import EVENT_TYPES, fold_case
+from ....module_utils._history import (
     CHECKER,
     DOCUMENTED_NOTICE,
     OTHER,
@@ -25,9 +25,9 @@ from ..module_utils._history import (
     is_shorter,
     known_type,
 )
-from ..module_utils._lifecycle import COMPLETED, WITHDRAWN
-from ._history_parts import KIND, NOT_ASKED, STATES, HostHistory, not_asked
-from ._parts import Part, frame, newest_results
+from ....module_utils._lifecycle import COMPLETED, WITHDRAWN
+from ..slices import Part, frame, newest_results
+from .host_results import KIND, NOT_ASKED, STATES, HostHistory, not_asked
 
 Report = dict[str, Any]
 

@@ -10,7 +10,12 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_page, _fleet_text
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.page import as_html
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.text import (
+    as_csv,
+    as_lines,
+    as_markdown,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import progress
 
 # The second is how a release wrote the year 999 that had it with three digits.
@@ -23,7 +28,7 @@ def test_an_odd_date_does_not_stop_the_report(report_on: Any, said: Any, not_bef
         {"web-1": said("web-1", {"not_before": not_before}), "web-2": said("web-2", {"event_id": "B-1"})}
     )
     assert "B-1" in [event["event_id"] for event in report["events"]]
-    for written in (_fleet_text.as_markdown, _fleet_text.as_csv, _fleet_page.as_html, _fleet_text.as_lines, json.dumps):
+    for written in (as_markdown, as_csv, as_html, as_lines, json.dumps):
         assert written(report)
 
 

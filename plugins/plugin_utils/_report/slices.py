@@ -15,10 +15,10 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from ..module_utils._document import format_utc
-from ..module_utils._errors import excerpt, one_line
-from ._failure_text import without_frames
-from ._masking import mask_secrets
+from ...module_utils._document import format_utc
+from ...module_utils._errors import excerpt, one_line
+from .._failure_text import without_frames
+from .._masking import mask_secrets
 
 Part = dict[str, Any]
 HostResult = dict[str, Any]

@@ -15,11 +15,11 @@ from html import escape
 from math import log
 from typing import Any, NamedTuple, Sequence
 
-from ..module_utils._document import EVENT_TYPES, fold_case
-from ..module_utils._summary import format_duration
-from ._fleet_text import number
-from ._history_merge import OTHER_TYPES, UNKNOWN_WEEK, Report, all_weeks
-from ._history_text import MOST_WEEKS, documented
+from ....module_utils._document import EVENT_TYPES, fold_case
+from ....module_utils._summary import format_duration
+from ..fleet.text import number
+from .merge import OTHER_TYPES, UNKNOWN_WEEK, Report, all_weeks
+from .text import MOST_WEEKS, documented
 
 TYPES = (*EVENT_TYPES, OTHER_TYPES)
 _TICKS = (1, 10, 60, 300, 900, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)

@@ -15,12 +15,12 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from ..module_utils._document import EVENT_TYPES, STARTED, fold_case
-from ._fleet import Report
-from ._fleet_axis import Axis, Tick, day_of, hour_of, make_axis, start_of
-from ._fleet_html import name_list, starts
-from ._fleet_text import length, number, tidy, vm_labels
-from ._parts import read_utc
+from ....module_utils._document import EVENT_TYPES, STARTED, fold_case
+from ..page_frame import name_list, starts
+from ..slices import read_utc
+from .axis import Axis, Tick, day_of, hour_of, make_axis, start_of
+from .merge import Report
+from .text import length, number, tidy, vm_labels
 
 _KNOWN_TYPES = {fold_case(word) for word in EVENT_TYPES}
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Callable, Mapping, Sequence
 
-from ..module_utils._document import LONGEST_DURATION
-from ..module_utils._errors import one_line
-from ..module_utils._marks import tell_mark
-from ._failure_text import are_results, tell_failure, what_was_printed
-from ._masking import mask_secrets
-from ._parts import HostResult, Kind, Part, new_part, read_utc
+from ....module_utils._document import LONGEST_DURATION
+from ....module_utils._errors import one_line
+from ....module_utils._marks import tell_mark
+from ..._failure_text import are_results, tell_failure, what_was_printed
+from ..._masking import mask_secrets
+from ..slices import HostResult, Kind, Part, new_part, read_utc
 
 AFFECTED = "affected"
 QUIET = "quiet"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._selection import NO_DOCUMENT
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_parts import (
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.host_results import (
     AFFECTED,
     FAILED,
     NOT_ON_AZURE,

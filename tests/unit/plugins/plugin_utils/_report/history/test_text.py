@@ -15,7 +15,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.fleetops.azure_maintenance.plugins.filter.fleet_history import fleet_history
 from ansible_collections.fleetops.azure_maintenance.plugins.filter.fleet_history_part import fleet_history_part
-from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.test__history_merge import (
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._report.history.test_merge import (
     row,
     said,
 )

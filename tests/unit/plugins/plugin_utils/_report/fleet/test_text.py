@@ -12,7 +12,17 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_formats, _fleet_text
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import formats
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.text import (
+    as_csv,
+    as_lines,
+    as_markdown,
+    cell,
+    due_lines,
+    markdown,
+    natural,
+    tidy,
+)
 
 OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers"}
 
@@ -38,7 +48,7 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers"}
     ],
 )
 def test_in_markdown_text_from_outside_is_shown_as_it_is(text: str, shown: str) -> None:
-    assert _fleet_text.markdown(text) == shown
+    assert markdown(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -62,17 +72,17 @@ def test_in_markdown_text_from_outside_is_shown_as_it_is(text: str, shown: str) 
     ],
 )
 def test_in_csv_no_text_begins_a_formula(text: str) -> None:
-    assert _fleet_text.cell(text) == f"'{_fleet_text.tidy(text)}".replace(r"'\ufeff", r"\ufeff")
+    assert cell(text) == f"'{tidy(text)}".replace(r"'\ufeff", r"\ufeff")
 
 
 def test_f4_in_csv_a_terminal_is_steered_by_nothing() -> None:
     steers = "a\x1b[31m\x9b1m\u202e\x7f\r\n\tb\u2028\0"
-    assert _fleet_text.cell(steers) == r"a\u001b[31m\u009b1m\u202e\u007f   b \u0000"
+    assert cell(steers) == r"a\u001b[31m\u009b1m\u202e\u007f   b \u0000"
 
 
 @pytest.mark.parametrize("value", ["web-1", "a=1", "", "2026-11-21T10:00:00Z", 0, 600, None])
 def test_in_csv_what_is_no_formula_is_left_alone(value: Any) -> None:
-    assert _fleet_text.cell(value) == value
+    assert cell(value) == value
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "md", "html"])
@@ -88,7 +98,7 @@ def test_f4_no_file_keeps_a_character_that_steers_a_terminal(report_on: Any, sai
         "quiet" + steers: said("quiet" + steers),
     }
     report = report_on(results)
-    text = _fleet_formats.FORMATS[form](report)
+    text = formats.FORMATS[form](report)
     assert {char for char in text if not char.isprintable()} <= {"\n", *("\r" if form == "csv" else "")}
     assert r"u001b[31m" in text.replace("\\[", "[")
     if form == "json":
@@ -96,7 +106,7 @@ def test_f4_no_file_keeps_a_character_that_steers_a_terminal(report_on: Any, sai
 
 
 def rows_of(report: dict[str, Any]) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(_fleet_text.as_csv(report), newline="")))
+    return list(csv.DictReader(io.StringIO(as_csv(report), newline="")))
 
 
 def test_the_csv_has_a_row_for_each_vm_of_each_event_and_for_each_host_without_one(report_on: Any, said: Any) -> None:
@@ -123,7 +133,7 @@ def test_hostile_text_stays_in_its_cell(report_on: Any, said: Any) -> None:
 def test_the_markdown_has_events_contradictions_and_hosts_without_an_answer(report_on: Any, said: Any) -> None:
     second = {"event_type": "Freeze|", "description": "a\nb"}
     report = report_on({"a": said("web-1", {}), "b": said("web-2", second), "laptop": OFF_AZURE})
-    lines = _fleet_text.as_markdown(report).splitlines()
+    lines = as_markdown(report).splitlines()
     assert "3 hosts asked: 2 affected, 0 quiet, 0 unreachable, 1 not on Azure." in lines[2]
     (row,) = [line for line in lines if line.startswith("| Reboot")]
     assert row.startswith("| Reboot | Scheduled | 2026-11-21T10:10:00Z | in 10 min | 9 s | web-1 (a), web-2 (b) | Plat")
@@ -140,12 +150,12 @@ def test_the_markdown_has_events_contradictions_and_hosts_without_an_answer(repo
 )
 def test_no_answer_is_not_told_as_no_maintenance(report_on: Any, results: Any, said_of_none: str) -> None:
     report = report_on(results)
-    assert said_of_none in _fleet_text.as_lines(report)
-    assert said_of_none in _fleet_text.as_markdown(report)
+    assert said_of_none in as_lines(report)
+    assert said_of_none in as_markdown(report)
 
 
 def test_a_quiet_fleet_is_told_to_be_quiet(report_on: Any, said: Any) -> None:
-    assert _fleet_text.as_lines(report_on({"web-1": said("web-1")})) == [
+    assert as_lines(report_on({"web-1": said("web-1")})) == [
         "1 host asked: 0 affected, 1 quiet, 0 unreachable, 0 not on Azure.",
         "No maintenance is announced to the VMs that answered.",
     ]
@@ -156,7 +166,7 @@ def test_the_terminal_is_told_what_matters_on_few_lines(report_on: Any, said: An
     events = [{"event_id": f"E-{number:02}", "resources": many} for number in range(22)]
     events[0].update(event_status="Started", event_type="Freeze\x1b[31m")
     events[1].update(not_before="2026-11-21T09:00:00Z")
-    lines = _fleet_text.as_lines(report_on({"web-1": said("web-1", *events), "web-2": said("web-2")}))
+    lines = as_lines(report_on({"web-1": said("web-1", *events), "web-2": said("web-2")}))
     assert lines[1] == '"Freeze\\u001b[31m" started: web-1, web-2, web-3, web-4 and 2 more'
     assert lines[2] == "Reboot due: web-1, web-2, web-3, web-4 and 2 more"
     assert lines[3].startswith("Reboot in 10 min: ")
@@ -178,7 +188,7 @@ def test_the_terminal_is_told_what_matters_on_few_lines(report_on: Any, said: An
 def test_what_is_due_within_some_time(report_on: Any, said: Any, changes: dict[str, Any], line: str | None) -> None:
     changes = {"event_id": "E-1", **changes}
     report = report_on({"web-1": said("web-1", changes), "web-2": said("web-2")})
-    assert _fleet_text.due_lines(report, 600) == ([line] if line else [])
+    assert due_lines(report, 600) == ([line] if line else [])
 
 
 @pytest.mark.parametrize(
@@ -191,4 +201,4 @@ def test_what_is_due_within_some_time(report_on: Any, said: Any, changes: dict[s
     ],
 )
 def test_names_are_in_the_order_in_which_people_count(names: list[str], ordered: list[str]) -> None:
-    assert sorted(names, key=_fleet_text.natural) == ordered
+    assert sorted(names, key=natural) == ordered

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from ._fleet_assets import STYLE as _STYLE
+from ..style import STYLE as _STYLE
 
 STYLE = (
     _STYLE

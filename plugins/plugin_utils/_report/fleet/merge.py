@@ -12,10 +12,10 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Iterable, NamedTuple, Sequence
 
-from ..module_utils._document import STARTED, fold_case
-from ..module_utils._errors import one_line
-from ._fleet_parts import KIND, NOT_ASKED, STATES
-from ._parts import HostResult, Part, frame, newest_results, read_utc
+from ....module_utils._document import STARTED, fold_case
+from ....module_utils._errors import one_line
+from ..slices import HostResult, Part, frame, newest_results, read_utc
+from .host_results import KIND, NOT_ASKED, STATES
 
 Report = dict[str, Any]
 

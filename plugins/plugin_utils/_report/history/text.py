@@ -13,13 +13,13 @@ import io
 import json
 from typing import Any, Callable, Iterable, Sequence
 
-from ..module_utils._errors import one_line
-from ..module_utils._history import CHECKER, NOTICE_SOURCE, OTHER
-from ..module_utils._summary import format_duration
-from ._fleet_text import cell, markdown, number
-from ._history_merge import Report
-from ._history_parts import DAMAGED, FAILED, NO_CHECKER, NOT_ASKED, OTHER_VERSION, TOLD, UNREACHABLE
-from ._parts import tidy_json
+from ....module_utils._errors import one_line
+from ....module_utils._history import CHECKER, NOTICE_SOURCE, OTHER
+from ....module_utils._summary import format_duration
+from ..fleet.text import cell, markdown, number
+from ..slices import tidy_json
+from .host_results import DAMAGED, FAILED, NO_CHECKER, NOT_ASKED, OTHER_VERSION, TOLD, UNREACHABLE
+from .merge import Report
 
 STATE_WORDS = {
     TOLD: "with a history",

@@ -14,7 +14,12 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet_axis, _fleet_page
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.axis import (
+    Axis,
+    Piece,
+    make_axis,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.page import as_html
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}</style></title><!--"
 
@@ -52,7 +57,7 @@ def hostile_html(report_on: Any, said: Any) -> str:
         "gone" + HOSTILE: {"unreachable": True, "msg": HOSTILE},
         "failed": {"reason": HOSTILE, "msg": HOSTILE},
     }
-    return _fleet_page.as_html(report_on(results))
+    return as_html(report_on(results))
 
 
 def test_no_text_from_outside_is_markup(hostile_html: str) -> None:
@@ -92,7 +97,7 @@ def test_the_vms_of_an_event_share_a_lane_in_natural_order_and_no_other_vm_has_o
     second = {"event_id": "B-2", "event_type": "Freeze", "resources": ["web-9"], "event_status": "Started"}
     third = {"event_id": "C-3", "event_type": "Redeploy", "resources": ["web-10", "web-9"]}
     first = {"resources": ["web-10", "web-9"]}
-    html = _fleet_page.as_html(report_on({"a": said("web-9", first, second, third), "quiet": said("db-1")}))
+    html = as_html(report_on({"a": said("web-9", first, second, third), "quiet": said("db-1")}))
     assert lanes_of(html) == ["web-9 (a)", "web-9 (a), web-10 no answer"]
     assert re.findall(r"<title>(?!Azure)([^<]*)</title>", html) == [
         "Freeze, not before unknown, expected length 9 s",
@@ -110,7 +115,7 @@ def test_what_gave_no_answer_stands_before_the_timeline_and_its_reason_is_no_wor
         "gone-9": {"unreachable": True, "msg": "No route"},
         "slow": {"reason": "http_status", "msg": "500"},
     }
-    html = _fleet_page.as_html(report_on({"web-1": said("web-1", {}), **silent}))
+    html = as_html(report_on({"web-1": said("web-1", {}), **silent}))
     assert html.index('id="silent"') < html.index('class="timeline"') < html.index('id="events"')
     rows = re.findall(r'<tr><td data-label="Host">(.*?)</tr>', html)
     assert [re.sub(r"<[^>]*>", "|", row).replace("||", "|") for row in rows] == [
@@ -123,9 +128,7 @@ def test_what_gave_no_answer_stands_before_the_timeline_and_its_reason_is_no_wor
 
 def test_each_number_leads_to_what_it_counts(report_on: Any, said: Any) -> None:
     gone = {"unreachable": True, "msg": "No route"}
-    html = _fleet_page.as_html(
-        report_on({"web-1": said("web-1", {}), "db-1": said("db-1"), "gone": gone}, expected=["late"])
-    )
+    html = as_html(report_on({"web-1": said("web-1", {}), "db-1": said("db-1"), "gone": gone}, expected=["late"]))
     page = Page(html)
     wanted = [link["href"][1:] for link in page.all("a")]
     assert wanted[:6] == ["hosts", "hosts-affected", "hosts-quiet", "hosts-unreachable", "hosts-not_asked", "events"]
@@ -134,7 +137,7 @@ def test_each_number_leads_to_what_it_counts(report_on: Any, said: Any) -> None:
 
 
 def test_without_an_event_there_is_no_timeline_but_a_sentence(report_on: Any, said: Any) -> None:
-    html = _fleet_page.as_html(report_on({"web-1": said("web-1")}))
+    html = as_html(report_on({"web-1": said("web-1")}))
     assert "No maintenance is announced to the VMs that answered." in html
     assert "<svg" not in html
     assert 'type="search"' not in html
@@ -142,7 +145,7 @@ def test_without_an_event_there_is_no_timeline_but_a_sentence(report_on: Any, sa
 
 def test_many_vms_of_an_event_are_folded_away(report_on: Any, said: Any) -> None:
     names = [f"web-{number}" for number in range(40)]
-    html = _fleet_page.as_html(report_on({"web-1": said("web-1", {"resources": names})}))
+    html = as_html(report_on({"web-1": said("web-1", {"resources": names})}))
     assert html.count("<summary>and 28 more</summary>") == 2
 
 
@@ -158,7 +161,7 @@ def test_a_page_whose_answers_are_old_when_it_is_written_says_so_at_once(
 ) -> None:
     report = report_on({"web-1": said("web-1")})
     report["generated_at"] = (NOW + timedelta(seconds=later)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    html = _fleet_page.as_html(report, warn_after)
+    html = as_html(report, warn_after)
     warnings = [attributes for tag, attributes in Page(html).elements if attributes.get("id") == "old"]
     assert [("hidden" not in warning) for warning in warnings] == ([] if shown is None else [shown])
     limit = 'Out of date from <time datetime="2026-11-21T10:15:00Z">2026-11-21 10:15:00 UTC</time> on.'
@@ -189,7 +192,7 @@ def test_the_axis_reaches_as_far_as_the_events(
         {"event_id": start, "not_before": start, "duration_seconds": length, "resources": ["web-1"]} for start in starts
     ]
     report = report_on({"web-1": said("web-1", *events)})
-    axis = _fleet_axis.make_axis(report)
+    axis = make_axis(report)
     assert [(piece.begin, piece.end) for piece in axis.pieces] == spans
     (hour,) = [piece for piece in axis.pieces if piece.name == "first hour"]
     assert hour.right - hour.left > 35
@@ -198,22 +201,22 @@ def test_the_axis_reaches_as_far_as_the_events(
     assert min(places) >= 6
     assert max(places) <= 94
     assert min(later - earlier for earlier, later in zip(places, places[1:])) >= 8
-    html = _fleet_page.as_html(report)
+    html = as_html(report)
     assert all(0 <= float(place) <= 100 for place in re.findall(r'"(-?[\d.e]+)%"', html))
 
 
 def test_an_event_a_week_off_leaves_the_first_hour_its_room() -> None:
-    hour = _fleet_axis.Piece("first hour", 0, 3600, 6, 50)
-    rest = _fleet_axis.Piece("first week", 3600, 604800, 50, 94)
-    axis = _fleet_axis.Axis(NOW, (hour, rest))
+    hour = Piece("first hour", 0, 3600, 6, 50)
+    rest = Piece("first week", 3600, 604800, 50, 94)
+    axis = Axis(NOW, (hour, rest))
     assert [axis.place(seconds) for seconds in (-5, 0, 1800, 3600, 604800, 10**9)] == [6, 6, 28, 50, 94, 94]
 
 
 def test_round_times_are_written_below_the_axis_with_their_day_and_fewer_of_them_on_a_phone() -> None:
     late = datetime(2026, 11, 21, 23, 20, 0, tzinfo=timezone.utc)
-    hour = _fleet_axis.Piece("first hour", 0, 3600, 6, 54)
-    day = _fleet_axis.Piece("first day", 3600, 86400, 54, 94)
-    assert _fleet_axis.Axis(late, (hour, day)).ticks() == [
+    hour = Piece("first hour", 0, 3600, 6, 54)
+    day = Piece("first day", 3600, 86400, 54, 94)
+    assert Axis(late, (hour, day)).ticks() == [
         (6.0, "23:20", "21 Nov", True),
         (14.0, "23:30", "21 Nov", False),
         (22.0, "23:40", "21 Nov", True),
