@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results, table
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.page import as_html
 from ansible_collections.fleetops.azure_maintenance.tests.browser import browser
 
@@ -79,10 +79,10 @@ def fleet() -> dict[str, Any]:
 
 def main(folder: Path) -> None:
     results = fleet()
-    part = host_results.make_part(results, "whole", NOW)
+    part = host_results.make_slice(results, "whole", NOW)
     answers = [host_results.read_result(host, result) for host, result in results.items()]
     pages = {
-        "page": (as_html(merge_parts([part], NOW)), TIMELINE),
+        "page": (as_html(merge_slices([part], NOW)), TIMELINE),
         "terminal": (TERMINAL + escape("\n".join(table.fleet_lines(answers, COLUMNS, NOW))), TEXT),
     }
     with tempfile.TemporaryDirectory() as scratch, browser("chromium", f"{scratch}/profile") as window:

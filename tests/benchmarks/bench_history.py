@@ -101,7 +101,7 @@ def part_of(hosts: int, events: int = EVENTS) -> dict[str, Any]:
             "history": [row_of(host, number) for number in reversed(range(events))],
         }
         results[f"host-{host:05}"] = {"rc": 0, "stdout": json.dumps(said)}
-    return host_results.make_part(results, "all", NOW)
+    return host_results.make_slice(results, "all", NOW)
 
 
 def tasks(hosts: int) -> Tasks:

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_report
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
 from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import Tasks, measure_growth
 
 SMALL, LARGE = 1000, 10000
@@ -62,12 +62,12 @@ def result_of(number: int) -> dict[str, Any]:
 
 def tasks(hosts: int) -> Tasks:
     """Return what is measured, for a fleet of so many hosts."""
-    part = host_results.make_part({f"host-{number:05}": result_of(number) for number in range(hosts)}, "all", NOW)
+    part = host_results.make_slice({f"host-{number:05}": result_of(number) for number in range(hosts)}, "all", NOW)
     text = json.dumps(part)
 
     def merge() -> object:
-        slices.check_part(host_results.KIND, "all", part)
-        return merge_parts([part], NOW)
+        slices.check_slice(host_results.SLICE_FORMAT, "all", part)
+        return merge_slices([part], NOW)
 
     def report() -> None:
         for form in ("json", "csv", "md", "html"):

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import ROW
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history import host_results
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_slices
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.page import as_html
 from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, check_alone, show_page
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
@@ -90,7 +90,7 @@ def page(window, tmp_path):
     path = tmp_path / "history.html"
 
     def show_fleet(results, **how):
-        report = merge_parts([host_results.make_part(results, "whole", NOW)], NOW)
+        report = merge_slices([host_results.make_slice(results, "whole", NOW)], NOW)
         return show_page(window, path, as_html(report), **how)
 
     yield show_fleet

@@ -11,16 +11,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from html import escape
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Sequence
 
-from ...module_utils._document import STARTED
-from ...module_utils._summary import format_duration
-from .fleet.text import number, tidy, vm_label, vm_labels
-from .slices import read_utc
-
-MOST_VMS = 12
-# Below so many seconds each of them is told. Above, a time that goes on by the second would only distract.
-_SECONDS_COUNT = 120
+from .text import counted
 
 
 def html_page(title: str, content: Iterable[str], style: str, script: str = "", **data: str) -> str:
@@ -61,32 +54,6 @@ def time_tag(text: str, zone: str = " UTC") -> str:
     return f'<time datetime="{shown}">{shown.replace("T", " ").replace("Z", zone)}</time>'
 
 
-def starts(event: Mapping[str, Any], tag: str) -> str:
-    """Return when Azure may start the event, in an element whose text the script keeps up with the clock."""
-    seconds, moment = event["seconds_until_start"], read_utc(event["not_before"] or "")
-    if event["event_status"] == STARTED:
-        return "started"
-    if seconds is None or moment is None:
-        return "start unknown"
-    if seconds >= _SECONDS_COUNT:
-        seconds -= seconds % 60
-    text = f"in {format_duration(seconds)}" if seconds else "due"
-    return f'<{tag} data-at="{int(moment.timestamp())}">{text}</{tag}>'
-
-
-def name_list(event: dict[str, Any]) -> str:
-    """Return the VMs of an event in natural order. One of which nothing was heard is marked."""
-    heard = {vm_label(vm) for vm in event["vms"] if vm["host"] is not None}
-    names = []
-    for label in vm_labels(event):
-        mark = "" if label in heard else ' <span class="alarm">no answer</span>'
-        names.append(f"{escape(tidy(label))}{mark}")
-    if len(names) <= MOST_VMS:
-        return spans(names) or "no VM named"
-    more = f"and {len(names) - MOST_VMS} more"
-    return f"{spans(names[:MOST_VMS])} <details><summary>{more}</summary>{spans(names[MOST_VMS:])}</details>"
-
-
 def spans(names: Sequence[str]) -> str:
     """Return names, given as HTML, with commas that stay at their ends where a line is broken."""
     commas = [","] * (len(names) - 1) + [""]
@@ -109,7 +76,7 @@ def html_table(
     return f'<table id="{name}" class="{kind}"><thead><tr>{head}</tr></thead>{"".join(parts)}</table>'
 
 
-def counted(count: int, what: str, name: str, content: str, is_open: bool = False) -> str:
+def folded(count: int, what: str, name: str, content: str, is_open: bool = False) -> str:
     """Return what is folded away behind its number. A link to the name opens it."""
     state = " open" if is_open else ""
-    return f'<details{state}><summary>{number(count, what)}</summary><div id="{name}">{content}</div></details>'
+    return f'<details{state}><summary>{counted(count, what)}</summary><div id="{name}">{content}</div></details>'

@@ -20,7 +20,7 @@ from ...module_utils._errors import excerpt, one_line
 from .._failure_text import without_frames
 from .._masking import mask_secrets
 
-Part = dict[str, Any]
+Slice = dict[str, Any]
 HostResult = dict[str, Any]
 # Takes the parts, the time, the hosts that must be in it, max_age, and options of its own; returns a report.
 Merge = Callable[..., dict[str, Any]]
@@ -29,11 +29,11 @@ Merge = Callable[..., dict[str, Any]]
 _SENTENCES = ("message", "warnings", "description")
 
 
-class PartError(ValueError):
+class SliceError(ValueError):
     """A part cannot be used; the message is one sentence that says which, why, and what to do."""
 
 
-class Kind(NamedTuple):
+class SliceFormat(NamedTuple):
     """What tells the parts of one report from those of another.
 
     :ivar format: stands in each part.
@@ -54,9 +54,9 @@ class Kind(NamedTuple):
     complaint: Callable[[dict[str, Any]], str | None]
 
 
-def new_part(kind: Kind, name: str, now: datetime, hosts: list[HostResult]) -> Part:
+def new_slice(form: SliceFormat, name: str, now: datetime, hosts: list[HostResult]) -> Slice:
     hosts = [_mask_texts(told) for told in hosts]
-    return {"format": kind.format, "version": kind.version, "name": name, "asked_at": format_utc(now), "hosts": hosts}
+    return {"format": form.format, "version": form.version, "name": name, "asked_at": format_utc(now), "hosts": hosts}
 
 
 def _mask_texts(value: Any) -> Any:
@@ -105,14 +105,14 @@ def plain_results(results: Any) -> dict[str, Any]:
     return {str(host): plain_data(without_frames(result)) for host, result in results.items()}
 
 
-def without_halves(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """Return a text that a file can hold: one from a part may have halves of characters."""
     return text.encode("utf-8", "replace").decode()
 
 
-def tidy_json(text: str) -> str:
+def clean_json(text: str) -> str:
     """Return JSON in which what would steer a terminal is written as its escape, so that it is read as before."""
-    lines = without_halves(text).split("\n")
+    lines = replace_lone_surrogates(text).split("\n")
     return "\n".join(line if line.isprintable() else "".join(map(_json_char, line)) for line in lines)
 
 
@@ -130,7 +130,13 @@ def read_now(text: str | None) -> datetime:
 
 
 def merge_given(
-    kind: Kind, merge: Merge, parts: Iterable[Any], now: str | None, hosts: Iterable[Any], max_age: Any, *options: Any
+    form: SliceFormat,
+    merge: Merge,
+    parts: Iterable[Any],
+    now: str | None,
+    hosts: Iterable[Any],
+    max_age: Any,
+    *options: Any,
 ) -> dict[str, Any]:
     """Check parts, and return the report that is merged of them, which must not be changed.
 
@@ -141,15 +147,15 @@ def merge_given(
     """
     given, names, seconds = tuple(parts), tuple(str(host) for host in hosts), float(max_age)
     if not now or not all(_is_text(part) for part in given):
-        return _merge.__wrapped__(kind, merge, given, now, names, seconds, options)
+        return _merge.__wrapped__(form, merge, given, now, names, seconds, options)
     # The four files of a report are made of the same texts in the same process, one after the other.
     texts = tuple((str(name), str(text)) for name, text in given)
-    return _merge(kind, merge, texts, now, names, seconds, options)
+    return _merge(form, merge, texts, now, names, seconds, options)
 
 
 @lru_cache(maxsize=1)
 def _merge(
-    kind: Kind,
+    form: SliceFormat,
     merge: Merge,
     parts: tuple[Any, ...],
     now: str | None,
@@ -158,12 +164,12 @@ def _merge(
     options: tuple[Any, ...],
 ) -> dict[str, Any]:
     moment = read_now(now)
-    named = [named_part(number, part) for number, part in enumerate(parts, start=1)]
-    return merge(checked_parts(kind, named, moment, max_age), moment, hosts, max_age, *options)
+    named = [named_slice(number, part) for number, part in enumerate(parts, start=1)]
+    return merge(checked_slices(form, named, moment, max_age), moment, hosts, max_age, *options)
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Keep the garbage collector from going through a large report again and again: there are no cycles in it."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -174,27 +180,29 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def decode_part(name: str, text: str) -> Any:
+def decode_slice(name: str, text: str) -> Any:
     """Return what was written as JSON, yet to be checked.
 
-    :raises PartError: it is not JSON.
+    :raises SliceError: it is not JSON.
     """
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PartError(f"Part {one_line(name)} is not JSON ({error}): delete it, and run that slice again.") from error
+        raise SliceError(
+            f"Part {one_line(name)} is not JSON ({error}): delete it, and run that slice again."
+        ) from error
 
 
-def named_part(number: int, part: Any) -> tuple[str, Any]:
+def named_slice(number: int, part: Any) -> tuple[str, Any]:
     """Return the name of a part for messages, and the part, yet to be checked.
 
     :param number: is its name where it has none.
     :param part: data, or two strings, the name of a file and its content.
-    :raises PartError: the content is not JSON.
+    :raises SliceError: the content is not JSON.
     """
     if _is_text(part):
         name = str(part[0])
-        return name, decode_part(name, str(part[1]))
+        return name, decode_slice(name, str(part[1]))
     return str(number), plain_data(part)
 
 
@@ -202,68 +210,68 @@ def _is_text(part: Any) -> bool:
     return isinstance(part, (list, tuple)) and len(part) == 2
 
 
-def checked_parts(kind: Kind, named: Iterable[tuple[str, Any]], now: datetime, max_age: float) -> list[Part]:
+def checked_slices(form: SliceFormat, named: Iterable[tuple[str, Any]], now: datetime, max_age: float) -> list[Slice]:
     """Return the parts, checked but for those that are too old.
 
-    :raises PartError: one of them cannot be used.
+    :raises SliceError: one of them cannot be used.
     """
     parts = []
     for name, part in named:
-        if not is_too_old(kind, part, now, max_age):
-            check_part(kind, name, part)
+        if not is_too_old(form, part, now, max_age):
+            check_slice(form, name, part)
         parts.append(part)
     return parts
 
 
-def is_too_old(kind: Kind, part: Any, now: datetime, max_age: float) -> bool:
+def is_too_old(form: SliceFormat, part: Any, now: datetime, max_age: float) -> bool:
     """Whether a part, checked or not, was made more than so many seconds ago. With 0 seconds none is.
 
     After an upgrade the parts of the version before must not hinder a merge that leaves them out anyway.
     """
-    if not max_age or not isinstance(part, dict) or part.get("format") != kind.format:
+    if not max_age or not isinstance(part, dict) or part.get("format") != form.format:
         return False
     asked_at = read_utc(part["asked_at"]) if isinstance(part.get("asked_at"), str) else None
     return isinstance(part.get("name"), str) and asked_at is not None and (now - asked_at).total_seconds() > max_age
 
 
-def check_part(kind: Kind, name: str, part: Any) -> None:
+def check_slice(form: SliceFormat, name: str, part: Any) -> None:
     """Check that a part is whole and of this version.
 
-    :raises PartError: it is not.
+    :raises SliceError: it is not.
     """
     again = "delete it, and run that slice again"
-    if not isinstance(part, dict) or part.get("format") != kind.format:
-        raise PartError(f"Part {one_line(name)} is not a part of a {kind.report}: {again}.")
+    if not isinstance(part, dict) or part.get("format") != form.format:
+        raise SliceError(f"Part {one_line(name)} is not a part of a {form.report}: {again}.")
     version = part.get("version")
-    if version != kind.version:
-        raise PartError(
-            f"Part {one_line(name)} holds {kind.content} of another version of the collection (format "
-            f"{excerpt(str(version))}, this one reads {kind.version}): {again} with the same version as the merge."
+    if version != form.version:
+        raise SliceError(
+            f"Part {one_line(name)} holds {form.content} of another version of the collection (format "
+            f"{excerpt(str(version))}, this one reads {form.version}): {again} with the same version as the merge."
         )
     hosts, asked_at = part.get("hosts"), part.get("asked_at")
     at = read_utc(asked_at) if isinstance(asked_at, str) else None
     # After the year 9999 there is no time, and a page looks at what comes after a part was made.
     known = isinstance(part.get("name"), str) and at is not None and at.year < 9999
     if not known or not isinstance(hosts, list):
-        raise PartError(f"Part {one_line(name)} is damaged: {again}.")
+        raise SliceError(f"Part {one_line(name)} is damaged: {again}.")
     for told in hosts:
-        why = _complaint(kind, told)
+        why = _complaint(form, told)
         if why:
-            raise PartError(f"Part {one_line(name)} cannot be merged ({why}): {again}.")
+            raise SliceError(f"Part {one_line(name)} cannot be merged ({why}): {again}.")
 
 
-def _complaint(kind: Kind, told: Any) -> str | None:
-    if not isinstance(told, dict) or not isinstance(told.get("host"), str) or told.get("state") not in kind.states:
+def _complaint(form: SliceFormat, told: Any) -> str | None:
+    if not isinstance(told, dict) or not isinstance(told.get("host"), str) or told.get("state") not in form.states:
         return "it has an entry that is not a host"
     wrong = next(
-        (name for name in kind.texts if name not in told or not isinstance(told[name], (str, type(None)))), None
+        (name for name in form.texts if name not in told or not isinstance(told[name], (str, type(None)))), None
     )
-    why = kind.complaint(told) if wrong is None else f" has a {wrong} that is not a text"
+    why = form.complaint(told) if wrong is None else f" has a {wrong} that is not a text"
     return None if why is None else f"host {one_line(told['host'])}{why}"
 
 
 def newest_results(
-    kind: Kind, parts: Sequence[Part], now: datetime, max_age: float
+    form: SliceFormat, parts: Sequence[Slice], now: datetime, max_age: float
 ) -> tuple[dict[str, HostResult], list[str]]:
     """Return for each host the result of the newest part that has it, with the time of that part; and the names of the
     parts that are too old.
@@ -273,7 +281,7 @@ def newest_results(
     results: dict[str, HostResult] = {}
     left_out = []
     for part in parts:
-        if is_too_old(kind, part, now, max_age):
+        if is_too_old(form, part, now, max_age):
             left_out.append(part["name"])
             continue
         for told in part["hosts"]:
@@ -283,7 +291,7 @@ def newest_results(
     return results, left_out
 
 
-def frame(now: datetime, results: Iterable[HostResult], left_out: list[str]) -> dict[str, Any]:
+def report_header(now: datetime, results: Iterable[HostResult], left_out: list[str]) -> dict[str, Any]:
     """Return what every report says of itself."""
     asked_at = [result["asked_at"] for result in results if result["asked_at"]]
     return {

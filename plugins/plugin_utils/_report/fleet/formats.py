@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 from typing import Any, Callable, Iterable
 
-from ..slices import merge_given, no_collection, tidy_json, without_halves
-from .host_results import KIND
-from .merge import Report, merge_parts
+from ..slices import clean_json, gc_paused, merge_given, replace_lone_surrogates
+from .host_results import SLICE_FORMAT
+from .merge import Report, merge_slices
 from .page import WARN_AFTER, as_html
 from .text import as_csv, as_lines, as_markdown, due_lines
 
@@ -23,7 +23,7 @@ HTML = "html"
 _LONGEST = 10**8
 FORMATS: dict[str, Callable[[Report], Any]] = {
     "data": lambda report: report,
-    "json": lambda report: tidy_json(json.dumps(report, ensure_ascii=False, indent=2)) + "\n",
+    "json": lambda report: clean_json(json.dumps(report, ensure_ascii=False, indent=2)) + "\n",
     "csv": as_csv,
     "md": as_markdown,
     HTML: as_html,
@@ -50,9 +50,9 @@ def format_report(
     limit = float(warn_after)
     if not 0 <= limit <= _LONGEST:
         raise ValueError(f"warn_after must be 0 to {_LONGEST} seconds, not {warn_after}.")
-    with no_collection():
-        report = merge_given(KIND, merge_parts, parts, now, hosts, max_age)
+    with gc_paused():
+        report = merge_given(SLICE_FORMAT, merge_slices, parts, now, hosts, max_age)
         if form == DUE:
             return due_lines(report, float(due_within))
         shown = as_html(report, limit) if form == HTML else FORMATS[form](report)
-        return without_halves(shown) if isinstance(shown, str) else shown
+        return replace_lone_surrogates(shown) if isinstance(shown, str) else shown

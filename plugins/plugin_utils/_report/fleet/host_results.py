@@ -16,7 +16,7 @@ from ....module_utils._errors import one_line
 from ....module_utils._marks import tell_mark
 from ..._failure_text import are_results, tell_failure, what_was_printed
 from ..._masking import mask_secrets
-from ..slices import HostResult, Kind, Part, new_part, read_utc
+from ..slices import HostResult, Slice, SliceFormat, new_slice, read_utc
 
 AFFECTED = "affected"
 QUIET = "quiet"
@@ -56,13 +56,13 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 )
 
 
-def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
+def make_slice(results: Mapping[str, Any], name: str, now: datetime) -> Slice:
     """Return what a run got from its hosts.
 
     :param results: for each host what scheduled_events_info returned, whether it failed or not.
     """
     hosts = [read_result(str(host), result) for host, result in results.items()]
-    return new_part(KIND, name, now, hosts)
+    return new_slice(SLICE_FORMAT, name, now, hosts)
 
 
 def read_result(host: str, result: Any) -> HostResult:
@@ -173,7 +173,7 @@ def _result_complaint(told: dict[str, Any]) -> str | None:
 
 
 # Raise the version with every change of what a part holds.
-KIND = Kind(
+SLICE_FORMAT = SliceFormat(
     "fleetops.azure_maintenance.fleet_part",
     2,
     "fleet report",

@@ -14,8 +14,8 @@ from typing import Any, Iterable, NamedTuple, Sequence
 
 from ....module_utils._document import STARTED, fold_case
 from ....module_utils._errors import one_line
-from ..slices import HostResult, Part, frame, newest_results, read_utc
-from .host_results import KIND, NOT_ASKED, STATES
+from ..slices import HostResult, Slice, newest_results, read_utc, report_header
+from .host_results import NOT_ASKED, SLICE_FORMAT, STATES
 
 Report = dict[str, Any]
 
@@ -24,21 +24,21 @@ _words = itemgetter(*_FIELDS)
 _MOST_NAMED = 4
 
 
-def merge_parts(parts: Sequence[Part], now: datetime, expected: Sequence[str] = (), max_age: float = 0) -> Report:
+def merge_slices(slices: Sequence[Slice], now: datetime, expected: Sequence[str] = (), max_age: float = 0) -> Report:
     """Return the report on a fleet.
 
-    :param parts: parts, checked but for those that are too old; of a host in several of them the newest result counts.
-    :param expected: hosts that must be in the report: one that no part knows is named as not asked.
-    :param max_age: seconds after which a part is left out; 0 takes all.
+    :param slices: checked but for those that are too old; of a host in several of them the newest result counts.
+    :param expected: hosts that must be in the report: one that no slice knows is named as not asked.
+    :param max_age: seconds after which a slice is left out; 0 takes all.
     """
-    results, left_out = newest_results(KIND, parts, now, max_age)
+    results, left_out = newest_results(SLICE_FORMAT, slices, now, max_age)
     for host in expected:
         if host not in results:
             results[host] = _not_asked(host, left_out)
     hosts = list(results.values())
     events = merge_events(hosts, now)
     return {
-        **frame(now, hosts, left_out),
+        **report_header(now, hosts, left_out),
         "counts": _count(hosts, events),
         "events": events,
         "hosts": [_without_events(result) for result in hosts],
@@ -87,7 +87,7 @@ class _Statement(NamedTuple):
     hosts: list[int]
 
 
-class _Told(NamedTuple):
+class _EventStatements(NamedTuple):
     """All that was told of one event, and for each host that told it whether it is affected."""
 
     statements: dict[tuple[Any, ...], _Statement]
@@ -96,23 +96,23 @@ class _Told(NamedTuple):
 
 def merge_events(hosts: Sequence[HostResult], now: datetime) -> list[dict[str, Any]]:
     """Return each event once, whoever told it: what has started first, then by start, at the end the unknown."""
-    told_of: dict[str, _Told] = {}
+    statements_by_id: dict[str, _EventStatements] = {}
     named: dict[str, list[int]] = {}
     for number, result in enumerate(hosts):
         if result["resource_name"] is not None:
             named.setdefault(fold_case(result["resource_name"]), []).append(number)
         for event in result["events"]:
             key = fold_case(event["event_id"])
-            told = told_of.get(key)
+            told = statements_by_id.get(key)
             if told is None:
-                told = told_of[key] = _Told({}, {})
+                told = statements_by_id[key] = _EventStatements({}, {})
             words = (*_words(event), *event["resources"])
             statement = told.statements.get(words)
             if statement is None:
                 statement = told.statements[words] = _Statement(event, [])
             statement.hosts.append(number)
             told.affects[number] = event["affects_this_vm"]
-    return sorted((_merge_event(told, hosts, named, now) for told in told_of.values()), key=_order)
+    return sorted((_merge_event(told, hosts, named, now) for told in statements_by_id.values()), key=_order)
 
 
 def _order(event: dict[str, Any]) -> tuple[Any, ...]:
@@ -120,7 +120,7 @@ def _order(event: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _merge_event(
-    told: _Told, hosts: Sequence[HostResult], named: dict[str, list[int]], now: datetime
+    told: _EventStatements, hosts: Sequence[HostResult], named: dict[str, list[int]], now: datetime
 ) -> dict[str, Any]:
     # What most VMs say comes first; among equals what the first host of the inventory says.
     statements = sorted(told.statements.values(), key=lambda statement: -len(statement.hosts))

@@ -15,25 +15,24 @@ from typing import Any
 
 from ....module_utils._document import EVENT_TYPES, fold_case, format_utc
 from ....module_utils._summary import format_duration
-from ..page_frame import counted, html_page, html_table, name_list, spans, starts, time_tag
+from ..page_frame import folded, html_page, html_table, spans, time_tag
 from ..script import SCRIPT
 from ..slices import read_utc
 from ..style import STYLE
+from ..text import clean, counted, natural_key
+from .elements import name_list, starts
 from .host_results import AFFECTED, NOT_ASKED, QUIET
 from .merge import Report
 from .text import (
     STATE_WORDS,
     all_contradictions,
     count_hosts,
-    length,
-    natural,
+    duration_text,
     not_answered,
     nothing_known,
-    number,
     out_of_service,
     reason_words,
-    tidy,
-    when,
+    start_text,
 )
 from .timeline import draw_timeline
 
@@ -150,22 +149,22 @@ def _events_table(events: list[dict[str, Any]]) -> str:
 
 
 def _event_row(row: int, event: dict[str, Any], names: tuple[str, ...]) -> str:
-    kind = tidy(event["event_type"] or "unknown")
+    kind = clean(event["event_type"] or "unknown")
     known = fold_case(kind) if fold_case(kind) in _KNOWN_TYPES else "other"
     note = f'<div class="note">VMs contradict each other: {_fields(event)}</div>' if event["contradictions"] else ""
     seconds, duration = event["seconds_until_start"], event["duration_seconds"]
     # What has started comes before what is due.
-    start = _LAST if seconds is None else -1 if when(event) == "started" else seconds
+    start = _LAST if seconds is None else -1 if start_text(event) == "started" else seconds
     not_before = f"<div>{time_tag(event['not_before'], '')}</div>" if event["not_before"] else ""
     cells = [
         f'class="short"><span class="kind {known}">{escape(kind)}</span>',
-        f'class="short">{escape(tidy(event["event_status"] or "unknown"))}{note}',
+        f'class="short">{escape(clean(event["event_status"] or "unknown"))}{note}',
         f'class="short" data-sort="{start}"><div class="start">{starts(event, "span")}</div>{not_before}',
-        f'class="short" data-sort="{_LAST if duration is None else duration}">{escape(length(event))}',
+        f'class="short" data-sort="{_LAST if duration is None else duration}">{escape(duration_text(event))}',
         f'class="vms"><div>{name_list(event)}</div>',
-        f'class="short">{escape(tidy(event["event_source"] or ""))}',
-        f'class="words">{escape(tidy(event["description"] or ""))}',
-        f'class="id">{escape(tidy(event["event_id"]))}',
+        f'class="short">{escape(clean(event["event_source"] or ""))}',
+        f'class="words">{escape(clean(event["description"] or ""))}',
+        f'class="id">{escape(clean(event["event_id"]))}',
     ]
     marked = "".join(f'<td data-label="{name}" {cell}</td>' for name, cell in zip(names, cells))
     return f'<tr id="event-{row + 1}">{marked}</tr>'
@@ -179,7 +178,7 @@ def _contradictions(report: Report) -> str:
     found = all_contradictions(report)
     if not found:
         return ""
-    items = "".join(f"<li>{escape(tidy(event['event_id']))}: {escape(text)}</li>" for event, text in found)
+    items = "".join(f"<li>{escape(clean(event['event_id']))}: {escape(text)}</li>" for event, text in found)
     return (
         '<section><h2>Where VMs contradict each other</h2><p class="dim">They were asked one after the other, so '
         f"one may know already what another does not.</p><ul>{items}</ul></section>"
@@ -196,18 +195,20 @@ def _silent_hosts(report: Report) -> str:
         rows = []
         for host in hosts:
             texts = (host["host"], STATE_WORDS[state], reason_words(host), host["message"] or "")
-            cells = [f'<td data-label="{name}">{escape(tidy(text))}</td>' for name, text in zip(names, texts)]
+            cells = [f'<td data-label="{name}">{escape(clean(text))}</td>' for name, text in zip(names, texts)]
             rows.append(f"<tr>{''.join(cells)}</tr>")
         bodies.append((f"hosts-{state}", rows))
     return (
-        f'<section class="alert"><h2>{number(len(silent), "host")} without an answer</h2><p class="dim">They did '
+        f'<section class="alert"><h2>{counted(len(silent), "host")} without an answer</h2><p class="dim">They did '
         'not say what is coming for them.</p><div class="scroll few" tabindex="0" role="region" '
         f'aria-label="Hosts without an answer">{html_table("silent", names, bodies)}</div></section>'
     )
 
 
 def _out_of_service(report: Report) -> str:
-    items = [f"<li>{escape(tidy(host))} <span>{escape(tidy(why))}</span></li>" for host, why in out_of_service(report)]
+    items = [
+        f"<li>{escape(clean(host))} <span>{escape(clean(why))}</span></li>" for host, why in out_of_service(report)
+    ]
     return f'<section id="out-of-service"><h2>Out of service</h2><ul>{"".join(items)}</ul></section>' if items else ""
 
 
@@ -216,22 +217,22 @@ def _hosts(report: Report) -> str:
     rows: dict[str, int] = {}
     for row, event in enumerate(report["events"], start=1):
         rows.setdefault(fold_case(event["event_id"]), row)
-    hosts = sorted(report["hosts"], key=lambda host: natural(host["host"]))
+    hosts = sorted(report["hosts"], key=lambda host: natural_key(host["host"]))
     affected = []
     for host in hosts:
         if host["state"] == AFFECTED:
             first = min(rows[fold_case(event_id)] for event_id in host["event_ids"])
-            affected.append(f'<a href="#event-{first}">{escape(tidy(host["host"]))}</a>')
-    quiet = [escape(tidy(host["host"])) for host in hosts if host["state"] == QUIET]
+            affected.append(f'<a href="#event-{first}">{escape(clean(host["host"]))}</a>')
+    quiet = [escape(clean(host["host"])) for host in hosts if host["state"] == QUIET]
     parts = []
     for names, what in ((affected, AFFECTED), (quiet, QUIET)):
         is_open = what == AFFECTED and len(names) <= _MOST_AFFECTED_SHOWN
         if names:
-            parts.append(counted(len(names), f"{what} host", f"hosts-{what}", spans(names), is_open))
+            parts.append(folded(len(names), f"{what} host", f"hosts-{what}", spans(names), is_open))
     silent = not_answered(report)
     if silent:
         first_state = silent[0]["state"]
-        parts.append(f'<p><a href="#hosts-{first_state}">{number(len(silent), "host")} without an answer</a></p>')
+        parts.append(f'<p><a href="#hosts-{first_state}">{counted(len(silent), "host")} without an answer</a></p>')
     return f'<section id="hosts"><h2>Hosts</h2>{"".join(parts)}</section>' if parts else ""
 
 
@@ -243,10 +244,10 @@ def _more(report: Report) -> str:
             warned.setdefault(text, []).append(host["host"])
     parts = []
     if warned:
-        items = [f"<li>{escape(tidy(text))} <span class=\"dim\">{escape(tidy(', '.join(hosts)))}</span></li>"
+        items = [f"<li>{escape(clean(text))} <span class=\"dim\">{escape(clean(', '.join(hosts)))}</span></li>"
                  for text, hosts in warned.items()]  # fmt: skip
-        parts.append(counted(len(warned), "warning", "warnings", f"<ul>{''.join(items)}</ul>"))
+        parts.append(folded(len(warned), "warning", "warnings", f"<ul>{''.join(items)}</ul>"))
     if report["left_out_parts"]:
-        names = escape(tidy(", ".join(report["left_out_parts"])))
+        names = escape(clean(", ".join(report["left_out_parts"])))
         parts.append(f"<p>Left out because they are too old: {names}</p>")
     return f'<section id="more">{"".join(parts)}</section>' if parts else ""

@@ -17,9 +17,10 @@ from ....module_utils._document import SCHEDULED, STARTED, fold_case
 from ....module_utils._errors import escape, one_line
 from ....module_utils._summary import format_duration
 from ..slices import HostResult, read_utc
+from ..text import natural_key
 from .host_results import AFFECTED, FAILED, NOT_ON_AZURE, QUIET, UNREACHABLE
 from .merge import merge_events
-from .text import natural, vm_labels
+from .text import vm_labels
 
 _STATE_WORDS = {
     QUIET: "quiet",
@@ -56,13 +57,13 @@ def fleet_lines(
     states = {told["host"]: told["state"] for told in results}
     others = [vm["resource"] for event in events for vm in event["vms"] if states.get(vm["host"]) != AFFECTED]
     if others:
-        shown = [_cut(one_line(name), _LONGEST_NAME) for name in sorted(dict.fromkeys(others), key=natural)]
+        shown = [_cut(one_line(name), _LONGEST_NAME) for name in sorted(dict.fromkeys(others), key=natural_key)]
         lines += ["", "Also affected: " + _fit(shown, width - len("Also affected: "))]
-    out = sorted((told for told in results if told["out_of_service"]), key=lambda told: natural(told["host"]))
+    out = sorted((told for told in results if told["out_of_service"]), key=lambda told: natural_key(told["host"]))
     if out:
         lines += ([""] if lines else []) + ["Out of service:"] + _out_lines(out, width)
     silent = [told for told in results if told["state"] not in (QUIET, AFFECTED)]
-    silent.sort(key=lambda told: natural(told["host"]))
+    silent.sort(key=lambda told: natural_key(told["host"]))
     if silent:
         lines += ([""] if lines else []) + ["No answer from:"] + _silent_lines(silent, width)
     if lines:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from typing import Any, Iterable
 
 from ....module_utils._document import STARTED, fold_case
-from ....module_utils._errors import escape, one_line
+from ....module_utils._errors import one_line
 from ....module_utils._summary import format_duration
+from ..text import cell, counted, markdown, natural_key
 from .host_results import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
 from .merge import Report, describe_contradiction
 
@@ -37,17 +37,6 @@ _REASON_WORDS = {
 _ALWAYS_COUNTED = (AFFECTED, QUIET, UNREACHABLE, NOT_ON_AZURE)
 
 _MOST_EVENTS = 20
-_NUMBER = re.compile("([0-9]+)")
-
-# In Markdown a backslash makes any of these a plain character. Those of HTML, of links without brackets and of
-# mentions need more: GitHub looks for the latter in what Markdown has left.
-_MARKDOWN = re.compile(r"[\\`*_\[\]|~$]|^[#+=-]")
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "://": "&#58;//", "www.": "www&#46;"}
-_NEED_ENTITY = re.compile("|".join(map(re.escape, _ENTITIES)), re.IGNORECASE)
-
-# What a spreadsheet takes for the beginning of a formula, in the wide form too. Blanks before it do not hinder it.
-_FORMULA = re.compile(r" *[=+\-@\uff1d\uff0b\uff0d\uff20]")
-
 CSV_COLUMNS = (
     "host",
     "state",
@@ -66,27 +55,16 @@ CSV_COLUMNS = (
 )
 
 
-def tidy(text: str) -> str:
-    """Return text from outside as a file shows it: on one line, and what would steer a terminal escaped."""
-    if text.isprintable():
-        return text
-    return escape("".join(" " if char.isspace() else char for char in text))
-
-
 def count_hosts(report: Report) -> str:
     """Return ``5 hosts asked: 1 affected, 2 quiet, 1 unreachable, 1 not on Azure``."""
     counts = report["counts"]
     told = [
         f"{counts[state]:,} {word}" for state, word in STATE_WORDS.items() if counts[state] or state in _ALWAYS_COUNTED
     ]
-    return f"{number(counts['asked'], 'host')} asked: {', '.join(told)}"
+    return f"{counted(counts['asked'], 'host')} asked: {', '.join(told)}"
 
 
-def number(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
-
-
-def when(event: dict[str, Any]) -> str:
+def start_text(event: dict[str, Any]) -> str:
     """Return when Azure may start the event, counted from the time of the report."""
     seconds = event["seconds_until_start"]
     if event["event_status"] == STARTED:
@@ -96,7 +74,7 @@ def when(event: dict[str, Any]) -> str:
     return f"in {format_duration(seconds)}" if seconds else "due"
 
 
-def length(event: dict[str, Any]) -> str:
+def duration_text(event: dict[str, Any]) -> str:
     return "unknown" if event["duration_seconds"] is None else format_duration(event["duration_seconds"])
 
 
@@ -108,16 +86,8 @@ def vm_label(vm: dict[str, str | None]) -> str:
     return f"{resource} ({host})"
 
 
-def natural(name: str) -> list[Any]:
-    """Return what sorts names as people do, web-2 before web-10."""
-    parts: list[Any] = _NUMBER.split(fold_case(name))
-    # A number may be too long for int(): the longer of two is the larger one.
-    parts[1::2] = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in parts[1::2]]
-    return parts
-
-
 def vm_labels(event: dict[str, Any]) -> list[str]:
-    return sorted(dict.fromkeys(map(vm_label, event["vms"])), key=natural)
+    return sorted(dict.fromkeys(map(vm_label, event["vms"])), key=natural_key)
 
 
 def reason_words(host: dict[str, Any]) -> str:
@@ -130,12 +100,12 @@ def not_answered(report: Report) -> list[dict[str, Any]]:
     """Return the hosts that gave no answer, those of one state together."""
     order = list(STATE_WORDS)
     silent = [host for host in report["hosts"] if host["state"] not in (AFFECTED, QUIET)]
-    return sorted(silent, key=lambda host: (order.index(host["state"]), natural(host["host"])))
+    return sorted(silent, key=lambda host: (order.index(host["state"]), natural_key(host["host"])))
 
 
 def out_of_service(report: Report) -> list[tuple[str, str]]:
     """Return each host that is out of service on our account, and since when, for which event and on whose account."""
-    hosts = sorted(report["hosts"], key=lambda host: natural(host["host"]))
+    hosts = sorted(report["hosts"], key=lambda host: natural_key(host["host"]))
     return [(host["host"], why) for host in hosts for why in host["out_of_service"]]
 
 
@@ -157,16 +127,18 @@ def as_lines(report: Report) -> list[str]:
     for event in report["events"][:_MOST_EVENTS]:
         vms = [one_line(label) for label in vm_labels(event)]
         shown = ", ".join(vms[:4]) + (f" and {len(vms) - 4} more" if len(vms) > 4 else "")
-        lines.append(f"{one_line(event['event_type'] or 'unknown event')} {when(event)}: {shown or 'no VM named'}")
+        lines.append(
+            f"{one_line(event['event_type'] or 'unknown event')} {start_text(event)}: {shown or 'no VM named'}"
+        )
     if len(report["events"]) > _MOST_EVENTS:
-        lines.append(f"and {number(len(report['events']) - _MOST_EVENTS, 'more event')}")
+        lines.append(f"and {counted(len(report['events']) - _MOST_EVENTS, 'more event')}")
     out = list(dict.fromkeys(host for host, _why in out_of_service(report)))
     if out:
         more = f" and {len(out) - 4} more" if len(out) > 4 else ""
         lines.append(f"Out of service on our account: {', '.join(map(one_line, out[:4]))}{more}")
     contradictions = all_contradictions(report)
     if contradictions:
-        lines.append(f"VMs contradict each other about {number(report['counts']['contradictions'], 'event')}.")
+        lines.append(f"VMs contradict each other about {counted(report['counts']['contradictions'], 'event')}.")
     return lines
 
 
@@ -178,7 +150,7 @@ def due_lines(report: Report, seconds: float) -> list[str]:
         if event["event_status"] == STARTED or (left is not None and left <= seconds):
             vms = ", ".join(map(one_line, vm_labels(event))) or "no VM named"
             kind = one_line(event["event_type"] or "unknown event")
-            lines.append(f"{kind} {one_line(event['event_id'])} {when(event)}: {vms}")
+            lines.append(f"{kind} {one_line(event['event_id'])} {start_text(event)}: {vms}")
     return lines
 
 
@@ -190,8 +162,8 @@ def as_markdown(report: Report) -> str:
                 event["event_type"] or "unknown",
                 event["event_status"] or "unknown",
                 event["not_before"] or "",
-                when(event),
-                length(event),
+                start_text(event),
+                duration_text(event),
                 ", ".join(vm_labels(event)) or "no VM named",
                 event["event_source"] or "",
                 event["description"] or "",
@@ -225,12 +197,6 @@ def _table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]
     return lines + [f"| {' | '.join(map(markdown, row))} |" for row in rows]
 
 
-def markdown(text: str) -> str:
-    """Return text from outside as Markdown that shows it, in a table too."""
-    escaped = _MARKDOWN.sub(r"\\\g<0>", tidy(text))
-    return _NEED_ENTITY.sub(lambda found: _ENTITIES.get(found[0], "www&#46;"), escaped)
-
-
 def as_csv(report: Report) -> str:
     """Return a row for each VM of each event, and for each host that has none."""
     results = {host["host"]: host for host in report["hosts"]}
@@ -252,11 +218,3 @@ def as_csv(report: Report) -> str:
     for row in without_host:
         writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])
     return text.getvalue()
-
-
-def cell(value: Any) -> Any:
-    """Return a value that no spreadsheet takes for a formula, and that steers no terminal."""
-    if not isinstance(value, str):
-        return value
-    value = tidy(value)
-    return f"'{value}" if _FORMULA.match(value) else value

@@ -16,11 +16,12 @@ from html import escape
 from typing import Any
 
 from ....module_utils._document import EVENT_TYPES, STARTED, fold_case
-from ..page_frame import name_list, starts
 from ..slices import read_utc
+from ..text import clean, counted
 from .axis import Axis, Tick, day_of, hour_of, make_axis, start_of
+from .elements import name_list, starts
 from .merge import Report
-from .text import length, number, tidy, vm_labels
+from .text import duration_text, vm_labels
 
 _KNOWN_TYPES = {fold_case(word) for word in EVENT_TYPES}
 
@@ -37,7 +38,7 @@ def draw_timeline(report: Report) -> str:
         lanes.setdefault(tuple(vm_labels(event)), []).append((row, event))
     rows = "\n".join(_draw_lane(events, axis) for events in lanes.values())
     pieces = ";".join(f"{piece.begin:g},{piece.end:g},{piece.left:g},{piece.right:g}" for piece in axis.pieces)
-    said = f"Timeline of {number(len(report['events']), 'event')}. The table of events says the same."
+    said = f"Timeline of {counted(len(report['events']), 'event')}. The table of events says the same."
     return (
         f'{_shared_drawings(axis)}<div class="scroll" tabindex="0" role="region" aria-label="{said}">'
         f'<table class="timeline" data-axis="{pieces}"><thead><tr><th scope="col">VMs</th>'
@@ -103,11 +104,11 @@ def _draw_lane(events: list[tuple[int, dict[str, Any]]], axis: Axis) -> str:
 
 def _draw_event(row: int, event: dict[str, Any], axis: Axis, top: int) -> str:
     begin = start_of(event, axis.now)
-    kind = tidy(event["event_type"] or "unknown event")
+    kind = clean(event["event_type"] or "unknown event")
     known = fold_case(kind) if fold_case(kind) in _KNOWN_TYPES else "other"
     kind = kind if len(kind) <= _LONGEST_TYPE else kind[:_LONGEST_TYPE] + "…"
     classes = f"event {known}" + (" started" if event["event_status"] == STARTED else "")
-    told = escape(f"{kind}, not before {event['not_before'] or 'unknown'}, expected length {length(event)}")
+    told = escape(f"{kind}, not before {event['not_before'] or 'unknown'}, expected length {duration_text(event)}")
     shape = ""
     place = axis.place(0 if begin is None else begin)
     if begin is not None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable
 
-from ..slices import merge_given, no_collection, without_halves
-from .host_results import KIND
-from .merge import Report, merge_parts
+from ..slices import gc_paused, merge_given, replace_lone_surrogates
+from .host_results import SLICE_FORMAT
+from .merge import Report, merge_slices
 from .page import as_html
 from .text import as_csv, as_json, as_lines, as_markdown
 
@@ -35,7 +35,7 @@ def format_history(
     """
     if form not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {form!r}.")
-    with no_collection():
-        report = merge_given(KIND, merge_parts, parts, now, hosts, max_age, simulated)
+    with gc_paused():
+        report = merge_given(SLICE_FORMAT, merge_slices, parts, now, hosts, max_age, simulated)
         shown = FORMATS[form](report)
-        return without_halves(shown) if isinstance(shown, str) else shown
+        return replace_lone_surrogates(shown) if isinstance(shown, str) else shown

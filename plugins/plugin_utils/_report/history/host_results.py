@@ -15,7 +15,7 @@ from typing import Any, Mapping
 from ....module_utils._errors import excerpt, one_line
 from ....module_utils._history import FORMAT, complaint
 from ..._failure_text import tell_failure
-from ..slices import HostResult, Kind, Part, new_part
+from ..slices import HostResult, Slice, SliceFormat, new_slice
 
 TOLD = "told"
 DAMAGED = "damaged"
@@ -33,13 +33,13 @@ _MOST_WARNINGS = 10
 HostHistory = HostResult
 
 
-def make_part(results: Mapping[str, Any], name: str, now: datetime) -> Part:
+def make_slice(results: Mapping[str, Any], name: str, now: datetime) -> Slice:
     """Return what a run got from its hosts.
 
     :param results: for each host what the task returned that ran ``azure-maintenance history --json`` there.
     """
     hosts = [read_answer(str(host), result) for host, result in results.items()]
-    return new_part(KIND, name, now, hosts)
+    return new_slice(SLICE_FORMAT, name, now, hosts)
 
 
 def read_answer(host: str, result: Any) -> HostHistory:
@@ -118,7 +118,7 @@ def _host_complaint(told: dict[str, Any]) -> str | None:
 
 
 # Raise the version with every change of what a part holds.
-KIND = Kind(
+SLICE_FORMAT = SliceFormat(
     "fleetops.azure_maintenance.history_part",
     1,
     "fleet history",

@@ -26,8 +26,8 @@ from ....module_utils._history import (
     known_type,
 )
 from ....module_utils._lifecycle import COMPLETED, WITHDRAWN
-from ..slices import Part, frame, newest_results
-from .host_results import KIND, NOT_ASKED, STATES, HostHistory, not_asked
+from ..slices import Slice, newest_results, report_header
+from .host_results import NOT_ASKED, SLICE_FORMAT, STATES, HostHistory, not_asked
 
 Report = dict[str, Any]
 
@@ -57,17 +57,17 @@ class Seen(NamedTuple):
     course: Course
 
 
-def merge_parts(
-    parts: Sequence[Part], now: datetime, expected: Sequence[str] = (), max_age: float = 0, simulated: bool = False
+def merge_slices(
+    slices: Sequence[Slice], now: datetime, expected: Sequence[str] = (), max_age: float = 0, simulated: bool = False
 ) -> Report:
-    """Return the history of a fleet. The rows of the parts are changed.
+    """Return the history of a fleet. The rows of the slices are changed.
 
-    :param parts: parts, checked but for those that are too old; of a host in several of them the newest counts.
-    :param expected: hosts that must be in it: one that no part knows is named as not asked.
-    :param max_age: seconds after which a part is left out; 0 takes all.
+    :param slices: checked but for those that are too old; of a host in several of them the newest counts.
+    :param expected: hosts that must be in it: one that no slice knows is named as not asked.
+    :param max_age: seconds after which a slice is left out; 0 takes all.
     :param simulated: take also the events that simulators announced.
     """
-    results, left_out = newest_results(KIND, parts, now, max_age)
+    results, left_out = newest_results(SLICE_FORMAT, slices, now, max_age)
     for host in expected:
         if host not in results:
             results[host] = not_asked(host, left_out)
@@ -75,7 +75,7 @@ def merge_parts(
     of_vms, number_simulated = _read_rows(hosts, now, simulated)
     events = _merge_events(seen for vm in of_vms.values() for seen in vm)
     return {
-        **frame(now, hosts, left_out),
+        **report_header(now, hosts, left_out),
         "counts": {**_count(hosts, events), "simulated": number_simulated},
         "types": _of_types(events),
         "weeks": _of_weeks(events),
@@ -127,7 +127,7 @@ def _merge_events(rows: Iterable[Seen]) -> list[dict[str, Any]]:
 
 
 def _groups(rows: list[Seen]) -> list[list[Seen]]:
-    """Part what was seen under one id on days far from each other: an id may have been given again."""
+    """Separate what was seen under one id on days far from each other: an id may have been given again."""
     if len(rows) == 1:
         return [rows]
     groups: list[list[Seen]] = []

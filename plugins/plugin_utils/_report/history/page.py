@@ -12,8 +12,8 @@ from html import escape
 from typing import Iterable
 
 from ....module_utils._history import NOTICE_SOURCE
-from ..fleet.text import number, tidy
 from ..page_frame import html_page, html_table, time_tag
+from ..text import clean, counted
 from .host_results import TOLD
 from .merge import Report
 from .plots import Plot, plot_lasted, plot_notice, plot_weeks
@@ -101,7 +101,7 @@ def _hosts(report: Report) -> str:
     left = not_shown(report, rows, "hosts")
     more = f'<p class="dim">{left}</p>' if left else ""
     return (
-        f'<section class="alert"><h2>{number(len(without_history(report)), "host")} without a whole history</h2>'
+        f'<section class="alert"><h2>{counted(len(without_history(report)), "host")} without a whole history</h2>'
         '<p class="dim">What they do not tell is missing from all that follows.</p>'
         '<div class="scroll few" tabindex="0" role="region" aria-label="Hosts without a whole history">'
         f"{_table('hosts', HOST_HEADS, rows)}</div>{more}</section>"
@@ -182,7 +182,7 @@ def _table(name: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -
 
 
 def _cell(head: str, text: str) -> str:
-    shown = escape(tidy(text))
+    shown = escape(clean(text))
     # A browser would break a line at each hyphen of a name.
     return " ".join(f'<span class="vm">{word}</span>' for word in shown.split(" ")) if head == "VMs" else shown
 
@@ -197,5 +197,5 @@ def _left_out(report: Report) -> str:
             "was wrong: what would follow from those times is left out."
         )
     if report["left_out_parts"]:
-        told.append(f"Left out because they are too old: {escape(tidy(', '.join(report['left_out_parts'])))}")
+        told.append(f"Left out because they are too old: {escape(clean(', '.join(report['left_out_parts'])))}")
     return f"<section>{''.join(f'<p>{text}</p>' for text in told)}</section>" if told else ""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Sequence
 
 from ....module_utils._document import EVENT_TYPES, fold_case
 from ....module_utils._summary import format_duration
-from ..fleet.text import number
+from ..text import counted
 from .merge import OTHER_TYPES, UNKNOWN_WEEK, Report, all_weeks
 from .text import MOST_WEEKS, documented
 
@@ -74,7 +74,7 @@ def _plot_spread(report: Report, name: str, what: str) -> Plot:
         known += [value for one in lanes for value in (one["documented_notice"] or {}).values()]
     axis = _LogAxis.over(known)
     drawn = [_lane(one, name, axis, place * _LANE, with_notice) for place, one in enumerate(lanes)]
-    said = f"{what} by type: {number(len(lanes), 'type')}. The table below has the same numbers."
+    said = f"{what} by type: {counted(len(lanes), 'type')}. The table below has the same numbers."
     return Plot(
         f'<div class="plot">{_axis(axis)}<svg class="lanes" width="100%" height="{len(lanes) * _LANE}" role="img" '
         f'aria-label="{said}">{_grid(axis)}{"".join(drawn)}</svg></div>',
@@ -134,7 +134,7 @@ def _lane(one: dict[str, Any], name: str, axis: _LogAxis, top: int, with_notice:
     texts = [format_duration(spread[part]) for part in _SPREAD]
     known = documented(one["documented_notice"]) if with_notice else ""
     told = (
-        f"{kind}: {number(spread['known'], 'event')}; least {texts[0]}, lower quarter {texts[1]}, median {texts[2]}, "
+        f"{kind}: {counted(spread['known'], 'event')}; least {texts[0]}, lower quarter {texts[1]}, median {texts[2]}, "
     )
     told += f"upper quarter {texts[3]}, most {texts[4]}" + (f"; documented {known}" if known else "")
     middle, mark = top + _BAR, ""
@@ -178,7 +178,7 @@ def plot_weeks(report: Report) -> Plot:
     width = 100 / len(weeks)
     drawn = [_week(week, counts.get(week, {}), kinds, most, place * width, width) for place, week in enumerate(weeks)]
     legend = "".join(f'<span class="key {class_of(kind)}">{kind}</span>' for kind in kinds)
-    said = f"Events per week: {number(len(weeks), 'week')}. The table below has the same numbers."
+    said = f"Events per week: {counted(len(weeks), 'week')}. The table below has the same numbers."
     return Plot(
         f'<p class="legend">{legend}</p><div class="plot"><svg class="weeks" width="100%" height="{_HEIGHT + 44}" '
         f'role="img" aria-label="{said}"><text class="most" x="6" y="14">{most:,}</text>'
@@ -218,4 +218,4 @@ def _week(week: str, of_week: dict[str, int], kinds: Sequence[str], most: int, l
                 f'width="{round(width * 0.8, 3)}%" height="{height}"/>'
             )
     told = ", ".join(f"{kind} {of_week[kind]:,}" for kind in kinds if kind in of_week)
-    return f"<g><title>{week}: {number(sum(of_week.values()), 'event')} ({told})</title>{''.join(parts)}</g>"
+    return f"<g><title>{week}: {counted(sum(of_week.values()), 'event')} ({told})</title>{''.join(parts)}</g>"

@@ -16,8 +16,8 @@ from typing import Any, Callable, Iterable, Sequence
 from ....module_utils._errors import one_line
 from ....module_utils._history import CHECKER, NOTICE_SOURCE, OTHER
 from ....module_utils._summary import format_duration
-from ..fleet.text import cell, markdown, number
-from ..slices import tidy_json
+from ..slices import clean_json
+from ..text import cell, counted, markdown
 from .host_results import DAMAGED, FAILED, NO_CHECKER, NOT_ASKED, OTHER_VERSION, TOLD, UNREACHABLE
 from .merge import Report
 
@@ -57,7 +57,7 @@ def count_hosts(report: Report) -> str:
     told = [
         f"{counts[state]:,} {word}" for state, word in STATE_WORDS.items() if counts[state] or state in _ALWAYS_COUNTED
     ]
-    return f"{number(counts['asked'], 'host')} asked: {', '.join(told)}"
+    return f"{counted(counts['asked'], 'host')} asked: {', '.join(told)}"
 
 
 def count_events(report: Report) -> str:
@@ -69,9 +69,9 @@ def count_events(report: Report) -> str:
         "doubtful": "with times that contradict each other",
     }
     told += [f"{counts[name]:,} {word}" for name, word in words.items() if counts[name]]
-    failed = f"; {number(counts['failed_responses'], 'response')} failed" if counts["failed_responses"] else ""
+    failed = f"; {counted(counts['failed_responses'], 'response')} failed" if counts["failed_responses"] else ""
     left_out = f"; {counts['simulated']:,} of simulators left out" if counts["simulated"] else ""
-    return f"{number(counts['events'], 'event')}: {', '.join(told)}{failed}{left_out}"
+    return f"{counted(counts['events'], 'event')}: {', '.join(told)}{failed}{left_out}"
 
 
 def seconds(value: int | None) -> str:
@@ -200,7 +200,7 @@ def as_lines(report: Report) -> list[str]:
     lines = [f"{count_hosts(report)}.", f"{count_events(report)}."]
     for one in report["types"]:
         notice, lasted = one["notice"], one["lasted"]
-        told = [f"{one['event_type']}: {number(one['events'], 'event')}"]
+        told = [f"{one['event_type']}: {counted(one['events'], 'event')}"]
         if notice is not None:
             span = f"notice {_range(notice)}"
             known = documented(one["documented_notice"])
@@ -281,4 +281,4 @@ def as_json(report: Report) -> str:
         else:
             text = encode(value)
         shown.append(f"  {json.dumps(key)}: {text}")
-    return tidy_json("{\n" + ",\n".join(shown) + "\n}\n")
+    return clean_json("{\n" + ",\n".join(shown) + "\n}\n")

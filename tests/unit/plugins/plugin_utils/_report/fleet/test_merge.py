@@ -14,7 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._select
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import (
     describe_contradiction,
-    merge_parts,
+    merge_slices,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.text import vm_label
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.conftest import NOW
@@ -301,20 +301,20 @@ def test_events_are_in_the_order_in_which_they_start_and_unknown_starts_come_las
 
 def parts(*ages_and_results: tuple[int, dict[str, Any]]) -> list[dict[str, Any]]:
     return [
-        host_results.make_part(results, f"part-{age}", NOW - timedelta(seconds=age))
+        host_results.make_slice(results, f"part-{age}", NOW - timedelta(seconds=age))
         for age, results in ages_and_results
     ]
 
 
 def test_of_a_host_in_two_parts_the_newest_answer_counts(said: Any) -> None:
-    merged = merge_parts(parts((60, {"a": said("web-1")}), (3000, {"a": UNREACHABLE, "b": OFF_AZURE})), NOW)
+    merged = merge_slices(parts((60, {"a": said("web-1")}), (3000, {"a": UNREACHABLE, "b": OFF_AZURE})), NOW)
     assert [(host["host"], host["state"]) for host in merged["hosts"]] == [("a", "quiet"), ("b", "not_on_azure")]
     assert (merged["asked_from"], merged["asked_until"]) == ("2026-11-21T09:10:00Z", "2026-11-21T09:59:00Z")
 
 
 def test_a_part_that_is_too_old_is_left_out_and_its_hosts_are_named(said: Any) -> None:
     old = parts((60, {"a": said("web-1")}), (3601, {"b": said("web-2")}))
-    merged = merge_parts(old, NOW, expected=["a", "b"], max_age=3600)
+    merged = merge_slices(old, NOW, expected=["a", "b"], max_age=3600)
     assert merged["left_out_parts"] == ["part-3601"]
     assert merged["hosts"][1]["state"] == "not_asked"
     assert merged["hosts"][1]["message"].startswith("No new enough part of this report has the host")
@@ -322,11 +322,11 @@ def test_a_part_that_is_too_old_is_left_out_and_its_hosts_are_named(said: Any) -
 
 
 def test_a_host_that_no_slice_asked_is_named(said: Any) -> None:
-    merged = merge_parts(parts((60, {"a": said("web-1")})), NOW, expected=["a", "b"])
+    merged = merge_slices(parts((60, {"a": said("web-1")})), NOW, expected=["a", "b"])
     assert (merged["hosts"][1]["host"], merged["hosts"][1]["reason"]) == ("b", "no_part")
 
 
 def test_a_fleet_of_no_host_is_a_report_too() -> None:
-    merged = merge_parts([], NOW)
+    merged = merge_slices([], NOW)
     assert (merged["events"], merged["hosts"], merged["asked_from"]) == ([], [], None)
     assert set(merged["counts"].values()) == {0}

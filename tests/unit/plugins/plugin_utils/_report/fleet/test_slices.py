@@ -33,14 +33,14 @@ def test_a_part_that_went_through_a_file_makes_the_same_report(said: Any) -> Non
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the parts that are decoded, one after the other."""
     names: list[str] = []
-    decode = slices.decode_part
+    decode = slices.decode_slice
 
     def note(name: str, text: str) -> Any:
         names.append(name)
         return decode(name, text)
 
     slices._merge.cache_clear()
-    monkeypatch.setattr(slices, "decode_part", note)
+    monkeypatch.setattr(slices, "decode_slice", note)
     return names
 
 

@@ -17,11 +17,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report
     as_csv,
     as_lines,
     as_markdown,
-    cell,
     due_lines,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.text import (
+    cell,
+    clean,
     markdown,
-    natural,
-    tidy,
+    natural_key,
 )
 
 OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers"}
@@ -72,7 +74,7 @@ def test_in_markdown_text_from_outside_is_shown_as_it_is(text: str, shown: str) 
     ],
 )
 def test_in_csv_no_text_begins_a_formula(text: str) -> None:
-    assert cell(text) == f"'{tidy(text)}".replace(r"'\ufeff", r"\ufeff")
+    assert cell(text) == f"'{clean(text)}".replace(r"'\ufeff", r"\ufeff")
 
 
 def test_f4_in_csv_a_terminal_is_steered_by_nothing() -> None:
@@ -201,4 +203,4 @@ def test_what_is_due_within_some_time(report_on: Any, said: Any, changes: dict[s
     ],
 )
 def test_names_are_in_the_order_in_which_people_count(names: list[str], ordered: list[str]) -> None:
-    assert sorted(names, key=natural) == ordered
+    assert sorted(names, key=natural_key) == ordered

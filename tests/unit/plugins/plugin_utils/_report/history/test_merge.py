@@ -13,10 +13,10 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._history import ROW
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.host_results import (
-    make_part,
+    make_slice,
     read_answer,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_slices
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 
@@ -60,7 +60,7 @@ def said(*rows, name="web-1", **more):
 
 
 def merge(hosts, **options):
-    return merge_parts([make_part(hosts, "whole", NOW)], NOW, **options)
+    return merge_slices([make_slice(hosts, "whole", NOW)], NOW, **options)
 
 
 def test_a_preparation_of_less_than_a_second_is_known():
@@ -161,13 +161,13 @@ def test_what_simulators_announced_is_left_out_unless_it_is_asked_for():
 
 
 def test_of_a_host_in_two_parts_the_newest_counts_and_who_is_in_none_is_named():
-    old = make_part({"host-a": said(row("OLD"))}, "old", NOW - timedelta(hours=2))
-    new = make_part({"host-a": said(row("NEW"))}, "new", NOW)
-    report = merge_parts([new, old], NOW, ["host-a", "host-b"])
+    old = make_slice({"host-a": said(row("OLD"))}, "old", NOW - timedelta(hours=2))
+    new = make_slice({"host-a": said(row("NEW"))}, "new", NOW)
+    report = merge_slices([new, old], NOW, ["host-a", "host-b"])
     assert [event["event_id"] for event in report["events"]] == ["NEW"]
     assert [(host["host"], host["state"]) for host in report["hosts"]] == [("host-a", "told"), ("host-b", "not_asked")]
-    old = make_part({"host-a": said(row("OLD"))}, "old", NOW - timedelta(hours=2))
-    report = merge_parts([old], NOW, ["host-a"], max_age=3600)
+    old = make_slice({"host-a": said(row("OLD"))}, "old", NOW - timedelta(hours=2))
+    report = merge_slices([old], NOW, ["host-a"], max_age=3600)
     assert (report["left_out_parts"], report["hosts"][0]["state"]) == (["old"], "not_asked")
 
 
