@@ -19,9 +19,8 @@ from typing import Any
 # The folder that holds ansible_collections; make bench runs this in such a tree.
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
-from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_report
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import formats, host_results
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
 from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import Tasks, measure_growth
 
@@ -31,7 +30,7 @@ MOST_JSON = 5.0
 GROUP = 5
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
-MOMENT = "2026-11-21T10:00:00Z"
+SETTINGS = {"mode": "merge", "max_age": 0, "fail_within": "", "warn_after": 900}
 
 
 def result_of(number: int) -> dict[str, Any]:
@@ -70,10 +69,9 @@ def tasks(hosts: int) -> Tasks:
         return merge_slices([part], NOW)
 
     def report() -> None:
-        for form in ("json", "csv", "md", "html"):
-            fleet_report.fleet_report([["all", text]], form, now=MOMENT)
-        # While a report is in memory, the garbage collector makes json slower.
-        slices._merge.cache_clear()
+        with slices.gc_paused():
+            found = [("all", slices.decode_slice("all", text))]
+            formats.format_slices(slices.checked_slices(host_results.SLICE_FORMAT, found, NOW, 0), NOW, [], SETTINGS)
 
     return {"json": lambda: json.loads(json.dumps(part)), "merge": merge, "report": report}
 

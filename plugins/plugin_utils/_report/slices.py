@@ -12,7 +12,6 @@ import gc
 import json
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from functools import lru_cache
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ...module_utils._document import format_utc
@@ -52,6 +51,20 @@ class SliceFormat(NamedTuple):
     states: Sequence[str]
     texts: Sequence[str]
     complaint: Callable[[dict[str, Any]], str | None]
+
+
+class Formatted(NamedTuple):
+    """A report as it is written and told.
+
+    :ivar files: the content of each file, by its ending.
+    :ivar lines: for a person at a terminal.
+    :ivar due: a line for each event for which a run must fail.
+    """
+
+    counts: dict[str, int]
+    files: dict[str, str]
+    lines: list[str]
+    due: list[str]
 
 
 def new_slice(form: SliceFormat, name: str, now: datetime, hosts: list[HostResult]) -> Slice:
@@ -138,34 +151,16 @@ def merge_given(
     max_age: Any,
     *options: Any,
 ) -> dict[str, Any]:
-    """Check parts, and return the report that is merged of them, which must not be changed.
+    """Check parts, and return the report that is merged of them.
 
     :param parts: data, or two strings each, the name of a file and its content.
     :param hosts: hosts that must be in the report.
     :param max_age: seconds after which a part is left out; 0 takes all.
     :raises TypeError, ValueError: something of what was given cannot be used.
     """
-    given, names, seconds = tuple(parts), tuple(str(host) for host in hosts), float(max_age)
-    if not now or not all(_is_text(part) for part in given):
-        return _merge.__wrapped__(form, merge, given, now, names, seconds, options)
-    # The four files of a report are made of the same texts in the same process, one after the other.
-    texts = tuple((str(name), str(text)) for name, text in given)
-    return _merge(form, merge, texts, now, names, seconds, options)
-
-
-@lru_cache(maxsize=1)
-def _merge(
-    form: SliceFormat,
-    merge: Merge,
-    parts: tuple[Any, ...],
-    now: str | None,
-    hosts: tuple[str, ...],
-    max_age: float,
-    options: tuple[Any, ...],
-) -> dict[str, Any]:
-    moment = read_now(now)
+    moment, seconds = read_now(now), float(max_age)
     named = [named_slice(number, part) for number, part in enumerate(parts, start=1)]
-    return merge(checked_slices(form, named, moment, max_age), moment, hosts, max_age, *options)
+    return merge(checked_slices(form, named, moment, seconds), moment, [str(host) for host in hosts], seconds, *options)
 
 
 @contextmanager
@@ -180,7 +175,7 @@ def gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-def decode_slice(name: str, text: str) -> Any:
+def decode_slice(name: str, text: str | bytes) -> Any:
     """Return what was written as JSON, yet to be checked.
 
     :raises SliceError: it is not JSON.

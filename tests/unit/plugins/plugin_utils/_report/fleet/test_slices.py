@@ -13,6 +13,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_part, fleet_report
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import formats
 
 MOMENT = "2026-11-21T10:00:00Z"
 FILES = ("json", "csv", "md", "html")
@@ -29,40 +30,20 @@ def test_a_part_that_went_through_a_file_makes_the_same_report(said: Any) -> Non
     assert from_file["counts"]["affected"] == 1
 
 
-@pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the parts that are decoded, one after the other."""
-    names: list[str] = []
-    decode = slices.decode_slice
-
-    def note(name: str, text: str) -> Any:
-        names.append(name)
-        return decode(name, text)
-
-    slices._merge.cache_clear()
-    monkeypatch.setattr(slices, "decode_slice", note)
-    return names
-
-
-def test_the_files_of_one_report_are_made_of_one_merge(said: Any, decoded: list[str]) -> None:
+def test_the_playbook_writes_what_the_filter_returns(said: Any) -> None:
     part = part_of({"a": said("web-1", {}), "b": said("web-2", {"event_type": "Reboot"}), "c": {"unreachable": True}})
-    texts = [["slice-1.json", json.dumps(part)]]
-    together = [fleet_report.fleet_report(texts, name, ["d"], now=MOMENT) for name in FILES]
-    assert decoded == ["slice-1.json"]
-    # As data they are merged each time.
-    assert together == [fleet_report.fleet_report([part], name, ["d"], now=MOMENT) for name in FILES]
-
-
-@pytest.mark.parametrize(
-    "other", [{"vm": "web-2"}, {"hosts": ["z"]}, {"max_age": 60}, {"now": MOMENT}], ids=lambda other: next(iter(other))
-)
-def test_a_report_on_something_else_is_merged_anew(said: Any, decoded: list[str], other: dict[str, Any]) -> None:
-    def show(vm: str = "web-1", now: str = "2026-11-21T11:00:00Z", **options: Any) -> str:
-        text = json.dumps(part_of({"a": said(vm, {})}))
-        return fleet_report.fleet_report([["slice-1.json", text]], "json", now=now, **options)
-
-    assert show() != show(**other)
-    assert decoded == ["slice-1.json"] * 2
+    given, now = {"max_age": 0, "warn_after": 60}, slices.read_now(MOMENT)
+    due = {**given, "mode": "report", "fail_within": "600"}
+    made = formats.format_slices([part], now, ["d"], due)
+    assert made.files == {
+        name: fleet_report.fleet_report([part], name, ["d"], now=MOMENT, warn_after=60) for name in FILES
+    }
+    assert made.counts == fleet_report.fleet_report([part], hosts=["d"], now=MOMENT)["counts"]
+    assert made.lines == fleet_report.fleet_report([part], "lines", ["d"], now=MOMENT)
+    assert made.due == fleet_report.fleet_report([part], "due", now=MOMENT, due_within=600)
+    assert made.due
+    of_slice = formats.format_slices([part], now, ["d"], {**given, "mode": "part", "fail_within": ""})
+    assert of_slice == (made.counts, {}, made.lines, [])
 
 
 def test_half_of_a_character_does_not_keep_the_report_from_being_written(said: Any) -> None:
