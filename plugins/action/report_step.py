@@ -78,7 +78,6 @@ class ActionModule(ActionBase):
                 files, slices = {}, self._read_slices(settings, host_results.SLICE_FORMAT, now)
             else:
                 slices = [host_results.make_slice(self._answers(), settings["part"], now)]
-                # Before it is merged, which may change it
                 files = {os.path.join(settings["slices_dir"], f"{settings['part']}.json"): json.dumps(slices[0])}
             made = formats.format_slices(slices, now, self._hosts(), settings)
         for ending, text in made.files.items():

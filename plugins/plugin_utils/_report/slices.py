@@ -120,13 +120,21 @@ def plain_results(results: Any) -> dict[str, Any]:
 
 def replace_lone_surrogates(text: str) -> str:
     """Return a text that a file can hold: one from a part may have halves of characters."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def clean_json(text: str) -> str:
     """Return JSON in which what would steer a terminal is written as its escape, so that it is read as before."""
-    lines = replace_lone_surrogates(text).split("\n")
-    return "\n".join(line if line.isprintable() else "".join(map(_json_char, line)) for line in lines)
+    return "\n".join(map(clean_json_line, text.split("\n")))
+
+
+def clean_json_line(line: str) -> str:
+    """Return a line of JSON, or a piece of one, cleaned."""
+    # Of ASCII, JSON escapes by itself all but this one. In a large report nearly all lines are ASCII.
+    if line.isascii() and "\x7f" not in line:
+        return line
+    line = replace_lone_surrogates(line)
+    return line if line.isprintable() else "".join(map(_json_char, line))
 
 
 def _json_char(char: str) -> str:

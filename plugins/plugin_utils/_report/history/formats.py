@@ -44,10 +44,7 @@ def format_history(
 
 
 def format_slices(slices: Sequence[Slice], now: datetime, hosts: Sequence[str], settings: Settings) -> Formatted:
-    """Merge slices, checked but for those that are too old, and return all that a run writes and says.
-
-    The rows of the slices are changed.
-    """
+    """Merge slices, checked but for those that are too old, and return all that a run writes and says."""
     report = merge_slices(slices, now, hosts, settings["max_age"], settings["simulated"])
     forms = () if settings["mode"] == PART else FILES
     return Formatted(report["counts"], {form: _format(report, form) for form in forms}, as_lines(report), [])

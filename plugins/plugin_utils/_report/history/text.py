@@ -8,15 +8,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+from operator import itemgetter
 from typing import Any, Callable, Iterable, Sequence
 
 from ....module_utils._errors import one_line
 from ....module_utils._history import CHECKER, NOTICE_SOURCE, OTHER
 from ....module_utils._summary import format_duration
-from ..slices import clean_json
+from ..slices import clean_json_line
 from ..text import cell, counted, markdown
 from .host_results import DAMAGED, FAILED, NO_CHECKER, NOT_ASKED, OTHER_VERSION, TOLD, UNREACHABLE
 from .merge import Report
@@ -241,44 +240,58 @@ def _table(heads: Iterable[str], rows: Iterable[tuple[str, ...]]) -> list[str]:
 
 def as_csv(report: Report) -> str:
     """Return a row for each VM of each event, and for each host that has none; all fields are quoted."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n", quoting=csv.QUOTE_ALL)
-    writer.writerow(CSV_COLUMNS)
-    starts = {host["host"]: [cell(host[name]) for name in _OF_THE_HOST] for host in report["hosts"]}
+    lines = [_csv(CSV_COLUMNS)]
+    starts = {host["host"]: _csv(host[name] for name in _OF_THE_HOST) for host in report["hosts"]}
     silent = dict(starts)
     for event in report["events"]:
-        told = [cell(event[name]) for name in _OF_THE_EVENT]
+        told = _csv(event[name] for name in _OF_THE_EVENT)
         for vm in event["vms"]:
             silent.pop(vm["host"], None)
-            writer.writerow([*starts[vm["host"]], *told, *_vm_cells(vm)])
-    empty = [""] * (len(_OF_THE_EVENT) + len(_OF_THE_VM))
-    writer.writerows([*start, *empty] for start in silent.values())
-    return text.getvalue()
+            lines.append(f"{starts[vm['host']]},{told},{_csv_of_vm(vm)}")
+    empty = _csv([""] * (len(_OF_THE_EVENT) + len(_OF_THE_VM)))
+    lines += [f"{start},{empty}" for start in silent.values()]
+    return "\r\n".join([*lines, ""])
 
 
-def _vm_cells(vm: dict[str, Any]) -> list[Any]:
-    cells = [vm[name] for name in _OF_THE_VM]
-    # Of these texts two come from the VM as they are; the others were checked to be times.
+def _csv(values: Iterable[Any]) -> str:
+    """Return fields of CSV. The module csv would make those of an event and of a host anew for each VM."""
+    texts = ["" if value is None else str(cell(value)).replace('"', '""') for value in values]
+    return '"' + '","'.join(texts) + '"'
+
+
+def _csv_of_vm(vm: dict[str, Any]) -> str:
+    values = list(_of_the_vm(vm))
+    values[_PHASES] = " ".join(values[_PHASES])
+    # These texts come from the VM as they are; the others were checked to be times.
     for place in _FREE_TEXTS:
-        if cells[place] is not None:
-            cells[place] = cell(cells[place])
-    cells[_PHASES] = cell(" ".join(cells[_PHASES]))
-    return cells
+        if values[place]:
+            values[place] = cell(values[place]).replace('"', '""')
+    return '"' + '","'.join(["" if value is None else str(value) for value in values]) + '"'
 
 
-_FREE_TEXTS = tuple(_OF_THE_VM.index(name) for name in ("approved_by", "outcome"))
+_of_the_vm = itemgetter(*_OF_THE_VM)
 _PHASES = _OF_THE_VM.index("failed_phases")
+_FREE_TEXTS = (_OF_THE_VM.index("approved_by"), _OF_THE_VM.index("outcome"), _PHASES)
 
 
 def as_json(report: Report) -> str:
     """Return the history with each event, VM and host on a line of its own."""
-    encode = json.JSONEncoder(ensure_ascii=False).encode
-    shown = []
+    # One text is made of all pieces at the end: it is large, and each copy of it costs time.
+    pieces, before = [], "{\n"
     for key, value in report.items():
-        if isinstance(value, list):
-            lines = ",\n    ".join(map(encode, value))
-            text = f"[\n    {lines}\n  ]" if value else "[]"
+        pieces.append(f"{before}  {json.dumps(key)}: ")
+        if isinstance(value, list) and value:
+            for number, each in enumerate(value):
+                pieces += [",\n    " if number else "[\n    ", _json(each)]
+            pieces.append("\n  ]")
         else:
-            text = encode(value)
-        shown.append(f"  {json.dumps(key)}: {text}")
-    return clean_json("{\n" + ",\n".join(shown) + "\n}\n")
+            pieces.append(_json(value))
+        before = ",\n"
+    return "".join([*pieces, "\n}\n"])
+
+
+def _json(value: Any) -> str:
+    return clean_json_line(_encode(value))
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
