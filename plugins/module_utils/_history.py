@@ -135,17 +135,14 @@ def find_course(
     announced_until = not_before
     if not_before is None and started is not None and started <= seen:
         announced_until = started
-    notice, approval_to_start, lasted = (
-        _between(seen, announced_until),
-        _between(approved, started),
-        _between(started, ended),
-    )
+    notice, approval_to_start = _between(seen, announced_until), _between(approved, started)
+    lasted = _between(started, ended)
     # The last two are told to nobody, but are as impossible.
     lengths = (notice, approval_to_start, lasted, _between(seen, started), _between(seen, ended))
     if min([each for each in lengths if each is not None], default=0) >= 0:
         return Course(notice, approval_to_start, lasted, False)
-    known = [None if each is not None and each < 0 else each for each in (notice, approval_to_start, lasted)]
-    return Course(*known, True)
+    notice, approval_to_start, lasted = (None if each is not None and each < 0 else each for each in lengths[:3])
+    return Course(notice, approval_to_start, lasted, True)
 
 
 def _between(first: float | None, last: float | None) -> int | None:
