@@ -22,12 +22,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import (
-    _fleet,
-    _fleet_page,
-    _fleet_parts,
-    _fleet_table,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results, table
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.page import as_html
 from ansible_collections.fleetops.azure_maintenance.tests.browser import browser
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
@@ -82,11 +79,11 @@ def fleet() -> dict[str, Any]:
 
 def main(folder: Path) -> None:
     results = fleet()
-    part = _fleet_parts.make_part(results, "whole", NOW)
-    answers = [_fleet_parts.read_result(host, result) for host, result in results.items()]
+    part = host_results.make_slice(results, "whole", NOW)
+    answers = [host_results.read_result(host, result) for host, result in results.items()]
     pages = {
-        "page": (_fleet_page.as_html(_fleet.merge_parts([part], NOW)), TIMELINE),
-        "terminal": (TERMINAL + escape("\n".join(_fleet_table.fleet_lines(answers, COLUMNS, NOW))), TEXT),
+        "page": (as_html(merge_slices([part], NOW)), TIMELINE),
+        "terminal": (TERMINAL + escape("\n".join(table.fleet_lines(answers, COLUMNS, NOW))), TEXT),
     }
     with tempfile.TemporaryDirectory() as scratch, browser("chromium", f"{scratch}/profile") as window:
         window.stop_clock(NOW)

@@ -52,9 +52,9 @@ from ansible.plugins.callback.minimal import CallbackModule as Minimal
 from ..module_utils._errors import escape
 from ..module_utils._event.document import fold_case
 from ..plugin_utils._failure_text import tell_failure
-from ..plugin_utils._fleet_parts import FAILED, UNREACHABLE, no_answer, read_answer
-from ..plugin_utils._fleet_table import fleet_lines
 from ..plugin_utils._masking import mask_secrets
+from ..plugin_utils._report.fleet.host_results import FAILED, UNREACHABLE, no_answer, read_answer
+from ..plugin_utils._report.fleet.table import fleet_lines
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"
 # The question of the role event_response

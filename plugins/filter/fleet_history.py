@@ -15,7 +15,7 @@ description:
   - Every host without a whole history is in the report with the reason.
   - Text from Azure is data. It is escaped as each format asks, against formulas of spreadsheets too.
 extends_documentation_fragment:
-  - fleetops.azure_maintenance._fleet_merge
+  - fleetops.azure_maintenance._merge
 options:
   _input:
     description:
@@ -100,7 +100,7 @@ def fleet_history(
     simulated: Any = False,
 ) -> Any:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
-    from ..plugin_utils._history_formats import format_history
+    from ..plugin_utils._report.history.formats import format_history
 
     if isinstance(parts, (str, dict)):
         raise AnsibleFilterError("fleet_history needs a list of parts.")

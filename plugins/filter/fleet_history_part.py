@@ -14,7 +14,7 @@ description:
     P(fleetops.azure_maintenance.fleet_history#filter) in another run, as the slices of an AWX job need.
   - A host without a checker, with one of another version, or with a damaged state is kept with the reason.
 extends_documentation_fragment:
-  - fleetops.azure_maintenance._fleet_part
+  - fleetops.azure_maintenance._slice
 options:
   _input:
     description: For each host, by its name in the inventory, the registered result of the command.
@@ -60,11 +60,11 @@ from ..plugin_utils._unsafe import unsafe_filter
 
 def fleet_history_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
-    from ..plugin_utils._history_parts import make_part
-    from ..plugin_utils._parts import plain_results, read_now
+    from ..plugin_utils._report.history.host_results import make_slice
+    from ..plugin_utils._report.slices import plain_results, read_now
 
     try:
-        return make_part(plain_results(results), name, read_now(now))
+        return make_slice(plain_results(results), name, read_now(now))
     except (TypeError, ValueError) as error:
         raise AnsibleFilterError(f"fleet_history_part: {error}") from error
 

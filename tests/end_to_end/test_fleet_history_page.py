@@ -13,11 +13,9 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import ROW
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import (
-    _history_merge,
-    _history_page,
-    _history_parts,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history import host_results
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.page import as_html
 from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, check_alone, show_page
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
@@ -92,8 +90,8 @@ def page(window, tmp_path):
     path = tmp_path / "history.html"
 
     def show_fleet(results, **how):
-        report = _history_merge.merge_parts([_history_parts.make_part(results, "whole", NOW)], NOW)
-        return show_page(window, path, _history_page.as_html(report), **how)
+        report = merge_slices([host_results.make_slice(results, "whole", NOW)], NOW)
+        return show_page(window, path, as_html(report), **how)
 
     yield show_fleet
     check_alone(window, path)

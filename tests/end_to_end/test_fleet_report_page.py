@@ -11,7 +11,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_page, _fleet_parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.page import as_html
 from ansible_collections.fleetops.azure_maintenance.tests.browser import PROGRAMS, browser, check_alone, show_page
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
@@ -85,8 +87,8 @@ def page(window, tmp_path):
     path = tmp_path / "report.html"
 
     def show_fleet(results, **how):
-        part = _fleet_parts.make_part(results, "whole", NOW)
-        return show_page(window, path, _fleet_page.as_html(_fleet.merge_parts([part], NOW)), **how)
+        part = host_results.make_slice(results, "whole", NOW)
+        return show_page(window, path, as_html(merge_slices([part], NOW)), **how)
 
     yield show_fleet
     check_alone(window, path)

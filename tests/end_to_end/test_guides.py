@@ -22,8 +22,8 @@ import yaml
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import ImdsError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import ImdsClient
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.fetch import fetch
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_parts import read_result
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._fleet_text import reason_words
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.host_results import read_result
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.text import reason_words
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import Run
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 

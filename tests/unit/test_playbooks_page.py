@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import settings
 from ansible_collections.fleetops.azure_maintenance.tests import playbooks_page
 
 PLAYBOOKS = {
@@ -17,6 +18,13 @@ PLAYBOOKS = {
 PREFIXES = {name: f"{name}_" for name in ("approve", "fleet_history", "fleet_report", "rehearse", "restore")}
 PREFIXES["rehearse_checker"] = "rehearse_"
 NO_DEFAULT = ("not given", "none", "must be given")
+
+
+def defaults_of_action(name):
+    """Return the variables that report_step reads for a playbook, with their defaults."""
+    if name not in settings.PLAYBOOKS:
+        return {}
+    return {f"{name}_{variable}": default for variable, default in settings.PLAYBOOKS[name].defaults.items()}
 
 
 def test_i7_the_page_says_what_the_playbooks_and_roles_say():
@@ -36,7 +44,8 @@ def read_by(playbook):
         return set()
     # Neither a part of another name, nor the name of a plugin, a file or a key of what is set
     found = set(re.findall(rf"(?<![\w./])({prefix}[a-z_]+)\b(?!:|\.yml|\()", playbook.plays))
-    return found - set(re.findall(rf"^ *({prefix}[a-z_]+): \"", playbook.plays, re.MULTILINE))
+    set_here = set(re.findall(rf"^ *({prefix}[a-z_]+): \"", playbook.plays, re.MULTILINE))
+    return {*(found - set_here), *defaults_of_action(playbook.name)}
 
 
 @pytest.mark.parametrize("name", sorted(PLAYBOOKS))
@@ -49,8 +58,11 @@ def test_i7_the_head_of_a_playbook_names_the_variables_that_it_reads(name):
 @pytest.mark.parametrize("name", sorted(PLAYBOOKS))
 def test_i7_the_head_of_a_playbook_says_the_defaults_that_it_has(name):
     playbook = PLAYBOOKS[name]
+    of_action = defaults_of_action(name)
     for variable in playbook.variables:
-        if variable.default not in NO_DEFAULT:
+        if variable.name in of_action:
+            assert (of_action[variable.name] or "not given") == variable.default, variable
+        elif variable.default not in NO_DEFAULT:
             default = rf"default\('?{re.escape(variable.default)}'?[,)]"
             assert re.search(rf"\b{variable.name}\b[^}}]*{default}", playbook.plays), variable
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from pathlib import Path
 from typing import Iterator
@@ -72,8 +71,6 @@ FILES = sorted(
 
 
 def is_in(name: str, place: str) -> bool:
-    # Until these files are in their folder
-    name = re.sub(f"^{ON_CONTROLLER}/_(fleet|history|parts)", f"{REPORT}/", name)
     return f"{name}/".startswith(f"{place}/")
 
 

@@ -135,32 +135,32 @@ def find_course(
     announced_until = not_before
     if not_before is None and started is not None and started <= seen:
         announced_until = started
-    spans = [
-        (seen, announced_until),
-        (approved, started),
-        (started, ended),
-        # These two are told to nobody, but are as impossible.
-        (seen, started),
-        (seen, ended),
-    ]
-    lengths = [None if first is None or last is None else int(last - first) for first, last in spans]
+    notice, approval_to_start = _between(seen, announced_until), _between(approved, started)
+    lasted = _between(started, ended)
+    # The last two are told to nobody, but are as impossible.
+    lengths = (notice, approval_to_start, lasted, _between(seen, started), _between(seen, ended))
+    if min([each for each in lengths if each is not None], default=0) >= 0:
+        return Course(notice, approval_to_start, lasted, False)
     notice, approval_to_start, lasted = (None if each is not None and each < 0 else each for each in lengths[:3])
-    doubtful = any(each is not None and each < 0 for each in lengths)
-    return Course(notice, approval_to_start, lasted, doubtful)
+    return Course(notice, approval_to_start, lasted, True)
+
+
+def _between(first: float | None, last: float | None) -> int | None:
+    return None if first is None or last is None else int(last - first)
 
 
 def course_of(row: Mapping[str, Any]) -> Course:
     """Return what the times of one sound row tell."""
-    names = ("not_before_first", "approved_at", "started_at", "ended_at")
-    return find_course(first_seen(row), *(read_seconds(row[name]) for name in names))
+    return read_course(row)[1]
 
 
-def first_seen(row: Mapping[str, Any]) -> float:
-    """Return when the event of a sound row was first seen, in seconds since 1970."""
+def read_course(row: Mapping[str, Any]) -> tuple[float, Course]:
+    """Return when the event of a sound row was first seen, in seconds since 1970, and what its times tell."""
     seen = read_seconds(row["first_seen_at"])
     if seen is None:
         raise ValueError("complaint() takes no row without first_seen_at")
-    return seen
+    names = ("not_before_first", "approved_at", "started_at", "ended_at")
+    return seen, find_course(seen, *[read_seconds(row[name]) for name in names])
 
 
 def approved_by(by_checker: bool, started: float | None, not_before: float | None) -> str | None:

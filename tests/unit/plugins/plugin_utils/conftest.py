@@ -10,7 +10,9 @@ from datetime import datetime, timezone
 from typing import Any, Callable
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _fleet, _fleet_parts, _parts
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 
@@ -62,8 +64,8 @@ def report_on() -> Callable[..., dict[str, Any]]:
     """The report on hosts with these results, all in one part."""
 
     def merge(results: dict[str, Any], **options: Any) -> dict[str, Any]:
-        part = _fleet_parts.make_part(results, "whole", NOW)
-        _parts.check_part(_fleet_parts.KIND, "whole", part)
-        return _fleet.merge_parts([part], NOW, **options)
+        part = host_results.make_slice(results, "whole", NOW)
+        slices.check_slice(host_results.SLICE_FORMAT, "whole", part)
+        return merge_slices([part], NOW, **options)
 
     return merge

@@ -1,0 +1,143 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The steps of the playbooks fleet_report and fleet_history on the controller, before and after the hosts are asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import datetime, timezone
+from typing import Any, Mapping
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+from ..module_utils._errors import escape
+from ..plugin_utils._failure_text import tell_error
+from ..plugin_utils._report.settings import MERGE, PLAYBOOKS, read_settings
+from ..plugin_utils._unsafe import mark_unsafe
+
+_WEEK = 7 * 86400
+
+
+class ActionModule(ActionBase):
+    _requires_connection = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        self._vars: dict[str, Any] = task_vars or {}
+        self._playbook = PLAYBOOKS[self._task.args["playbook"]]
+        steps = {"check": self._check, "write": self._write}
+        try:
+            result.update(mark_unsafe(steps[self._task.args["step"]]()))
+        except ValueError as error:
+            result.update(mark_unsafe({"failed": True, "msg": str(error)}))
+        return result
+
+    def _check(self) -> dict[str, Any]:
+        """Check the settings, and create the folder."""
+        # With the first plugin of a folder Ansible loads them all: what a step needs it imports itself.
+        from ..plugin_utils._report.files import FolderError, make_folder
+
+        given, faults = self._read_variables()
+        settings: dict[str, Any] = {}
+        if not faults:
+            settings, faults = read_settings(self._playbook, given, self._vars.get("awx_job_id"))
+        if faults:
+            raise ValueError(" ".join([*faults, "No host was asked."]))
+        try:
+            folders = (settings["dir"], settings["slices_dir"])
+            created = [make_folder(folder, self._task.check_mode) for folder in folders]
+        except FolderError as error:
+            raise ValueError(f"{self._playbook.name}_dir: {error}. No host was asked.") from error
+        return {"changed": any(created), "settings": settings}
+
+    def _read_variables(self) -> tuple[dict[str, Any], list[str]]:
+        """Return the values that the variables have now, and a sentence for each that has none for a typing error."""
+        given, faults = {}, []
+        for name in self._playbook.defaults:
+            variable = f"{self._playbook.name}_{name}"
+            try:
+                given[name] = self._templar.template(self._vars.get(variable))
+            except AnsibleError as error:
+                faults.append(f"{variable} cannot be evaluated: {tell_error(error)}")
+        return given, faults
+
+    def _write(self) -> dict[str, Any]:
+        """Merge the answers of the hosts, or the slices of earlier runs, and write the files."""
+        from ..plugin_utils._report.slices import gc_paused
+
+        settings = self._vars[f"__{self._playbook.name}_ready"]["settings"]
+        formats, host_results = self._format()
+        now = datetime.now(timezone.utc).replace(microsecond=0)
+        with gc_paused():
+            if settings["mode"] == MERGE:
+                files, slices = {}, self._read_slices(settings, host_results.SLICE_FORMAT, now)
+            else:
+                slices = [host_results.make_slice(self._answers(), settings["part"], now)]
+                files = {os.path.join(settings["slices_dir"], f"{settings['part']}.json"): json.dumps(slices[0])}
+            made = formats.format_slices(slices, now, self._hosts(), settings)
+        for ending, text in made.files.items():
+            files[os.path.join(settings["dir"], f"{self._playbook.file}.{ending}")] = text
+        warnings = [] if self._task.check_mode else self._write_files(settings, files)
+        # The page, or the slice where there is none
+        written = (
+            "Nothing is written in check mode." if self._task.check_mode else f"Written: {escape(list(files)[-1])}"
+        )
+        return {**self._told(settings["fail_within"], made, written), "warnings": warnings}
+
+    def _format(self) -> Any:
+        """Return what makes the files of this playbook, and what reads the answers."""
+        if self._playbook.name == "fleet_report":
+            from ..plugin_utils._report.fleet import formats, host_results
+        else:
+            from ..plugin_utils._report.history import formats, host_results
+        return formats, host_results
+
+    def _hosts(self) -> list[str]:
+        return [str(host) for host in self._vars["ansible_play_hosts_all"]]
+
+    def _answers(self) -> dict[str, Any]:
+        from ..plugin_utils._report.slices import plain_results
+
+        # An answer that was registered holds no templates, and to look for some in it costs time.
+        hostvars, name = self._vars["hostvars"], f"__{self._playbook.name}_said"
+        return plain_results({host: hostvars.raw_get(host).get(name) or {} for host in self._hosts()})
+
+    def _read_slices(self, settings: Mapping[str, Any], slice_format: Any, now: datetime) -> list[dict[str, Any]]:
+        from ..plugin_utils._report.files import read_slices
+        from ..plugin_utils._report.slices import checked_slices, decode_slice
+
+        name, folder = self._playbook.name, settings["slices_dir"]
+        found = [(path, decode_slice(path, content)) for path, content in read_slices(folder)]
+        if not found:
+            raise ValueError(
+                f"There is no part in {escape(folder)} to merge: run the slices first, with {name}_mode=part and the "
+                f"same {name}_dir."
+            )
+        return checked_slices(slice_format, found, now, settings["max_age"])
+
+    def _write_files(self, settings: Mapping[str, Any], files: Mapping[str, str]) -> list[str]:
+        """Write the files and delete what is too old; return a sentence for each that cannot be deleted."""
+        from ..plugin_utils._report.files import FolderError, delete_slices, write_files
+
+        try:
+            write_files(files)
+        except FolderError as error:
+            raise ValueError(f"{self._playbook.name}_dir: {error}.") from error
+        return delete_slices(settings["slices_dir"], time.time() - _WEEK) if settings["mode"] == MERGE else []
+
+    def _told(self, within: str, made: Any, written: str) -> dict[str, Any]:
+        stats = {f"{self._playbook.name}_counts": made.counts}
+        if within:
+            # A notification of AWX has no other way to tell why the job failed.
+            stats[f"{self._playbook.name}_due"] = made.due
+        return {
+            "changed": True,
+            "lines": [*made.lines, written],
+            "failure": f"Due within {within} s: {'; '.join(made.due)}." if made.due else "",
+            "ansible_stats": {"data": stats, "per_host": False, "aggregate": True},
+        }

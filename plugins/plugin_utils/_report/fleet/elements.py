@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What the page and its timeline say of an event, as HTML."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Mapping
+
+from ....module_utils._event.document import STARTED, read_utc
+from ....module_utils._event.sentences import format_duration
+from ..page_frame import spans
+from ..text import clean
+from .text import vm_label, vm_labels
+
+MOST_VMS = 12
+# Below so many seconds each of them is told. Above, a time that goes on by the second would only distract.
+_SECONDS_COUNT = 120
+
+
+def starts(event: Mapping[str, Any], tag: str) -> str:
+    """Return when Azure may start the event, in an element whose text the script keeps up with the clock."""
+    seconds, moment = event["seconds_until_start"], read_utc(event["not_before"] or "")
+    if event["event_status"] == STARTED:
+        return "started"
+    if seconds is None or moment is None:
+        return "start unknown"
+    if seconds >= _SECONDS_COUNT:
+        seconds -= seconds % 60
+    text = f"in {format_duration(seconds)}" if seconds else "due"
+    return f'<{tag} data-at="{int(moment.timestamp())}">{text}</{tag}>'
+
+
+def name_list(event: dict[str, Any]) -> str:
+    """Return the VMs of an event in natural order. One of which nothing was heard is marked."""
+    heard = {vm_label(vm) for vm in event["vms"] if vm["host"] is not None}
+    names = []
+    for label in vm_labels(event):
+        mark = "" if label in heard else ' <span class="alarm">no answer</span>'
+        names.append(f"{escape(clean(label))}{mark}")
+    if len(names) <= MOST_VMS:
+        return spans(names) or "no VM named"
+    more = f"and {len(names) - MOST_VMS} more"
+    return f"{spans(names[:MOST_VMS])} <details><summary>{more}</summary>{spans(names[MOST_VMS:])}</details>"

@@ -1,0 +1,188 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""What each VM of a fleet said, as parts that can be written to a file and read again: one result a host."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Callable, Mapping, Sequence
+
+from ....module_utils._errors import one_line
+from ....module_utils._event.document import LONGEST_DURATION, read_utc
+from ....module_utils._event.marks import tell_mark
+from ..._failure_text import are_results, tell_failure, what_was_printed
+from ..._masking import mask_secrets
+from ..slices import HostResult, Slice, SliceFormat, new_slice
+
+AFFECTED = "affected"
+QUIET = "quiet"
+UNREACHABLE = "unreachable"
+NOT_ON_AZURE = "not_on_azure"
+FAILED = "failed"
+NOT_ASKED = "not_asked"
+# From good to bad
+STATES = (QUIET, AFFECTED, UNREACHABLE, NOT_ON_AZURE, FAILED, NOT_ASKED)
+
+# The reasons of scheduled_events_info for a machine where nothing, or something else, answers in Azure's place.
+_REASONS_OFF_AZURE = ("unreachable", "not_imds")
+
+_UNCLEAR = "An entry of its document cannot be read and may be an event of this VM. Ask again."
+# Where the host gave an answer, of which it does not say itself what is wrong with it
+_TOLD_HERE = ("malformed", "unclear_document")
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+# What an event must have, beside its id: key, test, and what it has where the test fails.
+_FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    *(
+        (name, lambda value: value is None or isinstance(value, str), "something else where a text belongs")
+        for name in ("event_type", "event_status", "not_before", "description", "event_source")
+    ),
+    ("duration_seconds", lambda value: value is None or _is_count(value), "a duration that is not a number of seconds"),
+    ("resources", _are_texts, "resources that are not a list of names"),
+    (
+        "affects_this_vm",
+        lambda value: value is None or isinstance(value, bool),
+        "an affects_this_vm that is neither true nor false",
+    ),
+    ("not_before", lambda value: value is None or read_utc(value) is not None, "a not_before that is not a time"),
+)
+
+
+def make_slice(results: Mapping[str, Any], name: str, now: datetime) -> Slice:
+    """Return what a run got from its hosts.
+
+    :param results: for each host what scheduled_events_info returned, whether it failed or not.
+    """
+    hosts = [read_result(str(host), result) for host, result in results.items()]
+    return new_slice(SLICE_FORMAT, name, now, hosts)
+
+
+def read_result(host: str, result: Any) -> HostResult:
+    """Return what one result of scheduled_events_info says, whether it failed or not."""
+    if not isinstance(result, dict) or not result:
+        return no_answer(host, FAILED, "no_result", "The task that asks this host did not run.")
+    reason, message = result.get("reason"), result.get("msg")
+    message = mask_secrets(message) if isinstance(message, str) and message else "The host gave no reason."
+    if result.get("unreachable"):
+        return no_answer(host, UNREACHABLE, "unreachable", message)
+    if reason in _REASONS_OFF_AZURE:
+        return no_answer(host, NOT_ON_AZURE, reason, message)
+    events = result.get("events")
+    if isinstance(reason, str) or not isinstance(events, list):
+        reason = reason if isinstance(reason, str) else "module_failed"
+        return no_answer(host, FAILED, reason, _with_output(message, result))
+    if result.get("document_received") is False:
+        return no_answer(host, FAILED, "no_document", message)
+    complaint = _complaint(events, result.get("resource_name"))
+    if complaint:
+        return no_answer(host, FAILED, "malformed", f"What the host returned cannot be used: {complaint}.")
+    # An event that names no VM may be meant for this one.
+    affected = any(event["affects_this_vm"] is not False for event in events)
+    state, reason, message = AFFECTED if affected else QUIET, None, None
+    if not affected and result.get("document_is_clear") is False:
+        state, reason, message = FAILED, "unclear_document", _UNCLEAR
+    return {
+        "host": host,
+        "state": state,
+        "reason": reason,
+        "message": message,
+        "resource_name": result.get("resource_name"),
+        "events": events,
+        "warnings": [str(text) for text in result.get("warnings") or () if isinstance(text, str)],
+        "out_of_service": _out_of_service(result.get("marks")),
+    }
+
+
+def _out_of_service(marks: Any) -> list[str]:
+    """Return since when, for which event and on whose account the VM is out of service: of each mark that counts."""
+    listed = [mark for mark in marks if isinstance(mark, dict)] if isinstance(marks, list) else []
+    return [tell_mark(mark) for mark in listed if mark.get("counts") and mark.get("event_id")]
+
+
+def no_answer(host: str, state: str, reason: str, message: str) -> HostResult:
+    return {
+        "host": host,
+        "state": state,
+        "reason": reason,
+        "message": message.strip(),
+        "resource_name": None,
+        "events": [],
+        "warnings": [],
+        "out_of_service": [],
+    }
+
+
+def _with_output(message: str, result: dict[str, Any]) -> str:
+    printed = what_was_printed(result)
+    return f"{message.splitlines()[0]} ({one_line(printed)})" if printed else message
+
+
+def _complaint(events: list[Any], resource_name: Any) -> str | None:
+    """Return what is wrong with a list of events, None if nothing is: it may come from anywhere."""
+    if resource_name is not None and not isinstance(resource_name, str):
+        return "resource_name is not a string"
+    for event in events:
+        if not isinstance(event, dict):
+            return "an event is not a dictionary"
+        missing = [name for name in ("event_id", *(name for name, _test, _complaint in _FIELDS)) if name not in event]
+        if missing:
+            return f"an event lacks {missing[0]!r}, as from another version of the collection"
+        if not isinstance(event["event_id"], str) or not event["event_id"]:
+            return "an event has no event_id"
+        for name, is_good, complaint in _FIELDS:
+            if not is_good(event[name]):
+                return f"event {one_line(event['event_id'])} has {complaint}"
+    return None
+
+
+def read_answer(host: str, result: Mapping[str, Any], failed: bool = False) -> HostResult:
+    """Return what a result of scheduled_events_info says, also that of a loop."""
+    if are_results(result.get("results")):
+        items = [item for item in result["results"] if not item.get("skipped")]
+        return _all_of(host, [read_answer(host, item, bool(item.get("failed"))) for item in items])
+    told = read_result(host, dict(result))
+    if told["state"] not in (QUIET, AFFECTED):
+        return told if told["reason"] in _TOLD_HERE else {**told, "message": tell_failure(result)}
+    return {**told, "state": FAILED, "message": tell_failure(result)} if failed else told
+
+
+def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
+    """Return the answers of one host as one. What went wrong in one of them is not covered by the others."""
+    if not results:
+        return read_result(host, {"events": []})
+    worst = max(results, key=lambda told: STATES.index(told["state"]))
+    name = next((told["resource_name"] for told in results if told["resource_name"]), None)
+    return {**worst, "resource_name": name, "events": [event for told in results for event in told["events"]]}
+
+
+def _result_complaint(told: dict[str, Any]) -> str | None:
+    if not isinstance(told.get("events"), list) or not _are_texts(told.get("warnings")):
+        return " has no lists of events and warnings"
+    if not _are_texts(told.get("out_of_service")):
+        return " has no list that tells why it is out of service"
+    complaint = _complaint(told["events"], told["resource_name"])
+    return f": {complaint}" if complaint else None
+
+
+# Raise the version with every change of what a part holds.
+SLICE_FORMAT = SliceFormat(
+    "fleetops.azure_maintenance.fleet_part",
+    2,
+    "fleet report",
+    "results",
+    STATES,
+    ("reason", "message", "resource_name"),
+    _result_complaint,
+)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST_DURATION

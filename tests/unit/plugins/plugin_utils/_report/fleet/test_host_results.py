@@ -1,0 +1,150 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host answered: which state it is in, and in which words it tells a failure."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import NO_DOCUMENT
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.host_results import (
+    AFFECTED,
+    FAILED,
+    NOT_ON_AZURE,
+    QUIET,
+    UNREACHABLE,
+    read_answer,
+    tell_failure,
+)
+
+
+def event(event_id="A-1", **changes):
+    return {
+        "event_id": event_id,
+        "event_type": "Reboot",
+        "event_status": "Scheduled",
+        "event_source": "Platform",
+        "duration_seconds": None,
+        "not_before": "2026-11-21T10:15:00Z",
+        "description": "",
+        "resources": ["web-1"],
+        "affects_this_vm": True,
+        **changes,
+    }
+
+
+def answered(*events, **more):
+    return {"events": list(events), "resource_name": "web-1", "msg": "web-1: …", **more}
+
+
+SSH_ENDS = "Shared connection to 10.0.0.4 closed.\r\n"
+TRACEBACK = 'Traceback (most recent call last):\n  File "AnsiballZ.py", line 1\nOSError: [Errno 28] No space left\n'
+OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
+
+
+@pytest.mark.parametrize(
+    ("result", "failed", "state", "reason"),
+    [
+        pytest.param(answered(), False, QUIET, "", id="no event"),
+        pytest.param(answered(event()), False, AFFECTED, "", id="an event of this VM"),
+        pytest.param(answered(event(affects_this_vm=False)), False, QUIET, "", id="only events of other VMs"),
+        pytest.param(answered(event(affects_this_vm=None)), False, AFFECTED, "", id="an event that names no VM"),
+        pytest.param({"unreachable": True, "msg": "No route."}, False, UNREACHABLE, "No route.", id="ssh fails"),
+        pytest.param(OFF_AZURE, True, NOT_ON_AZURE, "Nothing answers.", id="nothing listens"),
+        pytest.param({"reason": "not_imds", "msg": "A router."}, True, NOT_ON_AZURE, "A router.", id="a router"),
+        pytest.param(OFF_AZURE, False, NOT_ON_AZURE, "Nothing answers.", id="failed_when takes it for no failure"),
+        pytest.param({"reason": "timeout", "msg": "Too slow."}, True, FAILED, "Too slow.", id="another reason"),
+        pytest.param({"msg": "No option colour."}, True, FAILED, "No option colour.", id="a mistake in the options"),
+        pytest.param(
+            answered(msg=NO_DOCUMENT, document_received=False),
+            False,
+            FAILED,
+            NO_DOCUMENT,
+            id="an empty answer is not quiet",
+        ),
+        pytest.param(
+            answered(event(affects_this_vm=False), document_is_clear=False),
+            False,
+            FAILED,
+            "An entry of its document cannot be read and may be an event of this VM. Ask again.",
+            id="a document that is unclear is not quiet",
+        ),
+        pytest.param(answered(event(), document_is_clear=False), False, AFFECTED, "", id="unclear, with an event"),
+        pytest.param(
+            answered(event(not_before="2026-11-21\u009b10:15:00Z")),
+            False,
+            FAILED,
+            "What the host returned cannot be used: event A-1 has a not_before that is not a time.",
+            id="a time that steers a terminal",
+        ),
+        pytest.param(
+            answered(event(duration_seconds=10**12 + 1)),
+            False,
+            FAILED,
+            "What the host returned cannot be used: event A-1 has a duration that is not a number of seconds.",
+            id="a duration of no use",
+        ),
+        pytest.param(
+            {"msg": "No packages.", "results": ["Installed: bar"]}, True, FAILED, "No packages.", id="texts, no loop"
+        ),
+        pytest.param(answered(event(), msg="Bad query."), True, FAILED, "Bad query.", id="answered, then failed"),
+        pytest.param({"censored": "hidden: no_log"}, False, FAILED, "hidden: no_log", id="no_log"),
+        pytest.param(
+            {"ansible_job_id": "j1"}, False, FAILED, "no answer and no reason in the result", id="left in background"
+        ),
+        pytest.param({"results": [answered(), answered(event())]}, False, AFFECTED, "", id="loop, one has an event"),
+        pytest.param(
+            {"results": [answered(event()), {**OFF_AZURE, "failed": True}]},
+            True,
+            NOT_ON_AZURE,
+            "Nothing answers.",
+            id="loop, one failed",
+        ),
+        pytest.param({"results": [{"skipped": True}, answered()]}, False, QUIET, "", id="loop, one skipped"),
+        pytest.param({"results": []}, False, QUIET, "", id="loop over nothing"),
+    ],
+)
+def test_each_result_puts_its_host_into_one_state(result, failed, state, reason):
+    answer = read_answer("web-1", result, failed)
+    assert (answer["host"], answer["state"], answer["message"] or "") == ("web-1", state, reason)
+
+
+def test_what_a_host_said_before_it_failed_is_kept():
+    assert read_answer("web-1", answered(event(), msg="Bad query."), True)["events"] == [event()]
+    loop = {"results": [answered(event("A-1")), answered(event("A-2")), {**OFF_AZURE, "failed": True}]}
+    assert [one["event_id"] for one in read_answer("web-1", loop, True)["events"]] == ["A-1", "A-2"]
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ({"msg": "No such file."}, "No such file."),
+        ({"msg": "two\r\nlines\t here"}, "two lines here"),
+        ({"msg": "non-zero return code", "rc": 2, "stderr": "bad\n", "stdout": "x"}, "non-zero return code: rc=2: bad"),
+        ({"msg": "non-zero return code", "rc": 2, "stdout": "x"}, "non-zero return code: rc=2: x"),
+        ({"msg": "MODULE FAILURE", "rc": 1, "module_stderr": "sh: no python"}, "MODULE FAILURE: rc=1: sh: no python"),
+        ({"msg": "It failed.", "rc": 1, "module_stderr": "sh: no python"}, "It failed: rc=1: sh: no python"),
+        (
+            {"msg": "Failed.", "rc": 127, "module_stdout": "sh: no python\r\n", "module_stderr": SSH_ENDS},
+            "Failed: rc=127: sh: no python",
+        ),
+        ({"msg": "Failed.", "rc": 1, "module_stderr": TRACEBACK}, "Failed: rc=1: OSError: [Errno 28] No space left"),
+        (
+            {"msg": "Modules failed: setup.", "failed_modules": {"setup": {"failed": True, "msg": "no python"}}},
+            "no python",
+        ),
+        ({"msg": "fine", "rc": 0, "stdout": "much"}, "fine"),
+        (
+            {"msg": "One or more items failed", "results": [{"msg": "no a", "failed": True}, {"msg": "b is fine"}]},
+            "no a",
+        ),
+        ({"results": [{"msg": "no", "failed": True}, {"msg": "no", "unreachable": True}]}, "no"),
+        ({"msg": "Failed to install.", "results": ["Installed: bar"], "rc": 1}, "Failed to install: rc=1"),
+        ({"msg": "Modules failed.", "failed_modules": {"setup": "odd"}}, "Modules failed."),
+        ({}, "no answer and no reason in the result"),
+        ({"msg": ["a", "list"]}, "['a', 'list']"),
+    ],
+)
+def test_a_failure_is_told_on_one_line_in_the_words_of_the_module(result, told):
+    assert tell_failure(result) == told
