@@ -34,8 +34,8 @@ class FetchResult(NamedTuple):
     :ivar client: the client that got the answer, at the endpoint that gave it.
     :ivar document: None where Azure answered without a document.
     :ivar identity: which VM this is; of a name that was given, nothing but the name.
-    :ivar deadline: what is left of the time for this request and all that follow from it.
-    :ivar warnings: what could not be read on the way.
+    :ivar deadline: the end of the time for this request and all that follow from it.
+    :ivar warnings: a sentence for everything that could not be read.
     """
 
     client: ImdsClient

@@ -99,7 +99,7 @@ class SocketTransport:
             ) from error
         except http.client.HTTPException as error:
             raise NotImdsError(
-                f"What answers at {self._endpoint} does not speak HTTP as IMDS does ({type(error).__name__}: "
+                f"The server at {self._endpoint} does not speak HTTP as IMDS does ({type(error).__name__}: "
                 f"{excerpt(str(error))}). Check the endpoint."
             ) from error
         finally:
@@ -119,7 +119,7 @@ class SocketTransport:
         seconds = min(self._connect_timeout, deadline.remaining())
         if seconds <= 0:
             raise no_time_error(self._endpoint)
-        # As text it would be taken for an international name, whose tables take time and memory to load.
+        # As text it would be taken for an international name. The tables for those take time and memory to load.
         address: Any = (self._host.encode("ascii"), self._port)
         try:
             sock = socket.create_connection(address, timeout=seconds)
