@@ -41,7 +41,7 @@ CORES = {
     "2.21.5": ("3.12", "3.13"),
     "2.22.0rc1": ("3.13",),
 }
-# What the environment "newest" is: the first of these for which this machine has a Python.
+# The environment "newest" is the first of these for which this machine has a Python.
 NEWEST = ("2.21.5", "2.19.14")
 
 # name: (file in requirements/, Python versions that will do, best first)
@@ -62,7 +62,7 @@ VENVS = {
 
 
 def clean_environment() -> dict[str, str]:
-    """Return the environment without what would lead a child to another Python, repository or configuration."""
+    """Return the environment without variables that lead a child to another Python, repository or configuration."""
     unwanted = ("ANSIBLE_", "GIT_", "MAKE", "MFLAGS", "PYTHON", "PYTEST_", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
 
