@@ -153,7 +153,7 @@ def mirror() -> str:
 
 
 def build_image(debian: Debian) -> None:
-    """Make the image anew."""
+    """Replace the image by a new one."""
     disk = ROOT / "build" / f"lab-{debian.name}"
     shutil.rmtree(disk, ignore_errors=True)
     disk.mkdir(mode=0o755, parents=True)

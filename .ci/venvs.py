@@ -172,7 +172,7 @@ def make_venv(name: str) -> Path | None:
 
 
 def _fill(name: str, folder: Path, python: str, requirements: Path) -> None:
-    """Make the virtual environment anew; exit where that fails."""
+    """Replace the virtual environment by a new one; exit where that fails."""
     inside = str(folder / "bin" / "python")
     if name == "uv":
         env = clean_environment()
