@@ -99,7 +99,7 @@ def fleet_history(
     now: str | None = None,
     simulated: Any = False,
 ) -> Any:
-    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    # With the first filter of a collection Ansible loads them all, again in the process of each task and host.
     from ..plugin_utils._history_formats import format_history
 
     if isinstance(parts, (str, dict)):

@@ -59,7 +59,7 @@ from ..plugin_utils._unsafe import unsafe_filter
 
 
 def fleet_history_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
-    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    # With the first filter of a collection Ansible loads them all, again in the process of each task and host.
     from ..plugin_utils._history_parts import make_part
     from ..plugin_utils._parts import plain_results, read_now
 

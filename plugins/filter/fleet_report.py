@@ -106,7 +106,7 @@ def fleet_report(
     due_within: float = 0,
     warn_after: float = 900,
 ) -> Any:
-    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    # With the first filter of a collection Ansible loads them all, again in the process of each task and host.
     from ..plugin_utils._fleet_formats import format_report
 
     if isinstance(parts, (str, dict)):

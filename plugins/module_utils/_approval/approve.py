@@ -33,7 +33,7 @@ def run_approval(
     check_mode: bool,
     poll_interval: float | None = None,
 ) -> dict[str, Any]:
-    """Do what the module scheduled_event_approve documents, and return its result; ``failed`` where it must fail.
+    """Do the work of the module scheduled_event_approve, and return its result; ``failed`` where it must fail.
 
     :param params: the module's options.
     :param warn: is called with each warning, also where an error follows.
@@ -106,7 +106,7 @@ def _read_request(params: Mapping[str, Any], resource_name: str) -> ApprovalRequ
 
 
 def _describe(done: Approved, resource_name: str, check_mode: bool = False) -> dict[str, Any]:
-    """Return what was done as users see it."""
+    """Return the result as users see it."""
     plan = done.plan
     now = now_utc()
     approved = plan.ids_to_approve
@@ -205,7 +205,7 @@ def approve(
 ) -> Approved:
     """Send a POST for the events of the document that the request may approve, and return the result.
 
-    Before each further try the document is read anew, and judged anew (P1): while a try failed, the event may have
+    Before each further try the document is read and judged again (P1): while a try failed, the event may have
     got another VM. Azure answers 400 for an id that it no longer lists; an event that has vanished must not cost the
     others their approval.
 

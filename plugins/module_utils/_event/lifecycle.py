@@ -182,7 +182,7 @@ class TrackedEvent(NamedTuple):
     """An event with all its responses.
 
     :ivar number: grows with each event that is first seen.
-    :ivar key: the id by which Azure calls it, as ids are compared. After its end Azure may use the id anew.
+    :ivar key: the id by which Azure calls it, as ids are compared. After its end Azure may use the id again.
     :ivar listed: a document of this boot has listed it.
     :ivar end_order: grows with each event that ends; None while it is open.
     :ivar approved: Azure took an approval of it from this VM.

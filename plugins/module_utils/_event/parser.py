@@ -26,7 +26,7 @@ _AZURE_SPELLING = {word.lower(): word for word in (*EVENT_TYPES, *EVENT_STATUSES
 # Strict, because a guessed date could make an event due at once: email.utils takes the year 1 of an unset date
 # (in .NET and Go) for 2001, and on Python 3.8 fails in a way of its own over an unknown month.
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-# Compiled when first needed: an Ansible module starts anew for each task, and compiling is a good part of its start.
+# Compiled when first needed: an Ansible module starts again for each task, and compiling is a good part of its start.
 _RFC1123 = (
     r"(?:[A-Za-z]{3}, *)?(\d{1,2}) ([A-Za-z]{3}) ([1-9]\d{3}) (\d{2}:\d{2}:\d{2}) (?:GMT|UTC|([+-]\d{2})([0-5]\d))"
 )

@@ -143,7 +143,7 @@ class ImdsClient:
     ) -> None:
         """POST a StartRequest for the events: Azure may start them now, for all their VMs.
 
-        It is sent once. Before it is sent again the document must be read anew, because its VMs may have changed.
+        It is sent once. Before it is sent again the document must be read again, because its VMs may have changed.
 
         :param event_ids: ids as Azure spelled them.
         :param document_incarnation: sent along if given; the pages of 2017 ask for it, as a string.

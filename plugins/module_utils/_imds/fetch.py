@@ -131,7 +131,7 @@ def fetch_with_options(params: Mapping[str, Any], client: ImdsClient, warn: Call
         raise ValueError(f"resource_name must be {A_VM_NAME}, not {excerpt(params['resource_name'])}.")
     find_addresses: FindAddresses | None = None
     if params["discover_endpoint"]:
-        # Every module run reads its imports anew, and few runs need this one.
+        # Every module run reads all its imports again, and few runs need this one.
         from .dhcp_lease import find_endpoint_addresses as find_addresses
     found = fetch(client, params["resource_name"], find_addresses)
     for warning in found.warnings:

@@ -131,7 +131,7 @@ def _clock(options):
     if options.clock == "real":
         return RealClock(1.0 if options.speed is None else positive_number(options.speed, "--speed"))
     if options.speed is not None:
-        raise Refused("--speed has no use with --clock manual, where time moves only when it is told to.")
+        raise Refused("--speed has no use with --clock manual, where only control requests move the time.")
     return ManualClock()
 
 

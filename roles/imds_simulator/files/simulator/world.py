@@ -225,7 +225,7 @@ class World:
 
     def _lapse(self, scope, moment):
         scope.enabled = False
-        # Incarnations begin anew; a document that lists events already differs from the empty one.
+        # Incarnations begin again; a document that lists events already differs from the empty one.
         scope.changes = 1 if self.listed(scope) else 0
         quiet = span(self.settings.lapse_seconds)
         self._tell(f"switched scheduled events off for scope {scope.name}: no request for {quiet}", moment)
