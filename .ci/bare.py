@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """Run commands as a newcomer would: python .ci/bare.py LAB USER COMMAND, such as bare-13 root 'make demo'.
 
-They run in a copy of the folder from which this is called, in a container that has nothing but what README names as
-required; its pip knows the index of this machine.
+They run in a copy of the current folder, in a container that has only the programs that README requires; its pip knows
+the index of this machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import lab
 from venvs import pip_settings
 
-# As the first command of a newcomer: nothing of the machine is in its environment. What is left of it ends with it.
+# As the first command of a newcomer: nothing of the machine is in its environment. Its processes end with it.
 SCRIPT = """
 set -e
 cp -a /checkout ~/azure_maintenance
@@ -54,7 +54,7 @@ def main() -> int:
             f"--env=HOME={'/root' if user == 'root' else f'/home/{user}'}",
         ]
         if user == "root":
-            # What cannot be installed there is a failure where this variable is set.
+            # Where this variable is set, a package that cannot be installed is a failure.
             run.append("--env=PROGRAMS_REQUIRED")
         run += [f"--volume={os.getcwd()}:/checkout:ro", *pip_options(Path(folder))]
         return subprocess.call([*run, lab.DEBIANS[name].image, "bash", "-c", SCRIPT, "bash", command])

@@ -1,7 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""Print what each gate cost in the last run of the targets of make that are named as arguments, in one table."""
+"""Print the costs of each gate in the last run of the targets of make that the arguments name, in one table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from venvs import LOGS
 
 
 class Result(NamedTuple):
-    """How a gate ended, and what it cost."""
+    """How a gate ended, and its costs."""
 
     name: str
     state: str
@@ -25,12 +25,12 @@ class Result(NamedTuple):
 
 
 def forget(target: str) -> None:
-    """Remove what the last run of this target cost."""
+    """Remove the costs of the last run of this target."""
     (LOGS / f"costs-{target}.json").unlink(missing_ok=True)
 
 
 def keep(target: str, results: list[Result], left_out: list[str], missing: list[str]) -> None:
-    """Write down what this run of the target cost."""
+    """Write down the costs of this run of the target."""
     (LOGS / f"costs-{target}.json").write_text(json.dumps([results, left_out, missing]))
 
 
@@ -42,7 +42,7 @@ def show(results: list[Result], left_out: list[str], missing: list[str]) -> int:
     print("Left out" if left_out else "Nothing was left out.")
     print("".join(f"  {line}\n" for line in left_out), end="")
     if missing:
-        print(f"To run what lacks a program: apt-get install {' '.join(missing)}")
+        print(f"To run the tests that were left out: apt-get install {' '.join(missing)}")
     states = [result.state for result in results]
     failed = states.count("failed")
     print(f"{states.count('passed')} passed, {failed} failed", flush=True)

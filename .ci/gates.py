@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """Run the gates of gates.toml that the arguments name (lint, test and test-matrix stand for many).
 
-What a gate prints goes to build/logs/GATE.log and is shown when the gate fails; of a gate that passes only the lines
-are shown that say what was counted, left out or warned about.
+The output of a gate goes to build/logs/GATE.log and is shown when the gate fails; of a gate that passes only the lines
+with counts, tests that were left out, and warnings are shown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from needs import (
 from tree import COLLECTIONS, make_tree
 from venvs import LOGS, ROOT
 
-# What pytest ends with where it ran no test, because all were left out
+# The exit status of pytest where all tests were left out
 NO_TEST_RAN = 5
 # Set where a lab that does not stand is a failure
 LAB_REQUIRED = "LAB_REQUIRED"
@@ -56,7 +56,7 @@ SHOWN = re.compile(
     r"|WARNING .*Missing playbook"
     r"|\S+ +: actions="
 )
-# What of a failed gate is said again beside its name: a build server may show no more than the surroundings of that.
+# Lines of a failed gate that are repeated beside its name: a build server may show only the lines around it.
 REASON = re.compile(r"(fatal|failed): \[|E   |FAILED |ERROR")
 
 
@@ -88,11 +88,11 @@ class Schedule:
 
 
 def run(gate: Gate, env: dict[str, str]) -> tuple[Result, str]:
-    """Run the command of this gate, and return how it ended and what it printed."""
+    """Run the command of this gate, and return its result and its output."""
     log = LOGS / f"{gate.name}.log"
     shutil.rmtree(gate.collections, ignore_errors=True)
     tree = shutil.copytree(COLLECTIONS / "ansible_collections", gate.collections / "ansible_collections", symlinks=True)
-    # What runs in a lane is one process, and what comes after it waits; the others have processes enough.
+    # A gate in a lane is one process, and the next one in the lane waits; the others have processes enough.
     first = ["nice", "-n", "0" if gate.lane else "5"]
     bash = [*first, "bash", "-e", "-u", "-o", "pipefail", "-c", gate.command]
     start = time.monotonic()
@@ -101,7 +101,7 @@ def run(gate: Gate, env: dict[str, str]) -> tuple[Result, str]:
         process = subprocess.Popen(bash, cwd=place, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         limit = threading.Timer(LIMIT, process.kill)
         limit.start()
-        # Popen.wait() does not say what the process has used.
+        # Popen.wait() does not return the resources that the process used.
         _pid, status, used = os.wait4(process.pid, 0)
         limit.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -114,7 +114,7 @@ def run(gate: Gate, env: dict[str, str]) -> tuple[Result, str]:
 
 
 def tell(result: Result, printed: str) -> list[str]:
-    """Print how a gate ended, and return what it has left out."""
+    """Print how a gate ended, and return the tests that it has left out."""
     shown = dict.fromkeys(line for line in printed.splitlines() if SHOWN.match(line))
     failed = result.state == "failed"
     told = printed if failed else "".join(f"    {line}\n" for line in shown)
@@ -159,7 +159,7 @@ def main() -> int:
             results.append(result)
             left_out.extend(tell(result, printed))
 
-    # What runs in the lab waits for its VMs most of the time, so it is no reason for another gate to wait.
+    # A gate in the lab waits for its VMs most of the time, so no other gate need wait for it.
     labs = [gate for gate in ready if gate.lab]
     others = [gate for gate in ready if not gate.lab]
     with ThreadPoolExecutor(AT_ONCE + LABS_AT_ONCE) as pool:

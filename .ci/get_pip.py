@@ -5,7 +5,7 @@
 
 ansible-test wants to download a get-pip.py of its own for this, from a host that a build server often cannot reach,
 but takes the file from its cache when it finds one there: gates.py puts this one into it. Python carries a pip of its
-own, and that one fetches what ansible-test asks for (the arguments, such as pip==24.2) from the usual package index.
+own, and that one fetches the packages of the arguments, such as pip==24.2, from the usual package index.
 """
 
 from __future__ import annotations

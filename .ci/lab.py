@@ -3,7 +3,7 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """Prepare the VM lab: podman, the images from which the scenarios of extensions/molecule/ make VMs, and bare machines.
 
-Without an argument: install and build what is missing for VMs with Debian 12, then start one to see that it runs. With
+Without an argument: install and build the missing parts for VMs with Debian 12, then start one to test it. With
 --all: the same for every Debian of the lab, and the bare machines. With --check [DEBIAN]: say whether that was done for
 this one, such as 11. With --remove: remove the VMs and networks that runs in this checkout left
 behind, but not the images, which all checkouts of a machine share.
@@ -43,7 +43,7 @@ class Debian(NamedTuple):
     core: str = ""
     """The ansible-core that pip finds on the VMs; a machine without one is bare (.ci/bare.py), and no VM."""
     requirements: str = "core.txt"
-    """What it brings along: a file in requirements/."""
+    """The packages that it brings along: a file in requirements/."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ DEBIANS = {
     "bare-12": Debian("bookworm"),
     "bare-13": Debian("trixie"),
 }
-# Which one the VMs have is said to the scenarios by the variable LAB_DEBIAN.
+# The variable LAB_DEBIAN tells the scenarios which one the VMs have.
 USUAL = "12"
 
 
@@ -78,7 +78,7 @@ class CannotRun(Exception):
 
 
 def run(log: Path, *command: str | Path, **variables: str) -> None:
-    """Run this command, which must succeed, and keep what it prints in this log."""
+    """Run this command, which must succeed, and keep its output in this log."""
     environment = {**os.environ, "CONTAINERS_CONF": str(CONTAINERS_CONF), **variables}
     with open(log, "a") as output:
         if subprocess.call(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment) != 0:
@@ -88,7 +88,7 @@ def run(log: Path, *command: str | Path, **variables: str) -> None:
 
 
 def ask(*command: str) -> str:
-    """Return what this command prints, or nothing when it fails or does not exist."""
+    """Return the output of this command, or nothing when it fails or does not exist."""
     if not shutil.which(command[0]):
         return ""
     environment = {**os.environ, "CONTAINERS_CONF": str(CONTAINERS_CONF)}
@@ -101,7 +101,7 @@ def wheels(debian: Debian) -> Path:
 
 
 def definition(debian: Debian) -> str:
-    """Return what tells whether an image is the one that this checkout describes."""
+    """Return the hash of the description of an image in this checkout."""
     described = [debian.script.read_bytes(), repr(debian).encode()]
     if debian.core:
         described.append(wheels(debian).read_bytes())
@@ -153,7 +153,7 @@ def mirror() -> str:
 
 
 def build_image(debian: Debian) -> None:
-    """Make the image anew."""
+    """Replace the image by a new one."""
     disk = ROOT / "build" / f"lab-{debian.name}"
     shutil.rmtree(disk, ignore_errors=True)
     disk.mkdir(mode=0o755, parents=True)
@@ -181,7 +181,7 @@ def try_vm(debian: Debian) -> None:
     try:
         run(debian.log, *start, debian.image, "/sbin/init")
         state = ""
-        # A stop for what hangs, not a judgement
+        # A limit for a VM that hangs, not a judgement
         limit = time.monotonic() + 600
         while state != "running" and time.monotonic() < limit:
             time.sleep(0.2)

@@ -26,13 +26,13 @@ def forget() -> None:
 
 
 def variables() -> dict[str, str]:
-    """Return what makes every Python that a gate starts measure itself, where coverage is installed."""
-    # coverage appends to the name what is unique, and combines only files whose names begin the same.
+    """Return the variables that make every Python of a gate measure itself, where coverage is installed."""
+    # coverage appends a unique end to the name, and combines only files with the same beginning.
     return {"COVERAGE_PROCESS_START": str(CONFIG), "COVERAGE_FILE": str(DATA / "all")}
 
 
 def show(programs: Path, tree: Path) -> None:
-    """Print what was measured in all gates since forget(); coverage is one of these programs."""
+    """Print the coverage of all gates since forget(); programs has the command coverage."""
     report = DATA / "report.json"
     env = {**clean_environment(), "COVERAGE_FILE": str(DATA / "all"), "COVERAGE_RCFILE": str(CONFIG)}
     coverage = [str(programs / "python"), "-m", "coverage"]
@@ -40,7 +40,7 @@ def show(programs: Path, tree: Path) -> None:
     for command in (["combine", "--quiet", str(DATA)], ["json", "--quiet", "--ignore-errors", "-o", str(report)]):
         ended = subprocess.run([*coverage, *command], cwd=tree, env=env, capture_output=True, text=True, check=False)
         if ended.returncode != 0:
-            print(f"\nCoverage could not be told: {ended.stdout}{ended.stderr}", flush=True)
+            print(f"\nCoverage could not be computed: {ended.stdout}{ended.stderr}", flush=True)
             return
     found = json.loads(report.read_text())
     total = found["totals"]

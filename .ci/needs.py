@@ -31,7 +31,7 @@ TARGETS = {
 
 
 class Gate(NamedTuple):
-    """One entry of gates.toml, which says what each of these is."""
+    """One entry of gates.toml. The head of that file explains the fields."""
 
     name: str
     target: str
@@ -114,7 +114,7 @@ def prepare_home(programs: Path) -> None:
     settings = HOME / ".config" / "pip" / "pip.conf"
     for folder in (cache, settings.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    for pip in ("25_2", "24_2", "23_1_2"):  # what ansible-test 2.20, 2.18 and 2.16 ask for
+    for pip in ("25_2", "24_2", "23_1_2"):  # the pips of ansible-test 2.20, 2.18 and 2.16
         shutil.copy(ROOT / ".ci" / "get_pip.py", cache / f"get_pip_{pip}.py")
 
     found = {name: value.replace("\n", "\n  ") for name, value in pip_settings(str(programs / "python")).items()}
@@ -144,7 +144,7 @@ def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
         env["PYTHON_TARGET"] = f"{programs[gate.python]}/python"
     if gate.lab:
         env["LAB_DEBIAN"] = gate.lab
-        # Molecule keeps what it knows of a scenario there, by the name of the scenario alone.
+        # Molecule keeps its state of a scenario there, by the name of the scenario alone.
         env["ANSIBLE_HOME"] = str(gate.collections / "ansible-home")
     env["ANSIBLE_COLLECTIONS_PATH"] = str(gate.collections)
     env["CONTAINERS_CONF"] = str(lab.CONTAINERS_CONF)
@@ -157,7 +157,7 @@ def environment(gate: Gate, programs: dict[str, Path | None]) -> dict[str, str]:
 
 
 def missing_packages(gates: list[Gate]) -> list[str]:
-    """Return the Debian packages whose programs the tests of these gates start, and that this machine has not."""
+    """Return the Debian packages that the tests of these gates need and that this machine lacks."""
     wanted = dict.fromkeys(package for gate in gates for package in gate.packages)
     query = ["dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n", *wanted]
     try:

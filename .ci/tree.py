@@ -1,7 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""Make ansible_collections/fleetops/azure_maintenance below a folder anew, where Ansible finds the collection.
+"""Make a new copy of ansible_collections/fleetops/azure_maintenance below a folder, where Ansible finds the collection.
 
 It is a copy of every file that git tracks or would track, because ansible-test refuses links. It is a git repository of
 its own, because ansible-test and ansible-lint ask git for the files, and the checkout's git ignores all of build/.

@@ -41,7 +41,7 @@ CORES = {
     "2.21.5": ("3.12", "3.13"),
     "2.22.0rc1": ("3.13",),
 }
-# What the environment "newest" is: the first of these for which this machine has a Python.
+# The environment "newest" is the first of these for which this machine has a Python.
 NEWEST = ("2.21.5", "2.19.14")
 
 # name: (file in requirements/, Python versions that will do, best first)
@@ -62,7 +62,7 @@ VENVS = {
 
 
 def clean_environment() -> dict[str, str]:
-    """Return the environment without what would lead a child to another Python, repository or configuration."""
+    """Return the environment without variables that lead a child to another Python, repository or configuration."""
     unwanted = ("ANSIBLE_", "GIT_", "MAKE", "MFLAGS", "PYTHON", "PYTEST_", "VIRTUAL_ENV")
     return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
 
@@ -172,7 +172,7 @@ def make_venv(name: str) -> Path | None:
 
 
 def _fill(name: str, folder: Path, python: str, requirements: Path) -> None:
-    """Make the virtual environment anew; exit where that fails."""
+    """Replace the virtual environment by a new one; exit where that fails."""
     inside = str(folder / "bin" / "python")
     if name == "uv":
         env = clean_environment()

@@ -7,22 +7,22 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: fleet
 type: stdout
-short_description: Print what is coming for a whole fleet as one table
+short_description: Print the events of a whole fleet as one table
 version_added: 1.0.0
 description:
-  - Prints what M(fleetops.azure_maintenance.scheduled_events_info) found on all hosts as one table when all is done,
-    one row an event. An event that many VMs report is one row that lists its VMs. The time from which Azure may start
-    it stands beside the time until then, in UTC.
-  - What has started comes first, then what starts next, at the end what starts nobody knows when.
+  - Prints the events that M(fleetops.azure_maintenance.scheduled_events_info) found on all hosts as one table at the
+    end, one row an event. An event that many VMs report is one row that lists its VMs. The time from which Azure may
+    start it stands beside the time until then, in UTC.
+  - Started events come first, then the others in the order of their start, at the end those with an unknown start.
   - Below the table stand the hosts that gave no answer, each with a reason, and a line that counts the hosts.
     V(quiet) hosts have no event of those asked for, V(affected) hosts have some. V(unreachable) hosts could not be
     reached by Ansible. V(not on Azure) hosts have no metadata service. V(failed) hosts gave no answer for any other
     reason, or one that was empty or could not be read as a whole. VMs of an event that were not asked, or did not
     answer, are named before that line.
-  - Of other tasks of a play, failures, unreachable hosts and what C(debug) shows are printed as they come, the
+  - Of other tasks of a play, failures, unreachable hosts and the output of C(debug) are printed as they come, the
     rest is not. Other modules run by C(ansible) are printed as P(ansible.builtin.minimal#callback) does.
-  - What the role P(fleetops.azure_maintenance.event_response#role) asks makes one table for all its questions, at the
-    end of the run. An event that is over has its outcome there, V(completed) or V(withdrawn), and no time.
+  - The questions of the role P(fleetops.azure_maintenance.event_response#role) make one table together, at the end of
+    the run. An ended event has its outcome there, V(completed) or V(withdrawn), and no time.
   - With C(-v), every result is printed in full as well.
 extends_documentation_fragment:
   - ansible.builtin.result_format_callback
@@ -72,7 +72,7 @@ class Table:
 
 
 class Response:
-    """What the role event_response asked in a run, and what it says became of the events."""
+    """The answers to the role event_response in a run, and the outcomes that it reports."""
 
     def __init__(self):
         self.answers = {}
@@ -81,7 +81,7 @@ class Response:
         self._latest = {}
 
     def take(self, host, answer):
-        """Keep what a host answered first; of later answers, only how its events are then."""
+        """Keep the first answer of a host; of later answers, only the state of its events."""
         self.answers.setdefault(host, answer)
         for event in answer["events"]:
             self._latest[fold_case(event["event_id"])] = {name: event[name] for name in ("event_status", "not_before")}
@@ -196,27 +196,27 @@ class CallbackModule(Minimal):
             self._handle_warnings(result._result)
 
     def _take_answer(self, result):
-        """Keep what a host said to the role event_response, which asks again and again."""
+        """Keep the answer of a host to the role event_response, which asks again and again."""
         host, said = result._host.get_name(), result._result["answer"]
         answer = read_answer(host, said, bool(said.get("failed")))
         if "events" in said:
-            # What earlier runs have left is told by this run, which may restore it.
+            # This run may restore the hosts that earlier runs left out of service, and reports them itself.
             self._response.take(host, {**answer, "out_of_service": []})
         else:
             self._response.lost[host] = answer
         self._handle_warnings(result._result)
 
     def _table(self, result):
-        """Return the table in which this host has not answered yet: a task that is run again begins another one."""
+        """Return the table in which this host has not answered yet: a repeated task begins another table."""
         task = result._task
         asked = (task.get_path(), result._host.get_name())
         self._rounds[asked] += 1
         return self._tables.setdefault((asked[0], self._rounds[asked]), Table(task.get_name()))
 
     def _tell(self, result, caption, color):
-        """Say on one line what went wrong at a task that is no query."""
+        """Print the failure of a task that is no query on one line."""
         title = result._task.get_name()
-        # Ansible masks what is printed, and would not know the first half of a secret that is cut.
+        # Mask before the cut: Ansible masks its output, but does not know the first half of a secret.
         line = f"{result._host.get_name()} | {title} | {caption}: {tell_failure(result._result)}"
         line = escape(mask_secrets(line))
         self._printed = True
@@ -224,7 +224,7 @@ class CallbackModule(Minimal):
         self._handle_warnings(result._result)
 
     def _lose(self, result, state):
-        """Keep why a host may never come to a query of this play, so that the table can name it."""
+        """Keep the reason why a host may never reach a query of this play, so that the table can name it."""
         host = result._host.get_name()
         message = f"{result._task.get_name()}: {tell_failure(result._result)}"
         self._lost[host] = no_answer(host, state, "task_failed", message)

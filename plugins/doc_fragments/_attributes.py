@@ -19,9 +19,9 @@ attributes:
     membership:
       - fleetops.azure_maintenance.imds
   check_mode:
-    description: Can run in C(check_mode) and tell what it would change, without changing it.
+    description: Can run in C(check_mode) and report its changes without making them.
   diff_mode:
-    description: Tells in diff mode what has changed, or would change in C(check_mode).
+    description: Shows its changes in diff mode, in C(check_mode) the changes that it would make.
   idempotent:
     description: When run twice in a row outside check mode with the same options, the second run changes nothing.
   platform:

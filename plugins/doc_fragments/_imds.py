@@ -10,7 +10,7 @@ from __future__ import annotations
 class ModuleDocFragment:
     DOCUMENTATION = r"""
 requirements:
-  - Python 3.8 or newer on the host, but for Windows hosts
+  - Python 3.8 or newer on the host, except for Windows hosts
   - the collection ansible.windows on the controller, for Windows hosts only
 attributes:
   platform:
@@ -24,7 +24,7 @@ options:
   endpoint:
     description:
       - Where the metadata service answers, as C(http://HOST[:PORT][/PREFIX]).
-      - Anything but the default is for a simulator, or for a VM outside a virtual network.
+      - Another value than the default is for a simulator, or for a VM outside a virtual network.
       - If not set, the variable C(azure_maintenance_endpoint) of the host is used. All roles and playbooks of this
         collection take it too, so that one variable points everything at a simulator.
       - If that is not set either, or empty, the environment variable E(AZURE_IMDS_ENDPOINT) of the target is used, if
@@ -56,7 +56,7 @@ options:
     description:
       - If nothing answers at O(endpoint), look up the address that DHCP option 245 names in the lease files of
         dhclient, systemd-networkd, dhcpcd and NetworkManager, and ask there. Nothing is written.
-      - Refused on a Windows host, whose leases no module reads.
+      - Refused on a Windows host, because no module reads its leases.
     type: bool
     default: false
   resource_name:

@@ -11,7 +11,7 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   hosts:
-    description: Hosts that the result must have. One that no part has is named as not asked.
+    description: Hosts that the result must have. A host that no part has is named as not asked.
     type: list
     elements: str
     default: []
@@ -20,6 +20,6 @@ options:
     type: float
     default: 0
   now:
-    description: The time of the result, as C(2026-11-21T10:00:00Z). The present if not set.
+    description: The time of the result, as C(2026-11-21T10:00:00Z). Now if not set.
     type: str
 """

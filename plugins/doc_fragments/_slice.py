@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options of the filters that make a part out of what the hosts of a run returned."""
+"""Options of the filters that make a part out of the results of the hosts of a run."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ options:
     type: str
     default: part
   now:
-    description: The time of asking, as C(2026-11-21T10:00:00Z). The present if not set.
+    description: The time of asking, as C(2026-11-21T10:00:00Z). Now if not set.
     type: str
 """

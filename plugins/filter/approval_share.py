@@ -15,8 +15,8 @@ description:
 options:
   _input:
     description:
-      - For each host, by its name in the inventory, what M(fleetops.azure_maintenance.scheduled_event_approve)
-        returned in check mode, also where it failed. Such a host approves nothing, but the events that it lists count.
+      - The result of M(fleetops.azure_maintenance.scheduled_event_approve) in check mode for each host, by its name in
+        the inventory, also where it failed. Such a host approves nothing, but the events that it lists count.
     type: dict
     required: true
   named:
@@ -29,7 +29,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Decide which host approves what
+- name: Decide which host approves which events
   ansible.builtin.set_fact:
     share: "{{ dict(ansible_play_hosts_all | zip(ansible_play_hosts_all | map('extract', hostvars, 'looked')))
       | fleetops.azure_maintenance.approval_share }}"

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet_history
-short_description: Merge what the checkers of many VMs remember into one history
+short_description: Merge the histories of the checkers of many VMs into one
 version_added: 1.1.0
 description:
-  - Merges parts of a fleet history. What several VMs saw of one event is one event.
-  - Tells for each type, each week and each VM how many events there were, the notice that was given beside the one that
-    Microsoft documents, how long the start took after an approval, how long events lasted, and who approved them.
+  - Merges parts of a fleet history. An event that several VMs saw is one event.
+  - Tells for each type, each week and each VM how many events there were, the notice that Azure gave beside the one
+    that Microsoft documents, how long the start took after an approval, how long events lasted, and who approved them.
   - Every host without a whole history is in the report with the reason.
   - Text from Azure is data. It is escaped as each format asks, against formulas of spreadsheets too.
 extends_documentation_fragment:
@@ -19,7 +19,7 @@ extends_documentation_fragment:
 options:
   _input:
     description:
-      - The parts. Each is what P(fleetops.azure_maintenance.fleet_history_part#filter) returned, or a list of two
+      - The parts. Each is a result of P(fleetops.azure_maintenance.fleet_history_part#filter), or a list of two
         strings, the name of a file and its content, where a part was written as JSON.
       - Of a host in several parts the newest answer counts.
     type: list
@@ -38,8 +38,8 @@ options:
     default: false
 notes:
   - An id that VMs saw more than a day apart counts as that of two events.
-  - Where times of a VM contradict each other, as when its clock was wrong, the event is counted and marked, and what
-    would follow from those times is left out.
+  - Where times of a VM contradict each other, as when its clock was wrong, the event is counted and marked, and the
+    durations from those times are left out.
 author:
   - fleetops contributors (@fleetops)
 """
@@ -75,7 +75,7 @@ _value:
       C(failed_responses); C(approved_by_checker), C(approved_by_other) and C(approval_unknown); and C(notice),
       C(approval_to_start), C(lasted) and C(prepare), each null or with C(least), C(quarter), C(median),
       C(three_quarters) and C(most) in seconds and C(known), the number of events of which it is known.
-    - An event has what C(azure-maintenance history --json) has of it, its C(week), C(notice_seconds),
+    - An event has the keys of C(azure-maintenance history --json), its C(week), C(notice_seconds),
       C(documented_notice_seconds), C(approval_to_start_seconds), C(lasted_seconds), C(approved_on), and C(vms), with
       the same for each VM that saw it.
     - A host has C(host), C(state) (C(told), C(damaged), C(no_checker), C(other_version), C(unreachable), C(failed) or
@@ -99,7 +99,7 @@ def fleet_history(
     now: str | None = None,
     simulated: Any = False,
 ) -> Any:
-    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    # With the first filter of a collection Ansible loads them all, again in the process of each task and host.
     from ..plugin_utils._report.history.formats import format_history
 
     if isinstance(parts, (str, dict)):

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet_history_part
-short_description: Keep what the checkers of some hosts remember for a fleet history
+short_description: Keep the histories of the checkers of some hosts for a fleet history
 version_added: 1.1.0
 description:
-  - Makes a part of a fleet history out of what C(azure-maintenance history --json) printed on each host.
+  - Makes a part of a fleet history out of the output of C(azure-maintenance history --json) on each host.
   - A part can be written to a file as JSON, and read again by
     P(fleetops.azure_maintenance.fleet_history#filter) in another run, as the slices of an AWX job need.
   - A host without a checker, with one of another version, or with a damaged state is kept with the reason.
@@ -25,7 +25,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Read what the checker remembers
+- name: Read the checker's history
   ansible.builtin.command: /usr/local/sbin/azure-maintenance history --json
   become: true
   register: history
@@ -33,7 +33,7 @@ EXAMPLES = r"""
   failed_when: false
   ignore_unreachable: true
 
-- name: Keep it
+- name: Keep the part
   ansible.builtin.copy:
     content: "{{ results | fleetops.azure_maintenance.fleet_history_part(name='web') | to_json }}"
     dest: /srv/reports/web.json
@@ -47,7 +47,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The part. Its inner form may change in any release, and names its version for that.
+  description: The part. Its format may change in any release, so it has a version number.
   type: dict
 """
 
@@ -59,7 +59,7 @@ from ..plugin_utils._unsafe import unsafe_filter
 
 
 def fleet_history_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
-    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    # With the first filter of a collection Ansible loads them all, again in the process of each task and host.
     from ..plugin_utils._report.history.host_results import make_slice
     from ..plugin_utils._report.slices import plain_results, read_now
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet_part
-short_description: Keep what a run learned from its hosts for a fleet report
+short_description: Keep the answers of the hosts of a run for a fleet report
 version_added: 1.0.0
 description:
-  - Makes a part of a fleet report out of what M(fleetops.azure_maintenance.scheduled_events_info) returned for each
+  - Makes a part of a fleet report out of the results of M(fleetops.azure_maintenance.scheduled_events_info) for each
     host.
   - A part can be written to a file as JSON, and read again by
     P(fleetops.azure_maintenance.fleet_report#filter) in another run, as the slices of an AWX job need.
@@ -33,7 +33,7 @@ EXAMPLES = r"""
   failed_when: false
   ignore_unreachable: true
 
-- name: Keep what the hosts said
+- name: Keep the answers of the hosts
   ansible.builtin.copy:
     content: "{{ results | fleetops.azure_maintenance.fleet_part(name='web') | to_json }}"
     dest: /srv/reports/web.json
@@ -47,7 +47,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The part. Its inner form may change in any release, and names its version for that.
+  description: The part. Its format may change in any release, so it has a version number.
   type: dict
 """
 
@@ -59,7 +59,7 @@ from ..plugin_utils._unsafe import unsafe_filter
 
 
 def fleet_part(results: Any, name: str = "part", now: str | None = None) -> dict[str, Any]:
-    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    # With the first filter of a collection Ansible loads them all, again in the process of each task and host.
     from ..plugin_utils._report.fleet.host_results import make_slice
     from ..plugin_utils._report.slices import plain_results, read_now
 

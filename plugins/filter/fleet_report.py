@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet_report
-short_description: Merge what many VMs said of maintenance into one report
+short_description: Merge the answers of many VMs about maintenance into one report
 version_added: 1.0.0
 description:
   - Merges parts of a fleet report by the id of the events, and notes where VMs contradict each other.
@@ -17,7 +17,7 @@ extends_documentation_fragment:
 options:
   _input:
     description:
-      - The parts. Each is what P(fleetops.azure_maintenance.fleet_part#filter) returned, or a list of two strings, the
+      - The parts. Each is a result of P(fleetops.azure_maintenance.fleet_part#filter), or a list of two strings, the
         name of a file and its content, where a part was written as JSON.
       - Of a host in several parts the newest answer counts.
     type: list
@@ -28,7 +28,7 @@ options:
       - V(data) returns a dictionary. V(json), V(csv), V(md) and V(html) return the content of a file of that kind.
       - V(lines) returns a list of sentences for people.
       - V(due) returns a list with a line for each event that has started, or may start within O(due_within) seconds.
-        It can be asked for since 1.1.0. An event whose start is unknown is not due.
+        It exists since 1.1.0. An event with an unknown start is not due.
     type: str
     choices: [data, json, csv, md, html, lines, due]
     default: data
@@ -41,12 +41,12 @@ options:
     description:
       - Seconds for V(html) as O(format). The page says across its top that it is out of date, once the oldest answer on
         it is older. With 0 it never does.
-      - The default is the notice that Azure gives of a Reboot. What is older may know nothing of one that has begun.
+      - The default is the notice that Azure gives of a Reboot. An older answer may miss a Reboot that has started.
     type: float
     default: 900
     version_added: 1.1.0
 notes:
-  - What starts counts as the earliest time that any VM was told; an event has started if any VM says so.
+  - The start of an event is the earliest time that any VM was told. An event has started if any VM says so.
   - A part that another version of the collection wrote is refused, unless it is older than O(max_age).
 author:
   - fleetops contributors (@fleetops)
@@ -86,7 +86,7 @@ _value:
       C(contradictions), each with a C(field) and in C(told) each C(value) with the C(hosts) that told it.
     - A host has C(host), C(state) (one of the words above), C(reason) and C(message) if it gave no answer,
       C(resource_name), C(asked_at), C(event_ids) of the events that may affect it, C(warnings), and C(out_of_service),
-      which has a text for each mark on the VM, since when, for which event and on whose account.
+      which has a text for each mark on the VM. It tells since when, for which event and by which run or checker.
   type: raw
 """
 
@@ -106,7 +106,7 @@ def fleet_report(
     due_within: float = 0,
     warn_after: float = 900,
 ) -> Any:
-    # With the first filter of a collection Ansible loads them all, in the process of each task and host anew.
+    # With the first filter of a collection Ansible loads them all, again in the process of each task and host.
     from ..plugin_utils._report.fleet.formats import format_report
 
     if isinstance(parts, (str, dict)):

@@ -9,8 +9,8 @@ name: target
 short_description: Refuse a pattern of hosts that is empty or matches no host
 version_added: 1.1.0
 description:
-  - Returns the pattern that it is given, for C(hosts) of a play. It fails where the pattern is empty, or where no
-    host of the inventory matches it, so that the run ends before any host is asked.
+  - Returns the given pattern, for C(hosts) of a play. It fails where the pattern is empty, or where no host of the
+    inventory matches it, so that the run ends before any host is asked.
   - Ansible itself takes an empty pattern for all hosts, and skips a play that no host matches. The run is then a
     success.
   - C(--limit) counts. With C(--syntax-check), which needs no inventory, C(all) is returned, whatever was given.
@@ -40,8 +40,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description:
-    - The patterns, as they were given. Where all of them only leave hosts out, as C(!db), C(all) stands before them,
-      which is what Ansible takes them for, so that another can be added.
+    - The patterns, as they were given. Patterns that only exclude hosts, such as C(!db), get C(all) in front.
   type: list
   elements: str
 """
@@ -75,7 +74,7 @@ class LookupModule(LookupBase):
         if not self._matches(patterns, limit, variables["groups"]):
             among = f"that --limit {limit} leaves" if limit else "of the inventory"
             raise AnsibleLookupError(f"target: no host {among} matches '{','.join(patterns)}'. No host was asked.")
-        # One that only leaves hosts out means all others, and no longer does with another pattern beside it.
+        # Patterns that only exclude hosts mean all others. With another pattern beside them they no longer do.
         leaves_out = all(each.startswith(("!", "&")) for each in split_host_pattern(patterns) if each)
         return ["all", *patterns] if leaves_out else patterns
 

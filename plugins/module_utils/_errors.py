@@ -33,14 +33,14 @@ class ImdsError(Exception):
 
     @property
     def refused(self) -> bool:
-        """Whether it is certain that IMDS did not do what was asked: it said so, or was not asked at all."""
+        """Whether it is certain that IMDS did not carry out the request: it said so, or did not get the request."""
         return self.http_status is not None and 400 <= self.http_status < 500
 
     @property
     def may_pass(self) -> bool:
         """Whether asking again may help: 410 and 429 ask for it in Microsoft's table of answers, 5xx are faults.
 
-        421 comes from the guest proxy agent, which has lost sight of who made this connection; of the next it may know.
+        421 comes from the guest proxy agent: it did not find the program of this connection. The next may work.
         """
         status = self.http_status
         return status in (410, 421, 429) or (status is not None and status >= 500)
@@ -60,7 +60,7 @@ class NotImdsError(ImdsError):
 
 
 class NoIdentityError(NotImdsError):
-    """What answered does not say which VM this is. Azure's own answer may take its place."""
+    """The answer does not say which VM this is. Azure's own answer may come later."""
 
     may_pass = True
 
@@ -103,7 +103,7 @@ class MalformedError(ImdsError):
 
 
 def failure_data(error: ImdsError) -> dict[str, Any]:
-    """Return what every failed task says of the metadata service."""
+    """Return the facts about the metadata service that every failed task has."""
     return {"reason": error.reason, "http_status": error.http_status, "imds_reachable": error.imds_reachable}
 
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""A limit for what has none of its own, such as a connection or a regular expression (P15)."""
+"""A time limit for operations that have none, such as a connection or a regular expression (P15)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any, Iterator
 
 
 class TimeIsUpError(BaseException):
-    """As Ansible's own: nothing that a connection or a library does about errors may keep it back."""
+    """A BaseException, as Ansible's own: a connection or a library that catches Exception must not catch it."""
 
 
 @contextlib.contextmanager
 def limit(seconds: float) -> Iterator[None]:
-    """End what goes on inside after some seconds. It works in the main thread of a process only.
+    """End the block after some seconds. It works in the main thread of a process only.
 
     :raises TimeIsUpError: the time is up. Python looks for signals within a regular expression, too.
     """

@@ -13,8 +13,7 @@ description:
   - Approves Scheduled Events of an Azure VM through its metadata service, so that Azure may start them before the
     time announced.
   - An approval counts for B(all) the VMs of an event, and cannot be taken back. So an event is approved only when
-    each of
-    its VMs is this VM or stands in O(resources_ready).
+    each of its VMs is this VM or is in O(resources_ready).
   - Azure may still wait, for instance for other customers on the same host. Azure starts the event at C(NotBefore)
     even without an approval.
   - Runs on a VM that sees the event. The metadata service cannot be reached from elsewhere.
@@ -26,17 +25,16 @@ attributes:
   check_mode:
     support: full
     details:
-      - Asks the metadata service and says what it would approve or refuse, and approves nothing. O(wait_for)
-        is not waited for.
+      - Asks the metadata service, names the events that it would approve or refuse, and approves nothing. It does not
+        wait for O(wait_for).
   diff_mode:
     support: full
   idempotent:
     support: partial
     details:
       - Nothing is sent for an event that has started or is gone.
-      - Azure does not tell whether an event that is still Scheduled has been approved before. It is approved
-        again, which Azure
-        takes, and the task reports a change again.
+      - Azure does not tell whether an event that is still Scheduled has been approved before. The module approves it
+        again. Azure takes that, and the task reports a change again.
   action:
     description: Has an action plugin of the same name, so that some options are handled on the controller.
     support: full
@@ -51,14 +49,13 @@ options:
   event_ids:
     description:
       - Approve the events with these ids, whichever VMs they list.
-      - The beginning of an id will do, 4 characters or more, such as the 8 that tables show, where one event of the
-        document has it. Where several have it, the task fails and approves nothing. In a playbook that runs by
-        itself write whole ids.
-      - At least one of O(event_ids), O(event_types) and O(event_sources) is needed. An event is selected when
-        it meets all that are given.
-        Letter case does not matter.
-      - An empty list of ids, types or sources selects nothing, for the ids of what was not found must not approve
-        anything else. An empty string, as an empty answer in an AWX survey gives it, counts as not given.
+      - The beginning of an id, of 4 characters or more, is enough if only one event of the document has it. Tables
+        show 8 characters. Where several events have it, the task fails and approves nothing. In a playbook that runs
+        by itself write whole ids.
+      - At least one of O(event_ids), O(event_types) and O(event_sources) is needed. An event is selected when it meets
+        all that are given. Letter case does not matter.
+      - An empty list of ids, types or sources selects nothing. So the result of a search that found nothing approves
+        nothing. An empty string, as an empty answer in an AWX survey gives it, counts as not given.
       - An id that the document does not have is reported as V(not_found) with a warning. It is neither a
         change nor a failure.
     type: list
@@ -93,12 +90,13 @@ options:
   document_incarnation:
     description:
       - Refuse to approve unless the document still has this DocumentIncarnation, as
-        M(fleetops.azure_maintenance.scheduled_events_info) returned it. So nothing is approved that was not decided on.
+        M(fleetops.azure_maintenance.scheduled_events_info) returned it. So only the document of your decision is
+        approved.
       - It is then sent along with the approval, as it always is with the api-versions of 2017.
     type: str
   wait_for:
     description:
-      - How far the events have to get before the task ends.
+      - The state of the events that the task waits for.
       - V(started), until each has started or is gone from the document. V(ended), until each is gone.
       - On a VM that the event reboots the task is lost with its connection. Wait on another VM that sees the event.
       - Asks every second, and a Windows host every 5 seconds, because there each time is a run of a module.
@@ -112,12 +110,12 @@ options:
 notes:
   - When one selected event is refused, none is approved.
   - When the metadata service fails while O(wait_for) waits, the task goes on waiting. Only a document in which every
-    entry can be read tells that an event is gone, however long there is none. The checker on a VM, which has to go on
-    by itself, takes an event that took place for ended after 300 seconds of such answers; this task leaves it to you.
+    entry can be read shows that an event is gone, however long there is none. The checker on a VM has to go on by
+    itself. After 300 seconds of such answers it counts an event that took place as ended. This task leaves that to you.
   - The document is read after the name of this VM is known, and again before an approval is sent again. An event that
     got another VM meanwhile is refused.
   - When the answer to an approval is lost, and the event has started or is gone afterwards, the task reports a
-    change and warns that Azure may have taken the approval. Where that cannot be found out, the task fails.
+    change and warns that Azure may have taken the approval. Where the task cannot read that, it fails.
     In both cases RV(in_doubt) is true.
 seealso:
   - module: fleetops.azure_maintenance.scheduled_events_info
@@ -126,7 +124,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Do not let the restarts that our own people ask for wait
+- name: Approve the restarts that our own people asked for
   fleetops.azure_maintenance.scheduled_event_approve:
     event_sources: [User]
 
@@ -136,7 +134,7 @@ EXAMPLES = r"""
     event_statuses: [Scheduled]
   register: reboots
 
-- name: Approve exactly what was decided on, and wait until Azure starts
+- name: Approve exactly these events, and wait until Azure starts them
   fleetops.azure_maintenance.scheduled_event_approve:
     event_ids: "{{ reboots.events | map(attribute='event_id') }}"
     document_incarnation: "{{ reboots.document_incarnation }}"
@@ -160,7 +158,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 approvals:
-  description: What became of each event that was selected or listed.
+  description: The result for each event that was selected or listed.
   returned: success, refusal, and failure while waiting
   type: list
   elements: dict
@@ -197,10 +195,10 @@ events:
   version_added: 1.1.0
 in_doubt:
   description:
-    - Whether an approval was sent whose answer was lost, so that Azure may have taken it although
+    - Whether the answer to an approval was lost, so that Azure may have taken the approval although
       RV(approvals[].result) is not V(approved), or although the task failed.
     - When this is false, and C(changed) is not true, Azure has certainly taken no approval of the task.
-    - When it is missing, as after a lost connection or where the module did not come to its end, that is not known.
+    - When it is missing, that is not known. The connection was lost, or the module did not come to its end.
   returned: always
   type: bool
   sample: false
@@ -231,7 +229,7 @@ diff:
     after: {C7061BAC-AFDC-4513-B24B-AA5F13A16123: approved}
 msg:
   description:
-    - What was done, or would be done in check mode, or what went wrong, in words.
+    - The result in words, in check mode the expected result, or the error.
     - Where no event was selected and the answer was empty or had an entry that cannot be read, it says so.
   returned: always
   type: str

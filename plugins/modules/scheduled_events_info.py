@@ -77,18 +77,18 @@ options:
   due_within:
     description:
       - Only events that have started, or that Azure may start within so many seconds.
-      - An event whose start is unknown is never due.
+      - An event with an unknown start is never due.
     type: int
   query:
     description:
-      - A JMESPath expression over all that this module returns. What it yields is in RV(query_result).
+      - A JMESPath expression over the whole result of this module. Its own result is in RV(query_result).
       - Needs the Python library C(jmespath) on the controller.
       - An empty string counts as not set.
     type: str
 notes:
   - An empty answer of the metadata service, which some VMs give, is not a document. RV(document_received) is
     then false, RV(events) is empty and a warning says that nothing is known.
-  - What cannot be read of one event never costs another. It is reported in a warning, of which there are ten at most.
+  - A fault in one event never costs another event. Each fault gives a warning. There are ten warnings at most.
   - When two entries of a document have the same id they are returned as one event that lists the VMs of both.
 seealso:
   - module: fleetops.azure_maintenance.scheduled_event_approve
@@ -97,11 +97,11 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Ask what is coming for this VM
+- name: Ask for the events of this VM
   fleetops.azure_maintenance.scheduled_events_info:
   register: maintenance
 
-- name: Show what is coming
+- name: Show the events in one sentence
   ansible.builtin.debug:
     msg: "{{ maintenance.msg }}"
 
@@ -151,7 +151,7 @@ events:
       sample: C7061BAC-AFDC-4513-B24B-AA5F13A16123
     event_type:
       description:
-        - What Azure will do. Null if Azure did not say.
+        - The action of Azure. Null if Azure did not say.
         - Words that Azure is known to use are in Azure's own spelling, here and in RV(events[].event_status) and
           RV(events[].event_source). Other words are passed on as they came.
       type: str
@@ -161,7 +161,7 @@ events:
       type: str
       sample: Scheduled
     resource_type:
-      description: The type of what is affected, null if Azure did not say.
+      description: The type of the affected resources, null if Azure did not say.
       type: str
       sample: VirtualMachine
     resources:
@@ -252,7 +252,7 @@ vm_id:
 resource_id:
   description:
     - The id of this VM in Azure Resource Manager.
-    - Null where RV(vm_id) is null, and where the metadata service does not tell it.
+    - Null where RV(vm_id) is null, and where the metadata service does not give it.
   returned: success
   type: str
   sample: "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web\
@@ -260,7 +260,7 @@ resource_id:
   version_added: 1.1.0
 boot_id:
   description:
-    - What the operating system calls the current boot of this VM. It differs after a reboot.
+    - The operating system's id of the current boot of this VM. It differs after a reboot.
     - Where systemd runs, it differs after C(systemctl soft-reboot) too.
     - Null where the system has none, and for Windows hosts. Compare it for equality only. On Linux it begins with the
       content of C(/proc/sys/kernel/random/boot_id).
@@ -270,9 +270,10 @@ boot_id:
   version_added: 1.1.0
 marks:
   description:
-    - For which events this VM was prepared and has not been restored since, and by whom. A run of the role
-      P(fleetops.azure_maintenance.event_response#role) leaves such a mark while the VM is out of service.
-    - Those of root and of the user of the task count. Others are listed too, with a warning.
+    - The events for which this VM was prepared and has not been restored since, and the author of each preparation.
+      A run of the role P(fleetops.azure_maintenance.event_response#role) leaves such a mark while the VM is out of
+      service.
+    - The marks of root and of the user of the task count. Others are listed too, with a warning.
     - Null for Windows hosts, where a run of the role reads the marks by itself.
   returned: success
   type: list
@@ -287,7 +288,7 @@ marks:
       type: str
       sample: Reboot
     by:
-      description: What prepared the VM. V(run) is a run of the role.
+      description: The program that prepared the VM. V(run) is a run of the role.
       type: str
       sample: run
     controller:
@@ -303,7 +304,7 @@ marks:
       type: str
       sample: "812"
     run:
-      description: Tells one run from another.
+      description: The id of the run.
       type: str
       sample: 3f0c9be1d7a24c55
     since:
@@ -315,13 +316,13 @@ marks:
       type: str
       sample: 4f6a5a2e-0f3c-4c55-9d7b-0a7c1ad5f0d1/12
     vm_id:
-      description: The VM for which it was written. A mark of another VM, whose disk was copied, is not listed.
+      description: The VM for which it was written. A mark of another VM, from a copied disk, is not listed.
       type: str
       sample: 02aab8a4-74ef-476e-8182-f6d2ba4166a6
     state:
       description:
-        - How far it is, V(preparing), V(prepared), V(restoring), or V(failed) where a task of either failed. With
-          V(preparing) and V(restoring) somebody works on this VM, or was broken off in that.
+        - V(preparing), V(prepared), V(restoring), or V(failed) where a task of either failed. With V(preparing) and
+          V(restoring) somebody works on this VM, or was interrupted.
       type: str
       sample: prepared
     state_since:
@@ -333,11 +334,11 @@ marks:
       type: str
       sample: /var/lib/azure-maintenance-marks/c7061bac-afdc-4513-b24b-aa5f13a16123.vm.run-5d1c0a9be2f4c3d7.mark.json
     counts:
-      description: Whether the collection goes by it.
+      description: Whether the collection uses it.
       type: bool
       sample: true
     fault:
-      description: Why it counts for nothing, null where it counts.
+      description: Why it does not count, null where it counts.
       type: str
       sample: null
   version_added: 1.1.0
@@ -352,13 +353,13 @@ api_version:
   type: str
   sample: "2020-07-01"
 query_result:
-  description: What O(query) yields.
+  description: The result of O(query).
   returned: success and O(query) is given
   type: raw
   sample: [C7061BAC-AFDC-4513-B24B-AA5F13A16123]
 msg:
   description:
-    - The answer, or what went wrong, in words.
+    - The answer in words, or the error.
     - Where an entry of the document cannot be read, it says so, because that entry may be an event.
   returned: always
   type: str

@@ -286,7 +286,7 @@ def test_p4_a_vm_whose_answer_is_not_clear_does_not_count_as_one_without_events(
     assert (run.code != 0) is fails, run.out + run.err
     assert fleet.posted() == [("web-1", [event])]
     assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 0, "web-2": 0, "db-1": fails}
-    assert ("What Azure answered to db-1 could not be read as a whole, so it may list an event" in run.words) is fails
+    assert ("db-1: part of Azure's answer could not be read, so a selected event may be missing." in run.words) is fails
     assert '"no such event"' not in run.out
     said = "Azure gave an empty answer to db-1: whether there are events is unknown."
     assert run.out.count(said) == (told == "says so"), run.out

@@ -81,7 +81,7 @@ def test_a_target_that_cannot_be_told_is_refused_and_does_not_mean_all_hosts(pla
 
 @pytest.mark.releases
 def test_a_limit_that_leaves_none_of_the_target_is_refused_and_no_tag_or_step_goes_around_that(play):
-    for argv in ((), ("--tags", "none"), ("--start-at-task", "Show what was approved")):
+    for argv in ((), ("--tags", "none"), ("--start-at-task", "Show the approvals")):
         ended, said = play("approve", "--limit", "db-1", *argv, target="web")
         assert asked_nobody(ended)
         assert "target: no host that --limit db-1 leaves matches 'web'. No host was asked." in said

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Approve events and wait for what becomes of them."""
+"""Approve events and wait for their start or end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .guard import APPROVED, NOT_FOUND, ApprovalPlan, ApprovalRequest, plan_appr
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
 _NO_SUCH_EVENT = "no such event"
-_NONE_READ = "no such event in what could be read; ask again"
+_NONE_READ = "no such event could be read; ask again"
 _IN_DOUBT = "An approval was sent and was not confirmed. Azure may have taken it."
 
 
@@ -33,7 +33,7 @@ def run_approval(
     check_mode: bool,
     poll_interval: float | None = None,
 ) -> dict[str, Any]:
-    """Do what the module scheduled_event_approve documents, and return its result; ``failed`` where it must fail.
+    """Do the work of the module scheduled_event_approve, and return its result; ``failed`` where it must fail.
 
     :param params: the module's options.
     :param warn: is called with each warning, also where an error follows.
@@ -106,14 +106,14 @@ def _read_request(params: Mapping[str, Any], resource_name: str) -> ApprovalRequ
 
 
 def _describe(done: Approved, resource_name: str, check_mode: bool = False) -> dict[str, Any]:
-    """Return what was done as users see it."""
+    """Return the result as users see it."""
     plan = done.plan
     now = now_utc()
     approved = plan.ids_to_approve
     after = {**_statuses(plan), **dict.fromkeys(approved, APPROVED)}
     words_of = {APPROVED: "would be approved:"} if check_mode else {}
     refused = " ".join(f"{refusal.why} {refusal.advice}".strip() for refusal in plan.refusals)
-    what = "; ".join(f"{words_of.get(each.result, each.result)} {one_line(each.event_id)}" for each in plan.approvals)
+    told = "; ".join(f"{words_of.get(each.result, each.result)} {one_line(each.event_id)}" for each in plan.approvals)
     return {
         "changed": bool(approved) or done.unanswered,
         "in_doubt": done.unanswered,
@@ -122,12 +122,12 @@ def _describe(done: Approved, resource_name: str, check_mode: bool = False) -> d
         "approvals": [approval.to_dict() for approval in plan.approvals],
         "events": [event.to_dict(now, resource_name) for event in plan.events],
         "diff": {"before": done.before, "after": {each: after.get(each, NOT_FOUND) for each in done.before}},
-        "msg": refused or what or _tell_none(done),
+        "msg": refused or told or _tell_none(done),
     }
 
 
 def _tell_none(done: Approved) -> str:
-    """Return how it is said that no event was selected."""
+    """Return the message for no selected event."""
     if done.document is None:
         return NO_DOCUMENT
     return _NO_SUCH_EVENT if done.clear else _NONE_READ
@@ -160,10 +160,10 @@ def _wait(
     if failure is None:
         return result
     data = failure_data(failure.last_error) if failure.last_error else {}
-    return {**result, **data, "msg": _tell_what_is_missing(params, result["changed"], failure), "failed": True}
+    return {**result, **data, "msg": _format_expired(params, result["changed"], failure), "failed": True}
 
 
-def _tell_what_is_missing(params: Mapping[str, Any], approved: bool, failure: WaitExpired) -> str:
+def _format_expired(params: Mapping[str, Any], approved: bool, failure: WaitExpired) -> str:
     left = [f"{one_line(event_id)} is {status}" for event_id, status in failure.statuses.items() if status]
     left += [f"{one_line(event_id)} is not known to have {params['wait_for']}" for event_id in failure.unknown]
     parts = [f"After {params['wait_timeout']:g} s of waiting for {params['wait_for']}: {', '.join(left)}."]
@@ -177,7 +177,7 @@ def _tell_what_is_missing(params: Mapping[str, Any], approved: bool, failure: Wa
 
 
 class Approved(NamedTuple):
-    """What became of an approval.
+    """The result of an approval.
 
     :ivar plan: the plan as it was carried out.
     :ivar document: the document that it was judged by, None for an empty body.
@@ -203,9 +203,9 @@ def approve(
     deadline: Deadline,
     before_post: Callable[[list[str]], None] | None = None,
 ) -> Approved:
-    """POST what the request approves of the document, and return what became of it.
+    """Send a POST for the events of the document that the request may approve, and return the result.
 
-    Before each further try the document is read anew, and judged anew (P1): while a try failed, the event may have
+    Before each further try the document is read and judged again (P1): while a try failed, the event may have
     got another VM. Azure answers 400 for an id that it no longer lists; an event that has vanished must not cost the
     others their approval.
 
@@ -231,7 +231,7 @@ def approve(
         if not failure.refused:
             in_doubt.update(sent)
             lost = lost or failure
-        # An approval whose answer was lost counts for more than what later ones were told.
+        # An approval with a lost answer counts for more than the answers to later ones.
         reason = lost or failure
         if not (failure.may_pass or failure.http_status == 400):
             raise reason
@@ -254,7 +254,7 @@ def _growing_pauses() -> Iterator[float]:
 def _read_again(
     client: ImdsClient, deadline: Deadline, pauses: Iterator[float], reason: ImdsError, retry_after: float
 ) -> Document:
-    """Pause, and read the document until there is one; an empty body tells nothing of what was sent.
+    """Pause, and read the document until there is one; an empty body says nothing about the approval.
 
     :param reason: is raised when there is no document before the deadline.
     """
@@ -277,7 +277,7 @@ def _read_again(
 
 
 def _incarnation_to_send(client: ImdsClient, document: Document | None, request: ApprovalRequest) -> str | None:
-    """Return what the pages of 2017 ask to be sent along, as a string; later pages dropped it."""
+    """Return the DocumentIncarnation that the pages of 2017 ask for, as a string; later pages dropped it."""
     asked_for = request.document_incarnation is not None or client.api_version.startswith("2017-")
     if not asked_for or document is None or document.incarnation is None:
         return None
@@ -288,7 +288,7 @@ class WaitExpired(Exception):
     """The events did not get as far as was waited for.
 
     :ivar statuses: the last known status of each event, None for one that is gone, or of which nothing is known.
-    :ivar unknown: the events of which nothing is known: no document listed them, and none told that they are gone.
+    :ivar unknown: the events of which nothing is known: no document listed them or showed that they are gone.
     :ivar last_error: why the last request failed, None where it did not.
     :ivar unclear: the last answer was no document, or one with an entry that cannot be read.
     """
@@ -331,7 +331,7 @@ def wait_for(
             last_error = None
         except ImdsError as error:
             document = None
-            # A request that the end of the wait cut short tells of our hurry, not of Azure.
+            # A request cut short by the end of the wait shows no fault of Azure.
             if left > pause or deadline.remaining() > 0:
                 last_error = error
         if document is not None:

@@ -27,7 +27,7 @@ UNCLEAR_DOCUMENT = "an entry of the document cannot be read and may be this even
 
 
 class ApprovalRequest(NamedTuple):
-    """What a caller wants approved, and for which VMs it speaks.
+    """The events that a caller wants to approve, and the VMs for which it speaks.
 
     :ivar event_ids: ids as the caller wrote them; empty asks for every event that matches the rest and
         lists a VM the caller speaks for.
@@ -53,7 +53,7 @@ class ApprovalRequest(NamedTuple):
 
 
 class Approval(NamedTuple):
-    """What becomes of one event.
+    """The decision about one event.
 
     :ivar result: one of this module's four words.
     :ivar why: why it is refused, a sentence for people.
@@ -80,7 +80,7 @@ class ApprovalPlan(NamedTuple):
     """The answer to an ApprovalRequest for one document.
 
     :ivar approvals: one for each event that was selected or listed.
-    :ivar warnings: a sentence for each listed id that nothing is done for.
+    :ivar warnings: a sentence for each listed id that is not acted on.
     :ivar events: those of the approvals that are in the document.
     """
 
@@ -171,8 +171,8 @@ def _hold_back(approvals: list[Approval]) -> tuple[Approval, ...]:
 def _concerns(event: Event, request: ApprovalRequest) -> bool:
     """Tell whether the caller speaks for a VM of the event, or may do so because not all its VMs can be read.
 
-    What may be the caller's is refused, and not left out as if it were another VM's. With force it is left out: force
-    approves no event of which only other VMs are known.
+    An event that may list a VM of the caller is refused, and not left out as if it were another VM's. With force it is
+    left out: force approves no event of which only other VMs are known.
     """
     ready = request.ready
     if not event.resources or any(fold_case(name) in ready for name in event.resources):

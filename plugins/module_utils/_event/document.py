@@ -22,10 +22,10 @@ EVENT_TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 EVENT_STATUSES = (SCHEDULED, STARTED)
 EVENT_SOURCES = ("Platform", "User")
 
-# Seconds. More is no duration, and dates and widths of columns are reckoned from it.
+# Seconds. A larger number is no duration: dates and column widths are computed from it.
 LONGEST_DURATION = 10**12
 
-# Characters. What Azure says must not fill the memory or the disk of a VM (P9).
+# Characters. Azure's texts must not fill the memory or the disk of a VM (P9).
 _LONGEST_TEXT = 1000
 _LONGEST_NAMES = 20_000
 
@@ -34,14 +34,14 @@ Incarnation = Union[int, str]
 
 
 def fold_case(name: str) -> str:
-    """Return what two spellings of one event id, VM name or keyword have in common: Azure mixes letter case."""
+    """Return the same text for all spellings of one event id, VM name or keyword: Azure mixes letter case."""
     return name.lower()
 
 
 class Event(NamedTuple):
     """One member of ``Events``.
 
-    Fields that Azure left out, or filled with what cannot be read, are None (``resources``: empty).
+    Fields that Azure left out, or that cannot be read, are None (``resources``: empty).
     ``not_before`` is in UTC; ``duration_seconds`` is None where Azure says -1, unknown.
 
     :ivar names_its_vms: every entry of Resources could be read, and there was one. Otherwise the event may affect
@@ -71,7 +71,7 @@ class Event(NamedTuple):
 
     @property
     def leader(self) -> str | None:
-        """The first name in Resources, by which the VMs of an event agree on one that speaks for all."""
+        """The first name in Resources: all VMs of an event see the same one, so one VM can act for all."""
         return self.resources[0] if self.resources else None
 
     def seconds_until_start(self, now: datetime) -> int | None:
@@ -104,14 +104,14 @@ class Event(NamedTuple):
         return self._replace(**cut)
 
     def fields(self) -> dict[str, Any]:
-        """Return what Azure said of the event, as JSON takes it; from_dict() reads it."""
+        """Return Azure's fields of the event, ready for JSON; from_dict() reads them."""
         return {**self._asdict(), "resources": list(self.resources), "not_before": format_utc(self.not_before)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Event:
-        """Return the event of which to_dict() or fields() made this.
+        """Return the event from the result of its to_dict() or fields().
 
-        :raises KeyError, ValueError: they did not.
+        :raises KeyError, ValueError: it is not such a result.
         """
         moment = content["not_before"]
         known = {name: content[name] for name in cls._fields if name != "names_its_vms"}
@@ -176,13 +176,13 @@ def format_utc(moment: datetime | None) -> str | None:
 def parse_utc(text: str) -> datetime:
     """Return the moment that format_utc() wrote.
 
-    :raises ValueError: it did not.
+    :raises ValueError: it is not such a text.
     """
     return datetime.strptime(text, _UTC).replace(tzinfo=timezone.utc)
 
 
 def read_utc(text: str) -> datetime | None:
-    """Read what format_utc writes; None for anything else."""
+    """Read a text of format_utc(); None for anything else."""
     # fromisoformat() takes any character between the date and the time, and dates without one.
     if len(text) != 20 or text[10] != "T" or text[-1] != "Z":
         return None

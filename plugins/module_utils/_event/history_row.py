@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What became of an event, as one row of a history: what may stand in it, and what follows from its times.
+"""The course of an event as one row of a history: the fields it may have, and the results of its times.
 
 The checker writes rows, and the fleet history reads them, maybe with another version of this file.
 """
@@ -41,10 +41,10 @@ DOCUMENTED_NOTICE = {
     "Terminate": Notice(300, 900),
 }
 _SPELLING = {fold_case(name): name for name in EVENT_TYPES}
-# Polling, and a clock that is a little off, take some of the notice. What lacks more is shorter than documented.
+# Polling, and a clock that is a little off, take some of the notice. A notice below this share counts as shorter.
 _SHORTER = 0.9
 _EPOCH = datetime(1970, 1, 1)
-# Azure starts before NotBefore only what somebody has approved. Clocks may differ by so many seconds.
+# Azure starts an event before NotBefore only if somebody has approved it. Clocks may differ by so many seconds.
 _CLEARLY_BEFORE = 10
 
 
@@ -101,7 +101,7 @@ ROW = tuple(name for name, _test in _FIELDS)
 
 
 def complaint(row: Any) -> str | None:
-    """Return what is wrong with a row, None for a sound one."""
+    """Return the fault of a row, None for a sound one."""
     if not isinstance(row, dict):
         return "it is not a dictionary"
     for name, is_good in _FIELDS:
@@ -113,13 +113,13 @@ def complaint(row: Any) -> str | None:
 
 
 class Course(NamedTuple):
-    """What the times of a row, or of several rows of one event, tell; in seconds, None for what is unknown.
+    """The durations from the times of a row, or of several rows of one event; in seconds, None if unknown.
 
-    :ivar notice: from when the event was first seen to the NotBefore that was told first; 0 where it had started then.
-        Without a NotBefore its start tells nothing: somebody may have approved it.
+    :ivar notice: from the first sight of the event to its first NotBefore; 0 where it had started then.
+        Without a NotBefore its start does not give the notice: somebody may have approved it.
     :ivar approval_to_start: from the approval by a checker to the start.
     :ivar lasted: from the start to the end.
-    :ivar doubtful: times contradict each other, as when the clock was wrong. What follows from those is unknown.
+    :ivar doubtful: times contradict each other, as when the clock was wrong. Durations from those are unknown.
     """
 
     notice: int | None
@@ -131,13 +131,13 @@ class Course(NamedTuple):
 def find_course(
     seen: float, not_before: float | None, approved: float | None, started: float | None, ended: float | None
 ) -> Course:
-    """Return what follows from times in seconds since 1970."""
+    """Return the course from times in seconds since 1970."""
     announced_until = not_before
     if not_before is None and started is not None and started <= seen:
         announced_until = started
     notice, approval_to_start = _between(seen, announced_until), _between(approved, started)
     lasted = _between(started, ended)
-    # The last two are told to nobody, but are as impossible.
+    # No field shows the last two, but a negative one is impossible too.
     lengths = (notice, approval_to_start, lasted, _between(seen, started), _between(seen, ended))
     if min([each for each in lengths if each is not None], default=0) >= 0:
         return Course(notice, approval_to_start, lasted, False)
@@ -150,12 +150,12 @@ def _between(first: float | None, last: float | None) -> int | None:
 
 
 def course_of(row: Mapping[str, Any]) -> Course:
-    """Return what the times of one sound row tell."""
+    """Return the course from the times of one sound row."""
     return read_course(row)[1]
 
 
 def read_course(row: Mapping[str, Any]) -> tuple[float, Course]:
-    """Return when the event of a sound row was first seen, in seconds since 1970, and what its times tell."""
+    """Return when the event of a sound row was first seen, in seconds since 1970, and its course."""
     seen = read_seconds(row["first_seen_at"])
     if seen is None:
         raise ValueError("complaint() takes no row without first_seen_at")
@@ -164,8 +164,8 @@ def read_course(row: Mapping[str, Any]) -> tuple[float, Course]:
 
 
 def approved_by(by_checker: bool, started: float | None, not_before: float | None) -> str | None:
-    """Return who approved an event: CHECKER, that of this VM; OTHER, where it began well before its NotBefore and this
-    checker had not approved it; None where nothing tells."""
+    """Return who approved an event: CHECKER, that of this VM; OTHER, where it started well before its NotBefore and
+    this checker had not approved it; None where it is unknown."""
     if by_checker:
         return CHECKER
     if started is not None and not_before is not None and started < not_before - _CLEARLY_BEFORE:

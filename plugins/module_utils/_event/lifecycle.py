@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The life cycle of an event on one VM: what an answer of Azure makes of it, and what may be done about it next.
+"""The life cycle of an event on one VM: how an answer of Azure changes it, and which response may run next.
 
 This is the only place that decides it; the checker, the event source and the fleet's runbook ask here. Pure: no clock,
 no input and no output. P1 to P6 are the properties of the design that a function keeps.
@@ -37,11 +37,11 @@ UNCLEAR_ENDS_AFTER = 300.0
 
 
 class Known(NamedTuple):
-    """What is known of an event that has not ended.
+    """The known facts of an event that has not ended.
 
     :ivar event: the event as it was last seen.
     :ivar approved: Azure took an approval of it, or may have taken one whose answer was lost.
-    :ivar rebooted: this VM has booted since a document last listed the event: what is listed as Scheduled after a boot
+    :ivar rebooted: this VM has booted since a document last listed the event: an event that is Scheduled after a boot
         has not caused it.
     :ivar fell_due: the time from which Azure may start it has come.
     """
@@ -55,7 +55,7 @@ class Known(NamedTuple):
     def at(
         cls, now: datetime, event: Event, listed_boot_id: str | None, boot_id: str | None, approved: bool = False
     ) -> Known:
-        """Return what is known of an event at a moment.
+        """Return the known facts of an event at a moment.
 
         :param now: aware datetime.
         :param listed_boot_id: the boot in which a document last listed it.
@@ -79,7 +79,7 @@ class Transition(NamedTuple):
 
 
 class Following(NamedTuple):
-    """What one answer makes of the events of this VM.
+    """How one answer changes the events of this VM.
 
     :ivar transitions: those that ended first.
     :ivar listed: every event of this VM that the answer lists, by key, as it is known now.
@@ -99,7 +99,7 @@ def phase_of(event: Event) -> str:
 def follow(
     known: Iterable[Known], document: Document | None, resource_name: str | None, unclear_seconds: float = 0.0
 ) -> Following:
-    """Compare what is known with an answer of Azure.
+    """Compare the known events with an answer of Azure.
 
     Only a document ends an event, and only one in which every entry can be read (P4): the entry that cannot be
     read may be the missing one. An event that is first seen Started was never announced. One that has been seen
@@ -135,7 +135,7 @@ def follow(
 
 
 def _as_known(event: Event, earlier: Event | None) -> Event:
-    """Return the event as a new document has it, but for what would be a step back."""
+    """Return the event as a new document has it, without a step back."""
     if earlier is None:
         return event
     if earlier.has_started:
@@ -151,7 +151,7 @@ def is_of_another_vm(event: Event, resource_name: str, listed_in_this_boot: bool
 
 
 def outcome(known: Known) -> str:
-    """Return the outcome of an event that has ended: what Azure withdraws was never started, approved or due."""
+    """Return the outcome of an event that has ended: a withdrawn event was never started, approved or due."""
     return COMPLETED if known.took_place else WITHDRAWN
 
 
@@ -161,7 +161,7 @@ def same_boot(boot_id: str | None, other: str | None) -> bool:
 
 
 class Response(NamedTuple):
-    """A run of what a rule asks for in one phase of an event, or while its approval waits.
+    """One execution of a rule's steps in one phase of an event, or while its approval waits.
 
     :ivar number: grows with each response that is made.
     :ivar finished: it has succeeded, failed or been skipped.
@@ -182,7 +182,7 @@ class TrackedEvent(NamedTuple):
     """An event with all its responses.
 
     :ivar number: grows with each event that is first seen.
-    :ivar key: the id by which Azure calls it, as ids are compared. After its end Azure may use the id anew.
+    :ivar key: the id by which Azure calls it, as ids are compared. After its end Azure may use the id again.
     :ivar listed: a document of this boot has listed it.
     :ivar end_order: grows with each event that ends; None while it is open.
     :ivar approved: Azure took an approval of it from this VM.
@@ -212,7 +212,7 @@ def is_leader_of_several(event: Event, resource_name: str) -> bool:
 
 
 def is_obsolete(response: Response, tracked: TrackedEvent) -> bool:
-    """Tell whether the event has gone on, so that what is left of a response has no use any more: of a preparation
+    """Tell whether the event has gone on, so that the remaining steps of a response have no use: of a preparation
     when it has ended, of on_waiting when it is approved or has started."""
     if response.phase == WAITING:
         return not response.finished and (tracked.phase != ANNOUNCED or tracked.approved)
@@ -224,13 +224,13 @@ def why_not_now(response: Response, tracked: TrackedEvent, others: Sequence[Trac
 
     - A preparation waits until a document of this boot has listed its event (P5), and so does on_waiting.
     - on_ended waits while another event is open that was prepared for or has started; then all run in the order of
-      their ends (P3). What takes the VM out of service, on_announced and on_started, waits for an on_ended that is
-      running, which would undo it, and goes before one that is not. So an on_ended that is running must ask again
+      their ends (P3). on_announced and on_started take the VM out of service. They wait for an on_ended that is
+      running, which would undo them, and go before one that is not. So an on_ended that is running must ask again
       before each of its steps.
-    - Responses to one event run one after the other, in the order of the phases, and none of them beside what still
-      runs for an event that ended and had the same id (P6).
+    - Responses to one event run one after the other, in the order of the phases, and none of them beside a response
+      that still runs for an ended event with the same id (P6).
 
-    :param others: the courses of the other events of this VM.
+    :param others: the other events of this VM.
     """
     for each in tracked.responses:
         if each.number == response.number:
@@ -272,7 +272,7 @@ def _why_not_restore(tracked: TrackedEvent, others: Sequence[TrackedEvent]) -> s
             if other.listed and any(each.due and not each.finished for each in preparations):
                 return f"for the end of event number {other.number}, for which this VM is about to be prepared"
         if any(each.running for each in other.responses if each.phase in (ANNOUNCED, STARTED)):
-            return f"until what was begun for event number {other.number} has stopped"
+            return f"until the running response to event number {other.number} has stopped"
         restores = [each for each in other.responses if each.phase == ENDED]
         if any(each.running or (not each.finished and _end_rank(other) < _end_rank(tracked)) for each in restores):
             return f"for on_ended of event number {other.number}"
@@ -301,7 +301,7 @@ class StepResult(NamedTuple):
 def must_prepare_again(steps: Sequence[StepResult], boot_id: str, approved: bool) -> bool:
     """Tell whether a preparation must run again as a whole, because a boot came before its approval (P2).
 
-    Only what was prepared in this boot may be approved. An event that was approved already is not prepared again,
+    An event may be approved only if it was prepared for in this boot. An approved event is not prepared for again,
     and a preparation that approves nothing goes on where it stopped.
     """
     if approved:

@@ -37,7 +37,7 @@ WORDS = (
 )
 ENDING = ".mark.json"
 LARGEST = 16 * 1024
-# Of events that are open at once a VM has a few.
+# A VM has a few open events at a time.
 MOST_MARKS = 100
 _LONGEST_WORD = 200
 _MOST_FAULTS = 10
@@ -60,7 +60,7 @@ def new_mark(by: str, event: Mapping[str, Any], since: str, **more: str | None) 
 
 
 def file_name(mark: Mapping[str, Any]) -> str:
-    """Return the name of the file of a mark: each run has its own, so that none loses what another has written.
+    """Return the name of the file of a mark: each run has its own, so that none overwrites another's.
 
     A disk that was copied to another VM holds the marks of the first.
     """
@@ -100,7 +100,7 @@ def folders(environment: Mapping[str, str], user_id: int) -> list[str]:
 
 
 def read_marks(places: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return the marks that the user of this process may see, also those of another VM of whose disk this is a copy.
+    """Return the marks that the user of this process may see. A copied disk holds those of another VM too.
 
     :param places: folders; those of root and of the user where none is given.
     """
@@ -110,7 +110,7 @@ def read_marks(places: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def select_marks(found: Iterable[dict[str, Any]], vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return those of the marks that were found which are of a VM, and what is wrong with them.
+    """Return those of the marks that were found which are of a VM, and their faults.
 
     :param vm_id: of the VM, None where it is not known: a mark of another VM counts for nothing.
     """
@@ -135,7 +135,7 @@ def _read_folder(place: str, user_id: int) -> list[dict[str, Any]]:
 
 def _read_file(path: str, user_id: int) -> dict[str, Any]:
     try:
-        # Another user may own the folder: what opens a pipe waits for ever.
+        # Another user may own the folder and put a pipe there: without O_NONBLOCK, open() would wait for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
@@ -156,7 +156,7 @@ def decode(path: str, content: bytes) -> dict[str, Any]:
 
 
 def unreadable(path: str, why: str) -> dict[str, Any]:
-    """Return what stands for a file that may be a mark, and cannot be read."""
+    """Return the entry for a file that may be a mark, and cannot be read."""
     return {**dict.fromkeys(WORDS), "file": path, "counts": False, "fault": why}
 
 
@@ -187,7 +187,7 @@ def encode(mark: Mapping[str, Any]) -> bytes:
 
 
 def tell_faults(faults: Sequence[str]) -> list[str]:
-    """Return the warnings for what is wrong with marks."""
+    """Return the warnings for faulty marks."""
     told = [f"A mark on this VM: {fault}" for fault in faults[:_MOST_FAULTS]]
     more = len(faults) - _MOST_FAULTS
     return [*told, f"{more} more marks on this VM are faulty."] if more > 0 else told
@@ -202,7 +202,7 @@ def find_mark(marks: Iterable[Mapping[str, Any]], event_id: str, by: str) -> Map
 
 
 def tell_mark(mark: Mapping[str, Any]) -> str:
-    """Return since when a VM is out of service, for which event and on whose account, as the end of a sentence."""
+    """Return since when a VM is out of service, for which event and by which program, as the end of a sentence."""
     event = f"{one_line(mark['event_type'] or 'an event')} {one_line(mark['event_id'])[:8]}"
     return f"since {one_line(mark['since'] or 'an unknown time')} for {event} by {tell_author(mark)}"
 

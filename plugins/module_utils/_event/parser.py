@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Read a document of ``/metadata/scheduledevents``: what cannot be read of one event never costs another.
+"""Read a document of ``/metadata/scheduledevents``: a fault in one event never costs another event.
 
 Facts about Azure are from Microsoft's page "Scheduled Events for Linux VMs"
 (azure-compute-docs, linux/scheduled-events.md) unless another source is named.
@@ -26,7 +26,7 @@ _AZURE_SPELLING = {word.lower(): word for word in (*EVENT_TYPES, *EVENT_STATUSES
 # Strict, because a guessed date could make an event due at once: email.utils takes the year 1 of an unset date
 # (in .NET and Go) for 2001, and on Python 3.8 fails in a way of its own over an unknown month.
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-# Compiled when first needed: an Ansible module starts anew for each task, and compiling is a good part of its start.
+# Compiled when first needed: an Ansible module starts again for each task, and compiling is a good part of its start.
 _RFC1123 = (
     r"(?:[A-Za-z]{3}, *)?(\d{1,2}) ([A-Za-z]{3}) ([1-9]\d{3}) (\d{2}:\d{2}:\d{2}) (?:GMT|UTC|([+-]\d{2})([0-5]\d))"
 )
@@ -36,7 +36,7 @@ _ISO8601 = r"([1-9]\d{3}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(?:[Zz]|(
 _ESCAPES = r"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
 
 _MOST_WARNINGS = 10
-# Many times what Azure lists; an answer of 1 MiB has room for half a million.
+# Many times the number that Azure lists; an answer of 1 MiB has room for half a million.
 _MOST_BRACKETS = 100000
 _MOST_ENTRIES = 20000
 _MOST_RESOURCES = 2000
@@ -80,7 +80,7 @@ def decode_document(body: bytes) -> dict[str, Any] | None:
 
 
 def load_json(text: str) -> Any:
-    """Return what JSON holds, with ? for half a surrogate pair.
+    """Return the content of JSON, with ? for half a surrogate pair.
 
     :raises ValueError: it is not JSON, or goes too deep.
     """
@@ -94,17 +94,17 @@ def load_json(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _malformed(what: str, text: str) -> MalformedError:
+def _malformed(fault: str, text: str) -> MalformedError:
     return MalformedError(
-        f"The scheduled events document {what}: {excerpt(text)}. Ask again; if it stays so, check the endpoint.",
+        f"The scheduled events document {fault}: {excerpt(text)}. Ask again; if it stays so, check the endpoint.",
         http_status=200,
     )
 
 
 def parse_document(content: dict[str, Any], api_version: str) -> Document:
-    """Model a decoded document; what cannot be read of one event never costs another.
+    """Model a decoded document; a fault in one event never costs another event.
 
-    :param content: what decode_document returned.
+    :param content: the result of decode_document().
     :param api_version: the version that was asked for; 2017-03-01 puts an underscore before VM names.
     """
     warnings = _Warnings()
@@ -132,16 +132,16 @@ def parse_document(content: dict[str, Any], api_version: str) -> Document:
 
 
 class _Warnings:
-    """The first warnings, and how many more there were: an answer may give reason for half a million."""
+    """The first warnings, and the number of the others: one answer may cause half a million."""
 
     def __init__(self) -> None:
         self._first: list[str] = []
         self._more = 0
 
     def add(self, *parts: Any) -> None:
-        """Add a sentence: its text or, of one that ends with what could not be read, the text before and the value."""
+        """Add a sentence: its whole text, or its text and the unreadable value that ends it."""
         if len(self._first) >= _MOST_WARNINGS:
-            # Nothing is made of the others: to show half a million values takes time and memory.
+            # The others are only counted: to show half a million values takes time and memory.
             self._more += 1
         elif len(parts) == 1:
             self._first.append(parts[0])

@@ -14,7 +14,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._errors import excerpt
 from .document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, Document, Event, fold_case
 
-# How much of an id at least tells which event is meant. A whole one of Azure's is the beginning of no other.
+# The least number of characters that may stand for an id. Azure's whole ids have 36, so none begins another.
 SHORTEST_BEGINNING = 4
 WHOLE_ID = 36
 NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
@@ -35,7 +35,7 @@ def words(values: Iterable[Any] | str | None) -> tuple[str, ...]:
 
 
 def find_named(names: Iterable[str], known: Iterable[str], beginnings: bool = True) -> dict[str, list[str]]:
-    """Return for each id that a caller wrote the key of the event that has it, or of each that begins so.
+    """Return for each id that a caller wrote the keys of its events: that of the same id, or those that begin with it.
 
     :param known: the keys of the events that there are.
     :param beginnings: an id that no event has may be the beginning of one.

@@ -18,7 +18,7 @@ _MOST_LISTED = 4
 
 
 def summarize(events: Sequence[Event], document: Document, now: datetime, resource_name: str | None) -> str:
-    """Return what is coming and when: ``web-1: Reboot Scheduled, may start in 14 min 59 s (web-1, web-2)``.
+    """Return the coming events and their times: ``web-1: Reboot Scheduled, may start in 14 min 59 s (web-1, web-2)``.
 
     :param events: those of the document that were selected.
     """
@@ -30,7 +30,7 @@ def summarize(events: Sequence[Event], document: Document, now: datetime, resour
 
 
 def _tell_none(document: Document) -> str:
-    """Return how it is said that no event was selected, which must not read as none there."""
+    """Return the words for no selected event. They must not read as if there were no event at all."""
     if document.events:
         return f"no such events ({len(document.events)} others in the document)"
     return "no events" if document.is_clear else "no event that can be read"

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What tells one boot of a VM from the next."""
+"""The id of the current boot of a VM."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _ONCE_A_BOOT = "systemd-tmpfiles-setup.service"
 
 
 def read_boot_id(proc: str = "/proc", units: str = "/run/systemd/units") -> str | None:
-    """Return what differs from boot to boot, None where the system does not tell.
+    """Return a text that differs from boot to boot, None where the system has none.
 
     The start of process 1 tells apart the boots of a container, which all have the boot id of their host.
 
     A soft reboot (``systemctl soft-reboot``, systemd 254 and later) stops and starts all services, and keeps the
     kernel, process 1 and /run (systemd-soft-reboot.service(8)). The id of the run of a service that each boot runs
-    once tells it: systemd keeps that as a link for the journal, which every user can read (unit_export_state_files()
+    once shows it: systemd keeps that id as a link for the journal, which every user can read (unit_export_state_files()
     in src/core/unit.c). Seen on systemd 257: daemon-reload, daemon-reexec and a restart of the journal leave it, a
     soft reboot changes it. systemd promises these links to nobody else; without them a soft reboot is not noticed.
     """
-    # Events are worth more than this: what a system hides counts as what it does not have.
+    # Events matter more than the boot id: a file that cannot be read counts as missing.
     try:
         with open(f"{proc}/sys/kernel/random/boot_id", encoding="utf-8", errors="replace") as file:
             boot_id = file.read().strip()

@@ -40,7 +40,7 @@ DEFAULT_TIMEOUT = 150.0
 
 # scheduledevents and instance have version lists of their own.
 _INSTANCE_API_VERSION = "2021-02-01"
-# What is_vm_name() tells, as the end of a sentence
+# The condition of is_vm_name(), as the end of a sentence
 A_VM_NAME = "a name by which Azure can call a VM in Resources"
 _LONGEST_NAME = 128
 _NOT_IN_A_NAME = r"""[\s~!@#$%^&*()=+\[\]{}\\|;:'",<>/?]"""
@@ -80,7 +80,7 @@ class Identity(NamedTuple):
 
 
 class Transport(Protocol):
-    """What carries a request to the endpoint, as SocketTransport does; its errors are those of SocketTransport."""
+    """Carries a request to the endpoint, as SocketTransport does; its errors are those of SocketTransport."""
 
     def exchange(self, method: str, path: str, body: bytes | None, deadline: Deadline) -> Response:
         """Send one request and return the answer to it, whatever its status."""
@@ -99,7 +99,7 @@ class ImdsClient:
     :param connect_timeout: seconds to wait for a connection; off Azure this ends the attempt.
     :param timeout: seconds for one whole operation with its retries, unless a deadline is given.
     :param retries: whether to ask again after a fault that may pass; a caller that polls asks again by itself.
-    :param transport: what carries the requests to the endpoint; None opens sockets.
+    :param transport: carries the requests to the endpoint; None opens sockets.
     :raises ValueError: the endpoint is not of that form, or a limit is not more than 0 and at most a day.
     """
 
@@ -143,7 +143,7 @@ class ImdsClient:
     ) -> None:
         """POST a StartRequest for the events: Azure may start them now, for all their VMs.
 
-        It is sent once. Before it is sent again the document must be read anew, because its VMs may have changed.
+        It is sent once. Before it is sent again the document must be read again, because its VMs may have changed.
 
         :param event_ids: ids as Azure spelled them.
         :param document_incarnation: sent along if given; the pages of 2017 ask for it, as a string.
@@ -153,7 +153,7 @@ class ImdsClient:
         if document_incarnation is not None:
             content = {"DocumentIncarnation": document_incarnation, **content}
         body = self._request("POST", self._events_path(), json.dumps(content).encode(), deadline, retries=False)
-        # No page says what Azure answers. Whatever that is, it is not a page for people.
+        # No page documents the body of Azure's answer. It is certainly not HTML.
         if body.lstrip().startswith(b"<"):
             page = excerpt(body.decode("utf-8", errors="replace"))
             raise NotImdsError(
@@ -179,7 +179,7 @@ class ImdsClient:
             raise
 
     def _read_identity(self, body: bytes) -> Identity:
-        """:raises NoIdentityError: the body is not what IMDS tells of a VM."""
+        """:raises NoIdentityError: the body is not IMDS's description of a VM."""
         text = body.decode("utf-8-sig", errors="replace").strip()
         content = _json_object(text) if text.count("[") + text.count("{") <= _MOST_BRACKETS else None
         vm_id = content and content.get("vmId")
@@ -238,7 +238,7 @@ class ImdsClient:
             except (NoAnswerError, UnreachableError) as failure:
                 if error is None and isinstance(failure, UnreachableError):
                     raise
-                # What an earlier try was told says more than a connection that failed, or had no time, later on.
+                # An earlier answer says more than a later connection that failed or had no time.
                 error, again = error or failure, True
             except ImdsError as failure:
                 error, again, least = failure, failure.may_pass, failure.retry_after
@@ -257,7 +257,7 @@ class ImdsClient:
         reply = _json_object(text) if len(answer.body) <= _LONGEST_REPLY else None
         error = reply.get("error") if reply else None
         said = error if isinstance(error, str) else text
-        what = f"{self.endpoint} answered HTTP {status}: {excerpt(said)}."
+        fact = f"{self.endpoint} answered HTTP {status}: {excerpt(said)}."
         if 300 <= status < 400:
             location = answer.headers.get("location", "")
             return NotImdsError(
@@ -266,12 +266,12 @@ class ImdsClient:
                 status,
             )
         if status == 404 and (reply is None or "error" not in reply):
-            return NotImdsError(f"{what} It is not Azure's metadata service; this may be another cloud.", status)
+            return NotImdsError(f"{fact} It is not Azure's metadata service; this may be another cloud.", status)
         if status == 429:
             return ThrottledError(
-                f"{what} Azure allows 5 requests a second for all programs of a VM together. Ask less often.", status
+                f"{fact} Azure allows 5 requests a second for all programs of a VM together. Ask less often.", status
             )
-        return HttpStatusError(f"{what} {self._advice(answer, said, reply or {})}", status)
+        return HttpStatusError(f"{fact} {self._advice(answer, said, reply or {})}", status)
 
     def _advice(self, answer: Response, said: str, reply: dict[str, Any]) -> str:
         status = answer.status
@@ -335,7 +335,7 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _parse_retry_after(value: str | None) -> float | None:
-    """Return the seconds a Retry-After header asks for, None where there is none that can be read."""
+    """Return the seconds of a Retry-After header, None where there is none that can be read."""
     if value is None:
         return None
     if re.fullmatch(r"\d{1,9}", value.strip(), re.ASCII):

@@ -6,7 +6,7 @@
 
 """Find the address that DHCP option 245 names, for VMs on which 169.254.169.254 does not answer.
 
-Nothing is written and nothing goes over the network: what a DHCP client noted down is read. The parsers are pure
+Nothing is written and nothing goes over the network: the files of DHCP clients are read. The parsers are pure
 and answer None to anything damaged; only :func:`find_endpoint_addresses` looks at the VM.
 """
 
@@ -21,7 +21,7 @@ from ipaddress import IPv4Address
 from typing import Callable
 
 MAX_FILE_SIZE = 1024 * 1024  # lease files are a few kB
-NMCLI = "/usr/bin/nmcli"  # absolute: PATH must not decide what runs as root
+NMCLI = "/usr/bin/nmcli"  # absolute: PATH must not decide which program runs as root
 NMCLI_TIMEOUT = 3.0
 
 # Client, directory, and how the names of its lease files begin and end.
@@ -86,7 +86,7 @@ def parse_dhclient(text: str, now: datetime) -> str | None:
     inside = valid = False
     for line in text.split("\n"):
         if _LEASE.match(line):
-            # Also after a lease that a crash tore: its words must not mix with these. Expired until told otherwise.
+            # Also after a lease that a crash cut off: its words must not mix with these. Expired until expiry is read.
             inside, value, valid = True, None, False
         elif line.lstrip().startswith("}"):
             found = value if valid and value else found
@@ -113,7 +113,7 @@ def _is_ahead(expiry: str, now: datetime) -> bool:
 
 
 def parse_networkd(text: str) -> str | None:
-    """Return the address in a lease of systemd-networkd. It has no expiry: networkd removes what has run out."""
+    """Return the address in a lease of systemd-networkd. It has no expiry: networkd removes expired leases."""
     values = _NETWORKD_LINE.findall(text)
     return parse_option_value(values[-1]) if values else None
 
@@ -144,17 +144,17 @@ def parse_nmcli(text: str) -> str | None:
 
 
 def ask_networkmanager() -> str:
-    """Return what nmcli says of the devices' leases, "" where there is no NetworkManager to ask.
+    """Return nmcli's output about the leases of the devices, "" where there is no NetworkManager to ask.
 
     nmcli, because it comes with NetworkManager, needs no Python library, never starts the daemon, and shows the
     values of D-Bus as they are: terse output in several lines is not escaped.
 
     :raises OSError: it is there, but gives no answer.
     """
-    import subprocess  # 10 to 20 ms, spared for all whose endpoint answers at the usual address
+    import subprocess  # 10 to 20 ms, saved where the usual address answers
 
     try:
-        # The checker on the VM has no AnsibleModule, whose run_command ansible-test asks for.
+        # ansible-test asks for AnsibleModule.run_command, but the checker on the VM has no AnsibleModule.
         done = subprocess.run(  # pylint: disable=ansible-bad-function
             [NMCLI, "-t", "-f", "DHCP4", "device", "show"],
             stdin=subprocess.DEVNULL,
@@ -176,12 +176,12 @@ def ask_networkmanager() -> str:
 def find_endpoint_addresses(
     root: str = "/", now: datetime | None = None, networkmanager: Callable[[], str] = ask_networkmanager
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """FetchResult through every place where a DHCP client may have left option 245.
+    """Look through every place where a DHCP client may have left option 245.
 
-    What is true now comes first: systemd-networkd (its files are gone after a boot), then NetworkManager. Files on
-    disk follow, newest first whoever wrote them, because one left over in an image may still call itself valid.
+    Current leases come first: systemd-networkd (its files are gone after a boot), then NetworkManager. Files on disk
+    follow, newest first whichever client wrote them: one left over in an image may still call itself valid.
 
-    :returns: pairs of address and source, each address once, best first; and notes on what could not be used.
+    :returns: pairs of address and source, each address once, best first; and notes on unusable leases.
     """
     now = now or datetime.now(timezone.utc)
     notes: list[str] = []
@@ -248,7 +248,7 @@ def _read(path: str) -> tuple[bytes, float]:
 
 
 def _judge(client: str, raw: bytes, now: datetime) -> tuple[str | None, str | None]:
-    """Return the address in a lease file, and what to say of the file where there is none but should be."""
+    """Return the address in a lease file, and a note about the file where an address is missing."""
     if client == "dhcpcd":
         value = _option_245(raw)
         address, named, sound = parse_dhcpcd(raw), bool(value), value is not None

@@ -34,8 +34,8 @@ class FetchResult(NamedTuple):
     :ivar client: the client that got the answer, at the endpoint that gave it.
     :ivar document: None where Azure answered without a document.
     :ivar identity: which VM this is; of a name that was given, nothing but the name.
-    :ivar deadline: what is left of the time for this request and all that follow from it.
-    :ivar warnings: what could not be read on the way.
+    :ivar deadline: the end of the time for this request and all that follow from it.
+    :ivar warnings: a sentence for everything that could not be read.
     """
 
     client: ImdsClient
@@ -131,7 +131,7 @@ def fetch_with_options(params: Mapping[str, Any], client: ImdsClient, warn: Call
         raise ValueError(f"resource_name must be {A_VM_NAME}, not {excerpt(params['resource_name'])}.")
     find_addresses: FindAddresses | None = None
     if params["discover_endpoint"]:
-        # Every module run reads its imports anew, and few runs need this one.
+        # Every module run reads all its imports again, and few runs need this one.
         from .dhcp_lease import find_endpoint_addresses as find_addresses
     found = fetch(client, params["resource_name"], find_addresses)
     for warning in found.warnings:

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""Ask Azure again and again: how long to wait for an answer, when to ask next, and what counts as having heard Azure.
+"""Ask Azure again and again: how long to wait for an answer, when to ask next, and which answers count.
 
 The checker and the event source share it. Pure but for the client and the clock that it is given.
 
@@ -31,11 +31,11 @@ LONGEST_PAUSE = 5.0
 LONGEST_RETRY_AFTER = 60.0
 # Seconds without an answer, after which unclear answers no longer count as uninterrupted.
 _INTERRUPTION = 60.0
-# What was logged is not logged again within an hour, and no more than so many lines of a kind are.
+# A line is not logged again within an hour, and at most so many lines of a kind are logged within an hour.
 _LINE_KEPT = 3600.0
 _MOST_LINES = 100
 _SAID, _POLLS, _EVENTS = range(3)
-_KINDS = ("what Azure answered", "polls that failed", "what becomes of events")
+_KINDS = ("Azure's answers", "polls that failed", "events")
 
 DOCUMENT = "document"
 UNCHANGED = "unchanged"
@@ -44,15 +44,15 @@ FAILED = "failed"
 
 
 class Answer(NamedTuple):
-    """What one request told.
+    """The result of one request.
 
     :ivar kind: DOCUMENT; UNCHANGED, the same body as that of the last answer that was taken in; EMPTY, a body with
         nothing in it, which is not a document; FAILED.
-    :ivar document: what a body that is not empty holds.
+    :ivar document: the content of a body that is not empty.
     :ivar error: only with FAILED.
     :ivar unclear_seconds: for how long every answer was empty or held an entry that cannot be read; 0 after a clear
         document, a failure or a minute of silence.
-    :ivar lines: what is new and worth a line in the log.
+    :ivar lines: new lines for the log.
     """
 
     kind: str
@@ -75,7 +75,7 @@ class Unclear(NamedTuple):
 
 
 class Poller:
-    """Polls one VM's metadata service. After each answer the caller takes in what it told, then calls accept().
+    """Polls one VM's metadata service. The caller takes in each answer, then calls accept().
 
     :param client: asks once and does not retry.
     :param poll_interval: seconds from one request to the next while all is well.
@@ -83,7 +83,7 @@ class Poller:
     :param answered: whether the service has answered in this boot before. Azure holds the first answer up to two
         minutes while it switches the feature on; later a request that long would only leave the VM unobserved.
     :param unclear: the series of unclear answers so far, on the same clock.
-    :param logged: what was logged lately: the kind and a checksum of each line, and when, on the same clock.
+    :param logged: the lines of the last hour: the kind and a checksum of each, and its time on the same clock.
     :param find_addresses: where to look for another endpoint when the client's does not answer; None does not look.
     :param monotonic: a clock in seconds that nobody can set.
     :param check_name: raises ImdsError for a name that the caller cannot use; it is asked for again then.
@@ -155,7 +155,7 @@ class Poller:
 
     def _ask(self, seconds: float) -> Answer:
         """:raises ImdsError: there was no usable answer."""
-        # The name comes first: what a document lists is judged by it.
+        # The name comes first: it decides which events of a document are this VM's.
         if self.resource_name is None:
             self._ask_name(min(USUAL_ANSWER, seconds))
         self._client, body = fetch_body(self._client, self._client.deadline(seconds), self._find_addresses)
@@ -194,11 +194,11 @@ class Poller:
         return now - self.unclear.since
 
     def select_new(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return the lines that were not logged lately, so that the log does not grow with what Azure repeats."""
+        """Return the lines that were not logged lately, so that repeated answers of Azure do not fill the log."""
         return tuple(told for line in lines for told in self._log(line, line, _SAID))
 
     def limit(self, lines: Iterable[str]) -> tuple[str, ...]:
-        """Return the lines of what becomes of events until there were too many within an hour.
+        """Return the lines about events until there were too many within an hour.
 
         Each is new, whatever was logged lately.
         """
@@ -216,7 +216,7 @@ class Poller:
         self.logged = {key: at for key, at in self.logged.items() if 0 <= now - at < _LINE_KEPT}
         key = _key(text, kind)
         if key not in self.logged and sum(each >> 32 == kind for each in self.logged) >= _MOST_LINES:
-            line = f"{_MOST_LINES} lines told {_KINDS[kind]} within an hour. Further ones are not logged."
+            line = f"{_MOST_LINES} lines about {_KINDS[kind]} within an hour. Further ones are not logged."
             key = _key(line, kind)
         if key in self.logged:
             return ()
@@ -224,12 +224,12 @@ class Poller:
         return (line,)
 
     def _fail(self, error: ImdsError) -> Answer:
-        # Another endpoint that DHCP named is looked for anew.
+        # Look again for the endpoint that DHCP names.
         self._client = self._base
         self.unclear = None
         self.failures += 1
         self._retry_after = min(error.retry_after or 0.0, LONGEST_RETRY_AFTER)
-        # The text of an error page may be another each time.
+        # The text of an error page may differ each time.
         text = f"{error.reason} {error.http_status}"
         lines = self._log(f"The metadata service could not be asked: {error}", text, _POLLS)
         self._failure_logged = self._failure_logged or bool(lines)

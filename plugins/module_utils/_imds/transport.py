@@ -99,7 +99,7 @@ class SocketTransport:
             ) from error
         except http.client.HTTPException as error:
             raise NotImdsError(
-                f"What answers at {self._endpoint} does not speak HTTP as IMDS does ({type(error).__name__}: "
+                f"The server at {self._endpoint} does not speak HTTP as IMDS does ({type(error).__name__}: "
                 f"{excerpt(str(error))}). Check the endpoint."
             ) from error
         finally:
@@ -119,7 +119,7 @@ class SocketTransport:
         seconds = min(self._connect_timeout, deadline.remaining())
         if seconds <= 0:
             raise no_time_error(self._endpoint)
-        # As text it would be taken for an international name, whose tables take time and memory to load.
+        # As text it would be taken for an international name. The tables for those take time and memory to load.
         address: Any = (self._host.encode("ascii"), self._port)
         try:
             sock = socket.create_connection(address, timeout=seconds)
@@ -162,7 +162,7 @@ class _Connection(http.client.HTTPConnection):
 class _TimedSocket:
     """The part of a socket that http.client uses, every wait of which ends at one deadline.
 
-    A plain socket timeout starts anew with each byte, so a server that trickles would hold us for ever.
+    A plain socket timeout starts again with each byte, so a server that trickles would hold us for ever.
     """
 
     def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
@@ -214,7 +214,7 @@ def too_large_error(endpoint: str, body: bytes, status: int) -> MalformedError:
     """Return the error for an answer of more than MAX_BODY bytes."""
     return MalformedError(
         f"{endpoint} answered with more than 1 MiB, no scheduled events document: "
-        f"{excerpt(body[:800].decode('utf-8', errors='replace'))}. Check what serves the endpoint.",
+        f"{excerpt(body[:800].decode('utf-8', errors='replace'))}. Check which program serves the endpoint.",
         http_status=status,
     )
 

@@ -4,7 +4,7 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""What the module scheduled_events_info returns: options and a client in, a result out."""
+"""The result of the module scheduled_events_info: options and a client in, a result out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def get_info(
     boot_id: str | None,
     read_marks: ReadMarks | None = None,
 ) -> dict[str, Any]:
-    """Return the selected events, and what else the module documents.
+    """Return the selected events, and the other values that the module documents.
 
     :param params: the module's options.
     :param warn: is called with each warning, also where an error follows.
@@ -38,8 +38,8 @@ def get_info(
     if params["due_within"] is not None and params["due_within"] < 0:
         raise ValueError(f"due_within must be 0 seconds or more, not {params['due_within']}.")
     check_words(params)
-    # Before the document: a mark that another run writes meanwhile, for an event that this document does not list yet,
-    # would be taken for one whose event is over.
+    # Before the document: another run may write a mark meanwhile, for an event that this document does not list yet.
+    # The event of that mark would be taken for ended.
     read = None if read_marks is None else read_marks()
     found = fetch_with_options(params, client, warn)
     only_for = None

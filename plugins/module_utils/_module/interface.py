@@ -4,9 +4,9 @@
 
 # This module util is PRIVATE to the collection: it may change in any release.
 
-"""The rim of the modules: their options, and results and errors as Ansible takes them.
+"""The interface of the modules: their options, and results and errors as Ansible takes them.
 
-Of a module only ``exit_json`` and ``fail_json`` are used, so that something else can stand in on the controller.
+Of a module only ``exit_json`` and ``fail_json`` are used, so that the controller can pass another object.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def approve_argument_spec() -> dict[str, Any]:
 def make_client(params: dict[str, Any], transport: Transport | None = None) -> ImdsClient:
     """Return the client that the options ask for.
 
-    :param transport: what carries its requests; None opens sockets.
+    :param transport: carries its requests; None opens sockets.
     :raises ValueError: an option is wrong.
     """
     return ImdsClient(
@@ -80,7 +80,7 @@ def make_client(params: dict[str, Any], transport: Transport | None = None) -> I
 
 
 def end_module(module: Any, work: Callable[[], dict[str, Any]]) -> None:
-    """Do a module's work and end it; what went wrong has a reason that a playbook can read.
+    """Do a module's work and end it; a failure has a reason that a playbook can read.
 
     :param work: returns the result, with ``failed`` where the task must fail.
     """

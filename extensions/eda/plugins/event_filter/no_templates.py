@@ -15,8 +15,8 @@ short_description: Keep the text of an event from being run as a template
 version_added: 1.0.0
 description:
   - The action C(run_playbook) gives the whole event to the playbook as extra variables, and Ansible takes text in
-    these for templates. Whoever can post to a webhook could so run programs on the controller.
-  - This filter puts a space into everything that begins a template, at any depth, so that Ansible shows it as text.
+    these for templates. So every client that can post to a webhook could run programs on the controller.
+  - This filter puts a space into each beginning of a template, at any depth, so that Ansible shows it as text.
   - The source C(fleetops.azure_maintenance.scheduled_events) does the same by itself.
 options: {}
 author:
@@ -32,7 +32,7 @@ EXAMPLES = r"""
     - fleetops.azure_maintenance.no_templates:
 """
 
-# Jinja's three openings, and the line by which Ansible would take others for them
+# Jinja's three openings, and the header line by which a text could define others
 _OPENING = re.compile(r"\{(?=[{%#])|\A#(?=jinja2:)")
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Event source: what becomes of the maintenance events of this VM."""
+"""Event source: the phases of the maintenance events of this VM."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 DOCUMENTATION = r"""
 name: scheduled_events
-short_description: Tell what becomes of the maintenance events of this Azure VM
+short_description: Report the phases of the maintenance events of this Azure VM
 version_added: 1.0.0
 description:
-  - Asks Azure's metadata service over and over, and tells when an event that affects this VM is C(announced), has
-    C(started) or has C(ended). What stays as it was is not told again.
+  - Asks Azure's metadata service over and over, and reports when an event that affects this VM is C(announced), has
+    C(started) or has C(ended). It reports only changes.
   - 'An event of ansible-rulebook has C(maintenance_event) (with the keys that
     C(fleetops.azure_maintenance.scheduled_events_info) returns), C(maintenance_phase) (C(announced), C(started),
     C(ended)), C(maintenance_outcome) (of an ended one: C(completed) or C(withdrawn), else null) and C(resource_name),
     the same that the webhook of the role C(fleetops.azure_maintenance.event_checker) posts.'
   - C(meta.hosts) is a list with the resource name of this VM, so that actions run on this VM only and never on the
-    others of the event; call it so in the inventory. C(meta.uuid) is the same whenever the same phase of the same event
-    is told.
-  - What is listed when the source starts is told as announced or started, even if it was told before a restart. Of an
-    event that is gone by then the end is told only with O(state_file).
+    others of the event; call it so in the inventory. C(meta.uuid) is the same for each report of the same phase of the
+    same event.
+  - Events that are listed when the source starts are reported as announced or started, even if that was reported before
+    a restart. The end of an event that is gone by then is reported only with O(state_file).
   - Only a document ends an event. A failure, an empty answer and a document with an entry that cannot be read end none.
     When all answers of five minutes were empty or held such an entry, the events end that had started or were due.
   - A metadata service that fails is asked again for ever, with pauses that grow to 5 seconds (or O(poll_interval), if
@@ -43,8 +43,8 @@ description:
     another reason, and when it answers again, and says the same no more than once an hour.
   - Azure does not tell who approved an event. One that was approved and is gone before it was seen started counts as
     withdrawn, unless its time had come or this VM has booted meanwhile.
-  - An event that names no VM is told with C(affects_this_vm) null; whether it concerns this VM is unknown.
-  - What begins a template in text from Azure gets a space put into it, so that it stays text in a playbook.
+  - An event that names no VM is reported with C(affects_this_vm) null; whether it concerns this VM is unknown.
+  - Text from Azure that begins a template gets a space put into it, so that it stays text in a playbook.
 options:
   endpoint:
     description:
@@ -78,10 +78,10 @@ options:
     default: 1.0
   state_file:
     description:
-      - A file in which to remember the events that have not ended, so that their end is also told when it came while
-        the source did not run, as it does when the maintenance reboots this VM. It is created, its folder is not.
-      - An event in it that cannot be read costs no other. A file that cannot be read at all, or has more than 64 MiB,
-        is renamed, and the log says so.
+      - A file for the events that have not ended. With it the end of an event is reported even if it came while the
+        source did not run, as when the maintenance reboots this VM. The file is created, its folder is not.
+      - An event in it that cannot be read costs no other event. A file that cannot be read at all, or has more than
+        64 MiB, is renamed, and the log says so.
       - If not set, nothing is written.
     type: str
 notes:
@@ -98,8 +98,8 @@ EXAMPLES = r"""
     state_file: /var/lib/ansible-rulebook/scheduled_events.json
 """
 
-# ansible-rulebook runs this file by its path, where no collection can be imported. So what it needs gets a package of
-# its own, whatever other copy of the collection Python would find.
+# ansible-rulebook runs this file by its path, where no collection can be imported. So the files that it needs get a
+# package of their own, whichever other copy of the collection Python would find.
 _HERE = Path(__file__).resolve()
 if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
@@ -141,7 +141,7 @@ class Options(NamedTuple):
 def read_options(args: dict[str, Any]) -> Options:
     """Check the arguments.
 
-    :raises ValueError: one of them is wrong, with a sentence that says what.
+    :raises ValueError: one of them is wrong; the sentence says which.
     """
     given = {name: value for name, value in args.items() if value is not None and value != ""}
     unknown = sorted(set(map(str, given)) - set(Options._fields))
@@ -197,7 +197,7 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
 
 
 async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
-    """Tell what becomes of the events of this VM, until it is cancelled.
+    """Report the phases of the events of this VM, until it is cancelled.
 
     :raises ValueError: an argument is wrong.
     """
@@ -226,7 +226,7 @@ if __name__ == "__main__":
     def read(argument: str) -> tuple[str, Any]:
         name, _equals, value = argument.partition("=")
         if name in _NUMBERS:
-            # What is no number is refused with the other wrong arguments.
+            # A text that is no number is refused with the other wrong arguments.
             with suppress(ValueError):
                 return name, float(value)
         return name, value

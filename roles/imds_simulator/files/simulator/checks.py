@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what people hand to the simulator (files, control requests) and refuse it in one clear sentence."""
+"""Read the input of people (files, control requests) and refuse a wrong one in one clear sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REQUIRED = object()
 
 
 class Refused(Exception):
-    """What was asked cannot be done; the text is one sentence for the person who asked."""
+    """A request cannot be carried out; the text is one sentence for the person who sent it."""
 
     def __init__(self, message, status=400):
         super().__init__(message)
@@ -37,7 +37,7 @@ def decode(text, where):
 
 
 class Fields:
-    """The members of one JSON object, taken one by one; what nobody took is an unknown key."""
+    """The members of one JSON object, taken one by one; a member that nobody took is an unknown key."""
 
     def __init__(self, value, where):
         if not isinstance(value, dict):

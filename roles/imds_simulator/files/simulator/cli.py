@@ -35,12 +35,12 @@ def _parser():
     add("--vms", metavar="NAME,NAME", help="resource names of the VMs")
     add("--scope", metavar="NAME=VM,VM", action="append", default=[], help="VMs that share a document; repeatable")
     add("--by-address", metavar="ADDRESS=VM", action="append", default=[], help="tell a VM by its address; repeatable")
-    add("--scenario", metavar="FILE|NAME", help="what is to happen: " + ", ".join(scenario.shipped_names()))
+    add("--scenario", metavar="FILE|NAME", help="the scenario to play: " + ", ".join(scenario.shipped_names()))
     add("--clock", choices=("real", "manual"), default="real", help="manual: time moves by control requests only")
     add("--speed", metavar="N", help="divide every scheduled duration by N")
     add("--journal", metavar="FILE", help="append every IMDS request to this file, as JSON lines")
     add("--detach", action="store_true", help="go on in the background once it listens")
-    add("--log", metavar="FILE", help="with --detach: where anything unexpected is printed (default: nowhere)")
+    add("--log", metavar="FILE", help="with --detach: the file for unexpected output (default: none)")
     add("--stop-after", metavar="SECONDS", help="stop by itself after so long, in real seconds")
     add("--state-file", metavar="FILE", help="keep the line printed at the start in this file while it runs")
     return parser
@@ -67,7 +67,7 @@ class Simulator:
         self.about = {"arguments": arguments}
 
     def ready(self, url):
-        """What is printed once it listens. The process id is that of the process that goes on."""
+        """The line that is printed once it listens. The process id is that of the process that goes on."""
         vms = {vm: url + endpoint_path(vm) for vm in self.world.vms}
         line = {"url": url, "pid": os.getpid(), "vms": vms}
         self.about.update(line)
@@ -110,7 +110,7 @@ def _listen(words):
 
 
 def _url(host, port):
-    # A client cannot ask "every address"; on this machine loopback is one of them.
+    # "Every address" is none that a client can ask; on this machine loopback is one of them.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -131,7 +131,7 @@ def _clock(options):
     if options.clock == "real":
         return RealClock(1.0 if options.speed is None else positive_number(options.speed, "--speed"))
     if options.speed is not None:
-        raise Refused("--speed has no use with --clock manual, where time moves only when it is told to.")
+        raise Refused("--speed has no use with --clock manual, where only control requests move the time.")
     return ManualClock()
 
 
@@ -139,7 +139,7 @@ def _journal_file(path):
     if path is None:
         return None
     try:
-        # Without a buffer, so that what the disk does not take is not tried again and again.
+        # Without a buffer, so that lines that the disk does not take are not tried again and again.
         return open(path, "ab", buffering=0, opener=_open_at_once)  # pylint: disable=consider-using-with
     except OSError as error:
         raise Refused(f"--journal {path} cannot be written: {error.strerror}.") from error

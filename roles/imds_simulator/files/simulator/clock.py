@@ -30,10 +30,10 @@ class RealClock:
         self._anchor = time.monotonic()
 
     def now(self):
-        # Follows the monotonic clock, so that a corrected system time cannot reorder what has happened.
+        # Follows the monotonic clock, so that a corrected system time cannot change the order of events.
         return self.started + time.monotonic() - self._anchor
 
-    def patience(self, moment):
+    def wait_budget(self, moment):
         """How long to sleep until a moment, in real seconds."""
         return max(0.0, moment - self.now())
 
@@ -46,7 +46,7 @@ class ManualClock:
     speed = 1.0
 
     def __init__(self):
-        # A whole second: what is published (NotBefore has no fraction) is then exactly what happens.
+        # A whole second: NotBefore has no fraction, so events start exactly at the published time.
         self.started = float(int(time.time()))
         self._now = self.started
 
@@ -56,7 +56,7 @@ class ManualClock:
     def move_to(self, moment):
         self._now = moment
 
-    def patience(self, moment):  # pylint: disable=unused-argument
+    def wait_budget(self, moment):  # pylint: disable=unused-argument
         """None: no sleep is long enough, only a control request brings the moment nearer."""
         return None
 

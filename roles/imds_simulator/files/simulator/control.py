@@ -100,7 +100,7 @@ class Control:
         self._simulator.faults.clear()
         return 200, {"faults": []}
 
-    # --- what has happened --------------------------------------------------------------------------------------
+    # --- the past and the state ---------------------------------------------------------------------------------
 
     def _get_state(self, _body):
         world = self._world

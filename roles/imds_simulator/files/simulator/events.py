@@ -17,7 +17,7 @@ _NOTICE = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Termin
 
 @dataclass
 class Event:  # pylint: disable=too-many-instance-attributes
-    """The first fields are the plan, the later ones (from announced_at on) what has happened so far."""
+    """The first fields are the plan, the later ones (from announced_at on) the course so far."""
 
     event_id: str
     event_type: str
@@ -54,7 +54,7 @@ class Event:  # pylint: disable=too-many-instance-attributes
         return self.phase in ("announced", "started")
 
     def next_step(self):
-        """When the event moves by itself, and what it does then; None when nothing is left to do."""
+        """The time and the name of the event's next step; None when no step is left."""
         phase = self.phase
         if phase == "ended":
             return None

@@ -62,7 +62,7 @@ class Addresses:
             self._by_address[_address(address)] = choose_vm(vms, name, f"--by-address {address}")
 
     def find(self, path, client):
-        """The VM a request comes from (None: nobody can tell) and the path it asks for."""
+        """The VM that a request comes from (None if unknown) and the path that it asks for."""
         prefixed = _PREFIX.match(path)
         if prefixed:
             return find_vm(self._vms, unquote(prefixed.group(1))), prefixed.group(2) or "/"

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every IMDS request as it came, and what it was answered."""
+"""Every IMDS request as it came, and the status of its answer."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Journal:
             why = None if self._file.write(line) == len(line) else "it takes no whole line"
         except OSError as error:
             why = error.strerror
-        # Those who ask are answered anyway. It is said once, until a line is written again.
+        # Requests are answered anyway. The warning comes once, until a line is written again.
         if why and not self._fails:
             told = f"--journal {self._file.name} cannot be written: {why}. It lacks requests from now on."
             print(f"imds_simulator: {told}", file=sys.stderr, flush=True)

@@ -52,7 +52,7 @@ def _serve_until_stopped(server, state_file, stop_after):
 
 
 def _detach(server, ready, state_file, log, stop_after):
-    """The socket listens already, so what remains for the child to report is whether it came up."""
+    """The socket listens already, so the child reports only whether it came up."""
     sys.stdout.flush()
     sys.stderr.flush()
     from_child, to_parent = os.pipe()
@@ -99,7 +99,7 @@ def _failed(error):
 
 
 def _write_atomically(path, content):
-    # The folder may belong to somebody else: a name that cannot be guessed, and nothing that is there is opened.
+    # The folder may belong to somebody else: use a name that cannot be guessed, and open no existing file.
     temporary = f"{path}.{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:

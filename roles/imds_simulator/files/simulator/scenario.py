@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Scenario files: what happens, written down beforehand."""
+"""Scenario files: events and faults, written down beforehand."""
 
 from __future__ import annotations
 

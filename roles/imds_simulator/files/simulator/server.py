@@ -48,16 +48,16 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             super().handle()
         except ConnectionError:
-            # The client has gone away (time-outs are what some tests are about): nobody is left to be told.
+            # The client has gone away, as some tests of time-outs want: nobody is left to get an answer.
             self.close_connection = True
 
     def log_message(self, format, *args):  # pylint: disable=redefined-builtin
         """Silent: the journal has it all."""
 
     def send_error(self, code, message=None, explain=None):
-        """What http.server itself refuses (a broken request line, an unheard-of verb), as JSON too."""
+        """Answer in JSON for a request that http.server itself refuses (a broken request line, an unknown verb)."""
         self.close_connection = True
-        # For a verb it has never heard of, http.server says 501; IMDS says the same to all verbs it does not take.
+        # http.server answers 501 for an unknown verb; IMDS answers 405 for every verb that it does not take.
         code = 405 if code == 501 else int(code)
         self._reply(Answer(code, compact({"error": message or responses.get(code, "")})))
 
@@ -102,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
             os.kill(os.getpid(), signal.SIGTERM)
 
     def _redirected(self, body):
-        """Where the fault "redirect" leads: a client that follows gets a document which looks true and is not."""
+        """The target of the fault "redirect": a client that follows gets a false document."""
         entry = self._journal(body)
         self._answer(entry, Answer(200, b'{"DocumentIncarnation":1,"Events":[]}'))
 
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     # --- answers ------------------------------------------------------------------------------------------------
 
     def _answer(self, entry, answer, fault=None):
-        # Entered before it is sent: whoever has the answer finds it in the journal.
+        # Entered before it is sent: a client that has the answer finds it in the journal.
         entry["status"] = answer.status
         self.server.simulator.journal.finish(entry)
         self._reply(answer, fault)
@@ -185,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(head + body)
 
     def _reset(self):
-        """Close with RST. The descriptor is closed behind the back of socketserver, whose shutdown would send FIN."""
+        """Close with RST. The descriptor is closed here, because the shutdown of socketserver would send FIN."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         os.close(self.connection.detach())
 

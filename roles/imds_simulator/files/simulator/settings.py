@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nobody outside Azure knows, or what was seen only sometimes: each a switch with a default."""
+"""Behaviour that nobody outside Azure knows, or that was seen only sometimes: each a switch with a default."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SETTINGS = {
     "other_agent_approves": ([], list_of(filled_text)),
     "hold_first_answer": (0, seconds),
     "instance_name": ("present", one_of("present", "missing")),
-    # 1: what Microsoft's own captures begin with; three other sources saw 0.
+    # Microsoft's own captures begin with 1; three other sources saw 0.
     "baseline_incarnation": (1, one_of(0, 1)),
     "lapse_seconds": (86400, seconds),
 }

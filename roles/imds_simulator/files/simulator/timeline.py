@@ -1,14 +1,14 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The story of a rehearsal: what Azure did, what the VMs asked for, what people noted. Made to be read."""
+"""The story of a rehearsal, for people: the actions of Azure, the requests of the VMs, the notes."""
 
 from __future__ import annotations
 
 import textwrap
 from collections import deque
 
-# What is left of 80 columns when Ansible shows the lines as a list.
+# 80 columns less those that Ansible takes to show the lines as a list.
 _WIDTH = 69
 _LABEL = 20
 _ENTRIES = 10000
@@ -23,7 +23,7 @@ def span(seconds):
 
 
 def printable(text):
-    """Control characters, and what else could turn a terminal's display around, as escapes."""
+    """Return the text with escapes for control characters and others that could disturb a terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is true in the simulated Azure: VMs, scopes, events, and how time moves them."""
+"""The state of the simulated Azure: VMs, scopes, events, and how time moves them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Scope:
 
 
 def find_vm(vms, name):
-    """Names are compared without regard to case, and answered in the spelling of the VM."""
+    """Return the name in the spelling of the VM; names are compared without regard to case."""
     return next((vm for vm in vms if vm.lower() == name.lower()), None)
 
 
@@ -50,7 +50,7 @@ def choose_vm(vms, item, where):
 
 
 class World:
-    """Nothing here runs by itself: whoever looks first lets everything that is due happen, at its own time.
+    """Nothing here runs by itself: the first caller carries out everything that is due, at its own time.
 
     Take ``lock`` around every use; ``settle`` first, then look.
     """
@@ -90,7 +90,7 @@ class World:
     # --- time ---------------------------------------------------------------------------------------------------
 
     def settle(self, until=None):
-        """Let happen what is due, in the order of time."""
+        """Carry out everything that is due, in the order of time."""
         until = self.clock.now() if until is None else until
         while True:
             step = self._next_step()
@@ -110,7 +110,7 @@ class World:
     def wait_until(self, moment):
         """Sleep until the clock shows a moment; the lock is free meanwhile."""
         while self.clock.now() < moment:
-            self.lock.wait(self.clock.patience(moment))
+            self.lock.wait(self.clock.wait_budget(moment))
         self.settle()
 
     def _next_step(self):
@@ -131,7 +131,7 @@ class World:
                 steps.append((scope.last_request_at + lapse, number, self._lapse, scope))
         return min(steps, default=None, key=lambda step: step[:2])
 
-    # --- what Azure does ----------------------------------------------------------------------------------------
+    # --- Azure's side -------------------------------------------------------------------------------------------
 
     def schedule(self, values, where):
         """All of the events or, when one of them is wrong, none."""
@@ -225,7 +225,7 @@ class World:
 
     def _lapse(self, scope, moment):
         scope.enabled = False
-        # Incarnations begin anew; a document that lists events already differs from the empty one.
+        # Incarnations begin again; a document that lists events already differs from the empty one.
         scope.changes = 1 if self.listed(scope) else 0
         quiet = span(self.settings.lapse_seconds)
         self._tell(f"switched scheduled events off for scope {scope.name}: no request for {quiet}", moment)

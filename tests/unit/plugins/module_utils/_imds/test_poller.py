@@ -279,10 +279,10 @@ def test_p9_lines_of_one_kind_silence_none_of_another(make, azure):
     poller = make(answered=True)
     lines = [f"Reboot {number} announced." for number in range(102)]
     told = poller.limit(lines)
-    assert told == (*lines[:100], f"100 lines told what becomes of events within an hour. {further}")
+    assert told == (*lines[:100], f"100 lines about events within an hour. {further}")
     assert poller.limit(["Reboot A ended."]) == ()
     told = poller.select_new([f"Entry {number} is odd." for number in range(102)])
-    assert told[100:] == (f"100 lines told what Azure answered within an hour. {further}",)
+    assert told[100:] == (f"100 lines about Azure's answers within an hour. {further}",)
     assert poller.select_new(["Entry x is odd."]) == ()
     (line,) = poller.poll().lines
     assert line.startswith("The metadata service could not be asked: ")
