@@ -267,8 +267,9 @@ def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fle
     assert "fleet_report_warn_after" not in (fleet.dir / "report.html").read_text()
 
 
-def test_a_merge_without_parts_is_told(fleet):
-    run = fleet.report(fleet_report_mode="merge")
+@pytest.mark.parametrize("arguments", [[], ["--check"]], ids=["", "check mode creates no folder"])
+def test_a_merge_without_parts_is_told(fleet, arguments):
+    run = fleet.report(*arguments, fleet_report_mode="merge")
     assert run.code != 0
     assert f"There is no part in {fleet.dir}/parts to merge: run the slices first" in on_one_line(run.out + run.err)
 

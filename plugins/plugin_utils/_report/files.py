@@ -75,14 +75,20 @@ def _write_new(path: str, content: str, new: dict[str, str]) -> None:
 def read_slices(folder: str) -> list[tuple[str, bytes]]:
     """Return the path and the content of each slice. Links, and what is no file, are none.
 
-    :raises SliceError: one cannot be read.
+    :raises SliceError: one, or the folder, cannot be read.
     """
     return [(path, content) for path in _find(folder) for content in [_read(path)] if content is not None]
 
 
 def _find(folder: str) -> list[str]:
-    with os.scandir(folder) as entries:
-        found = [entry for entry in entries if entry.name.endswith(_ENDING) and not entry.name.startswith(".")]
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if entry.name.endswith(_ENDING) and not entry.name.startswith(".")]
+    except FileNotFoundError:
+        # In check mode nothing has created it.
+        return []
+    except OSError as error:
+        raise SliceError(f"{one_line(folder)} cannot be read ({error.strerror}).") from error
     return sorted(entry.path for entry in found if entry.is_file(follow_symlinks=False))
 
 

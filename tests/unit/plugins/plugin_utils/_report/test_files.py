@@ -20,6 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report
     read_slices,
     write_files,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.slices import SliceError
 
 
 @contextmanager
@@ -72,6 +73,13 @@ def test_p11_slices_are_files_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "link.json").symlink_to("/dev/zero")
     (tmp_path / "folder.json").mkdir()
     assert read_slices(str(tmp_path)) == [(f"{tmp_path}/a.json", b"a.json"), (f"{tmp_path}/b.json", b"b.json")]
+
+
+def test_a_folder_that_does_not_exist_has_no_slices_and_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    assert read_slices(str(tmp_path / "missing")) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(SliceError, match="file cannot be read"):
+        read_slices(str(tmp_path / "file"))
 
 
 def test_old_slices_are_deleted_and_nothing_else(tmp_path: Path) -> None:
