@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
 
     def _check(self) -> dict[str, Any]:
         """Check the settings, and create the folder."""
-        # With the first plugin of a folder Ansible loads them all: what a step needs it imports itself.
+        # With the first plugin of a folder Ansible loads all of them, so each step imports only its own helpers.
         from ..plugin_utils._report.files import FolderError, make_folder
 
         given, faults = self._read_variables()
@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
         return {"changed": any(created), "settings": settings}
 
     def _read_variables(self) -> tuple[dict[str, Any], list[str]]:
-        """Return the values that the variables have now, and a sentence for each that has none for a typing error."""
+        """Return the values of the variables, and a sentence for each that cannot be evaluated."""
         given, faults = {}, []
         for name in self._playbook.defaults:
             variable = f"{self._playbook.name}_{name}"
@@ -90,7 +90,7 @@ class ActionModule(ActionBase):
         return {**self._told(settings["fail_within"], made, written), "warnings": warnings}
 
     def _format(self) -> Any:
-        """Return what makes the files of this playbook, and what reads the answers."""
+        """Return the modules that write the files of this playbook and that read the answers of its hosts."""
         if self._playbook.name == "fleet_report":
             from ..plugin_utils._report.fleet import formats, host_results
         else:
@@ -103,7 +103,7 @@ class ActionModule(ActionBase):
     def _answers(self) -> dict[str, Any]:
         from ..plugin_utils._report.slices import plain_results
 
-        # An answer that was registered holds no templates, and to look for some in it costs time.
+        # A registered answer holds no templates, and the search for them costs time.
         hostvars, name = self._vars["hostvars"], f"__{self._playbook.name}_said"
         return plain_results({host: hostvars.raw_get(host).get(name) or {} for host in self._hosts()})
 

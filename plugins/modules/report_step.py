@@ -65,12 +65,12 @@ settings:
   returned: by the step check
   type: dict
 lines:
-  description: What a person wants to know first.
+  description: The main facts of the report or history, for a person to read.
   returned: by the step write
   type: list
   elements: str
 failure:
-  description: What is due and makes the run fail. Empty if nothing is.
+  description: The sentence that names the events that are due and make the run fail. Empty if no event does.
   returned: by the step write
   type: str
 """

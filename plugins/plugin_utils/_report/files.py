@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The folder of a report, which others may write to: nothing there is opened for writing but what is new (P11)."""
+"""The folder of a report, to which others may write: only new files are opened for writing there (P11)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class FolderError(ValueError):
 
 
 def make_folder(path: str, check_mode: bool) -> bool:
-    """See to it that files can be made in a folder; return whether it had to be created.
+    """Make sure that files can be created in a folder; return whether the folder had to be created.
 
-    :param check_mode: create nothing, and look whether it could be created.
-    :raises FolderError: they cannot.
+    :param check_mode: create nothing, and check whether it could be created.
+    :raises FolderError: files cannot be created there.
     """
     nearest, missing = path, not os.path.lexists(path)
     try:
@@ -73,7 +73,7 @@ def _write_new(path: str, content: str, new: dict[str, str]) -> None:
 
 
 def read_slices(folder: str) -> list[tuple[str, bytes]]:
-    """Return the path and the content of each slice. Links, and what is no file, are none.
+    """Return the path and the content of each slice. Only regular files are slices, and no link is one.
 
     :raises SliceError: one, or the folder, cannot be read.
     """
@@ -94,7 +94,7 @@ def _find(folder: str) -> list[str]:
 
 def _read(path: str) -> bytes | None:
     try:
-        # Whatever it may have become since it was found
+        # It may have become something else since it was found.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None

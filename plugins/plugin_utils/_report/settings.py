@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The variables of the playbooks fleet_report and fleet_history, and what is wrong with them; pure."""
+"""The variables of the playbooks fleet_report and fleet_history, and their faults; pure."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Settings = dict[str, Any]
 
 
 class Playbook(NamedTuple):
-    """What tells the two playbooks apart.
+    """The differences between the two playbooks.
 
-    :ivar name: how the names of its variables begin.
-    :ivar file: the name of what it writes, before the ending.
+    :ivar name: the beginning of the names of its variables.
+    :ivar file: the name of its files, before the ending.
     :ivar slices: the folder of its slices. Two playbooks may share a folder, and each merges its own.
     :ivar defaults: of the variables that the action reads.
     """
@@ -83,7 +83,7 @@ def read_settings(playbook: Playbook, given: Mapping[str, Any], job: Any = None)
     mode = texts["mode"]
     texts["part"] = texts["part"] or ("whole" if mode == REPORT else f"job-{job}" if job is not None else "")
     if mode == PART:
-        # It is the merge that fails of what is due.
+        # The merge fails for events that are due, not the part.
         texts.pop("fail_within", None)
     wrong = [(name, why) for name in texts for why in [_fault(name, texts, given)] if why]
     faults = [f"{playbook.name}_{name} must be {why}." for name, why in wrong]

@@ -282,7 +282,7 @@ def newest_results(
 
 
 def report_header(now: datetime, results: Iterable[HostResult], left_out: list[str]) -> dict[str, Any]:
-    """Return what every report says of itself."""
+    """Return the keys that every report has: its time, the times of the answers, and the parts that it leaves out."""
     asked_at = [result["asked_at"] for result in results if result["asked_at"]]
     return {
         "generated_at": format_utc(now),

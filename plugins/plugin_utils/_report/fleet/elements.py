@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the page and its timeline say of an event, as HTML."""
+"""The HTML of an event that the page and its timeline share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..text import clean
 from .text import vm_label, vm_labels
 
 MOST_VMS = 12
-# Below so many seconds each of them is told. Above, a time that goes on by the second would only distract.
+# A shorter time is shown to the second. In a longer one, seconds that change would only distract.
 _SECONDS_COUNT = 120
 
 

@@ -43,7 +43,7 @@ def format_report(
 ) -> Any:
     """Merge the parts and return the report in this format; the options are those of the filter fleet_report.
 
-    :raises TypeError, ValueError: something of what was given cannot be used.
+    :raises TypeError, ValueError: an argument cannot be used.
     """
     forms = (*FORMATS, DUE)
     if form not in forms:
@@ -59,7 +59,7 @@ def format_report(
 
 
 def format_slices(slices: Sequence[Slice], now: datetime, hosts: Sequence[str], settings: Settings) -> Formatted:
-    """Merge slices, checked but for those that are too old, and return all that a run writes and says."""
+    """Merge slices, checked but for those that are too old, and return the files and the lines of a run."""
     within = settings["fail_within"]
     report = merge_slices(slices, now, hosts, settings["max_age"])
     forms = () if settings["mode"] == PART else FILES

@@ -34,7 +34,7 @@ def format_history(
 ) -> Any:
     """Merge the parts and return the history in this format; the options are those of the filter fleet_history.
 
-    :raises TypeError, ValueError: something of what was given cannot be used.
+    :raises TypeError, ValueError: an argument cannot be used.
     """
     if form not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {form!r}.")
@@ -44,7 +44,7 @@ def format_history(
 
 
 def format_slices(slices: Sequence[Slice], now: datetime, hosts: Sequence[str], settings: Settings) -> Formatted:
-    """Merge slices, checked but for those that are too old, and return all that a run writes and says."""
+    """Merge slices, checked but for those that are too old, and return the files and the lines of a run."""
     report = merge_slices(slices, now, hosts, settings["max_age"], settings["simulated"])
     forms = () if settings["mode"] == PART else FILES
     return Formatted(report["counts"], {form: _format(report, form) for form in forms}, as_lines(report), [])
