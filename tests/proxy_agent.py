@@ -266,6 +266,21 @@ class ProxyAgent:
         self._server.server_close()
 
 
+@contextlib.contextmanager
+def launcher(simulator):
+    """Give a function that starts agents in front of a simulator; afterwards none of them may have complaints."""
+    agents = []
+
+    def start(rules=None, upstream=None, **settings):
+        agents.append(ProxyAgent(upstream or simulator.endpoint("web-1"), rules, **settings))
+        return agents[-1]
+
+    yield start
+    for agent in agents:
+        agent.stop()
+    assert [agent.complaints for agent in agents if agent.complaints] == []
+
+
 class _Printing(ProxyAgent):
     def note(self, decision):
         super().note(decision)

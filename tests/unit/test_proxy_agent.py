@@ -14,7 +14,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.instance import TARGET
-from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import BROKEN, HEADER, Asker, ProxyAgent, allow
+from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import (
+    BROKEN,
+    HEADER,
+    Asker,
+    ProxyAgent,
+    allow,
+    launcher,
+)
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -30,17 +37,8 @@ def azure(lasting_simulator):
 
 @pytest.fixture
 def start(azure):
-    """Start agents in front of the simulator; afterwards each must have got nothing that it complains of."""
-    agents = []
-
-    def start(rules=None, upstream=None, **settings):
-        agents.append(ProxyAgent(upstream or azure.endpoint("web-1"), rules, **settings))
-        return agents[-1]
-
-    yield start
-    for agent in agents:
-        agent.stop()
-    assert [agent.complaints for agent in agents if agent.complaints] == []
+    with launcher(azure) as start:
+        yield start
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import socket
@@ -25,6 +26,24 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds i
 
 # What takes longer hangs.
 STOP = 600.0
+
+
+def event(event_id: str, status: str = "Scheduled", **fields: Any) -> dict[str, Any]:
+    """Return an event of web-1 as Azure sends it."""
+    return {
+        "EventId": event_id,
+        "EventStatus": status,
+        "EventType": "Reboot",
+        "ResourceType": "VirtualMachine",
+        "Resources": ["web-1"],
+        "NotBefore": "",
+        **fields,
+    }
+
+
+def document(*events: dict[str, Any], **fields: Any) -> tuple[int, bytes]:
+    """Return an answer of ScriptedServer with these events."""
+    return 200, json.dumps({"DocumentIncarnation": 1, "Events": events, **fields}).encode()
 
 
 class Request(NamedTuple):

@@ -16,6 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approv
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import keys
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, fetch, transport
 from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import document, event
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("clock")]
 
@@ -23,22 +24,6 @@ BAD_REQUEST = (400, b'{"error": "Bad request."}')
 NAME = (200, compute("web-1"))
 OK = (200, b"")
 LOST = ["reset"]
-
-
-def event(event_id, status="Scheduled", **fields):
-    return {
-        "EventId": event_id,
-        "EventStatus": status,
-        "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
-        "Resources": ["web-1"],
-        "NotBefore": "",
-        **fields,
-    }
-
-
-def document(*events, **fields):
-    return 200, json.dumps({"DocumentIncarnation": 1, "Events": events, **fields}).encode()
 
 
 def sent_to(server):

@@ -17,7 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, fetch
 from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
-from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import HEADER, ProxyAgent, allow
+from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import HEADER, allow, launcher
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import STOP
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -47,17 +47,9 @@ def azure(lasting_simulator):
 
 @pytest.fixture
 def start(azure):
-    agents = []
-
-    def start(rules=None, upstream=None, **settings):
-        agents.append(ProxyAgent(upstream or azure.endpoint("web-1"), rules, **settings))
-        return agents[-1]
-
-    yield start
-    azure.control("DELETE", "/simulator/faults")
-    for agent in agents:
-        agent.stop()
-    assert [agent.complaints for agent in agents if agent.complaints] == []
+    with launcher(azure) as start:
+        yield start
+        azure.control("DELETE", "/simulator/faults")
 
 
 def make_client(agent, **options):

@@ -6,33 +6,16 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import fetch
 from ansible_collections.fleetops.azure_maintenance.tests.instance import PATH, compute, resource_id_of, vm_id_of
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import document, event
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("one_try")]
 
 NAME = (200, compute("web-1"))
-
-
-def event(event_id, status="Scheduled", **fields):
-    return {
-        "EventId": event_id,
-        "EventStatus": status,
-        "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
-        "Resources": ["web-1"],
-        "NotBefore": "",
-        **fields,
-    }
-
-
-def document(*events, **fields):
-    return 200, json.dumps({"DocumentIncarnation": 1, "Events": events, **fields}).encode()
 
 
 def ids(found):
