@@ -31,7 +31,7 @@ SCENARIOS = {f"S{number}" for number in range(1, 19)} - {"S1", "S5", "S11", "S15
 OF_ANSIBLE = {"exception", "failed_when_suppressed_exception"}
 # What differs, each with the words of the guide that say so: a key of all results,
 KEYS = {
-    "boot_id": "is null, because what a boot is called is told by no module",
+    "boot_id": "is null, because no module gives an id of the boot",
     "marks": "is null: only a run of ``event_response`` reads the marks there",
 }
 # a key of results with a reason,
