@@ -90,9 +90,13 @@ def _mask_sentences(value: Any) -> Any:
     return mask_secrets(value) if isinstance(value, str) else value
 
 
-def plain_data(value: Any) -> Any:
-    """Return a value without the types of Ansible's own, and without halves of characters that no file can hold."""
-    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+def plain_data(value: Any, default: Callable[[Any], Any] | None = None) -> Any:
+    """Return a value without the types of Ansible's own, and without halves of characters that no file can hold.
+
+    :param default: makes JSON of an object that JSON does not know.
+    :raises TypeError: there is such an object, and no default.
+    """
+    return json.loads(json.dumps(value, ensure_ascii=False, default=default).encode("utf-8", "replace"))
 
 
 def plain_results(results: Any) -> dict[str, Any]:
@@ -102,7 +106,8 @@ def plain_results(results: Any) -> dict[str, Any]:
     """
     if not isinstance(results, Mapping):
         raise TypeError("a dictionary of hosts and their results is needed.")
-    return {str(host): plain_data(without_frames(result)) for host, result in results.items()}
+    # ansible-core 2.19 and 2.20 keep an object of their own in the result of a task that failed.
+    return {str(host): plain_data(without_frames(result), default=str) for host, result in results.items()}
 
 
 def replace_lone_surrogates(text: str) -> str:

@@ -93,7 +93,8 @@ class WindowsTransport:
         except RecursionError as error:
             # win_uri parses JSON by itself, and returns it beside the text.
             raise MalformedError(
-                f"{self._endpoint} answered with JSON that is nested too deeply. Check which program serves the endpoint."
+                f"{self._endpoint} answered with JSON that is nested too deeply. "
+                "Check which program serves the endpoint."
             ) from error
         except WindowsHostError as error:
             raise WindowsHostError(f"{error}{_in_doubt(method)}") from error

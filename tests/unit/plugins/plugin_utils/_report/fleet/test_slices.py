@@ -30,6 +30,13 @@ def test_a_part_that_went_through_a_file_makes_the_same_report(said: Any) -> Non
     assert from_file["counts"]["affected"] == 1
 
 
+def test_an_object_of_ansible_in_a_result_does_not_keep_the_report_from_being_written(said: Any) -> None:
+    """As the registered result of a failed task has one in ansible-core 2.19 and 2.20."""
+    answers = slices.plain_results({"a": said("web-1", {}), "b": {"failed": True, "exception": object(), "msg": "No."}})
+    part = fleet_part.fleet_part(answers, "slice-1", MOMENT)
+    assert [(each["host"], each["state"]) for each in part["hosts"]] == [("a", "affected"), ("b", "failed")]
+
+
 def test_the_playbook_writes_what_the_filter_returns(said: Any) -> None:
     part = part_of({"a": said("web-1", {}), "b": said("web-2", {"event_type": "Reboot"}), "c": {"unreachable": True}})
     given, now = {"max_age": 0, "warn_after": 60}, slices.read_now(MOMENT)
