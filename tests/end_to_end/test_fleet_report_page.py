@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from datetime import datetime, timedelta, timezone
 
@@ -308,8 +309,9 @@ def test_sixty_events_are_printed_on_six_pages_none_empty_each_with_its_axis_or_
     assert "Azure maintenance" in pages[0]
     for number, text in enumerate(pages):
         assert text.strip(), f"page {number + 1} is empty"
-        on_timeline, in_table = ("Reboot in " in text or "Reboot due" in text), "Scheduled" in text
-        assert ("first hour" in text and "10:15" in text) is on_timeline
+        # Some releases of pdftotext break the line before the number of seconds.
+        on_timeline, in_table = re.search(r"Reboot (in|due)\b", text) is not None, "Scheduled" in text
+        assert ("first hour" in text and "10:30" in text) is on_timeline
         assert ("Description" in text) is in_table
     assert sum("first hour" in text for text in pages) >= 2
     assert sum("Description" in text for text in pages) >= 2
