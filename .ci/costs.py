@@ -22,6 +22,8 @@ class Result(NamedTuple):
     """On the clock on the wall."""
     cpu_seconds: float
     """Of its commands and the processes they started, but not of VMs, nor of a process nobody waited for."""
+    reasons: list[str]
+    """Lines of the output of a gate that failed which say why."""
 
 
 def forget(target: str) -> None:
@@ -45,6 +47,11 @@ def show(results: list[Result], left_out: list[str], missing: list[str]) -> int:
         print(f"To run the tests that were left out: apt-get install {' '.join(missing)}")
     states = [result.state for result in results]
     failed = states.count("failed")
+    # Last, because a build server may show only the end of all output.
+    for result in results:
+        if result.state == "failed":
+            print(f"{result.name} failed")
+            print("".join(f"    {line}\n" for line in result.reasons), end="")
     print(f"{states.count('passed')} passed, {failed} failed", flush=True)
     return 1 if failed else 0
 
@@ -59,8 +66,7 @@ def main() -> int:
             left_out += lines
             missing += [package for package in packages if package not in missing]
         else:
-            # It could not begin, or was stopped.
-            results.append(Result(f"make {target}", "failed", 0.0, 0.0))
+            results.append(Result(f"make {target}", "failed", 0.0, 0.0, ["It could not begin, or was stopped."]))
     return show(results, left_out, missing)
 
 

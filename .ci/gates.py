@@ -56,7 +56,7 @@ SHOWN = re.compile(
     r"|WARNING .*Missing playbook"
     r"|\S+ +: actions="
 )
-# Lines of a failed gate that are repeated beside its name: a build server may show only the lines around it.
+# Lines of a failed gate that are repeated at the end
 REASON = re.compile(r"(fatal|failed): \[|E   |FAILED |ERROR")
 
 
@@ -110,17 +110,15 @@ def run(gate: Gate, env: dict[str, str]) -> tuple[Result, str]:
     printed = log.read_text(errors="replace")
     if process.returncode == -signal.SIGKILL:
         printed += f"\nERROR: killed, after {seconds:.0f} s; a gate may take {LIMIT} s.\n"
-    return Result(gate.name, state, seconds, used.ru_utime + used.ru_stime), printed
+    reasons = [line[:300] for line in printed.splitlines() if REASON.match(line)][-20:] if state == "failed" else []
+    return Result(gate.name, state, seconds, used.ru_utime + used.ru_stime, reasons), printed
 
 
 def tell(result: Result, printed: str) -> list[str]:
     """Print how a gate ended, and return the tests that it has left out."""
     shown = dict.fromkeys(line for line in printed.splitlines() if SHOWN.match(line))
-    failed = result.state == "failed"
-    told = printed if failed else "".join(f"    {line}\n" for line in shown)
-    reasons = [line[:300] for line in printed.splitlines() if REASON.match(line)][:20] if failed else []
-    again = "".join(f"\n    {line}" for line in reasons)
-    print(f"{result.name}\n{told}    {result.state}, {result.seconds:.0f} s{again}", flush=True)
+    told = printed if result.state == "failed" else "".join(f"    {line}\n" for line in shown)
+    print(f"{result.name}\n{told}    {result.state}, {result.seconds:.0f} s", flush=True)
     return [f"{result.name}: {line}" for line in shown if LEFT_OUT.match(line)]
 
 
@@ -143,7 +141,7 @@ def main() -> int:
         no_lab = why_no_lab(gate)
         problem = no_lab or why_no_python(gate, programs)
         if no_lab and os.environ.get(LAB_REQUIRED):
-            results.append(Result(gate.name, "failed", 0.0, 0.0))
+            results.append(Result(gate.name, "failed", 0.0, 0.0, [no_lab]))
             tell(results[-1], f"{no_lab}\n")
         elif problem:
             left_out.append(f"{gate.name}: {problem}")
