@@ -34,8 +34,8 @@ from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST
-from ..plugin_utils._run.marks import find_hindering, tell_unclear
-from ..plugin_utils._run.messages import format_outcome, merge_reasons
+from ..plugin_utils._run.marks import find_hindering
+from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
 from ..plugin_utils._windows_action import remove_windows_mark, write_windows_mark
@@ -378,53 +378,11 @@ class ActionModule(ActionBase):
 
     # The end
 
-    def _faults(self, run: engine.Run) -> tuple[dict[str, list[str]], dict[str, Any]]:
-        progress: dict[str, Any] = {}
-        answers: dict[str, Any] = {}
-        names: Any = ()
-        for host, known in run["hosts"].items():
-            if known["settings"] is None and ANCHORS not in self._vars:
-                # In a play of one's own it may be in a later batch, or left out by a condition.
-                continue
-            answers[host] = known["answer"] or ({"msg": known["no_answer"]} if known["no_answer"] else {})
-            if known["fault"]:
-                answers[host] = {"msg": known["fault"]}
-            progress[host] = None
-            if known["answer"] is not None and run["all_asked"]:
-                names = known["settings"]["event_ids"]
-                waited = float(known["settings"]["wait_timeout"]) if run["done"] and not known["away"] else None
-                may_stay = not settings.as_boolean(known["settings"]["wait"])
-                progress[host] = verdict.note_unrestored(known["events"], host, may_stay, waited)
-        if run["refused"]:
-            # Nobody was given anything to do.
-            return {host: list(run["refused"]) for host in progress}, {"progress": progress, "answers": answers}
-        faults = verdict.find_faults(progress, answers, names)
-        for host in progress:
-            unclear = tell_unclear(host, run["hosts"][host])
-            if unclear:
-                faults[host] = [*faults.get(host, ()), *map(verdict.tell_reason, unclear)]
-        return faults, {"progress": progress, "answers": answers}
-
     def _report(self) -> dict[str, Any]:
         run = self._latest()
         run = engine.take_reports(run, self._reports_of_turn(run), time.time())
-        faults, known = self._faults(run)
-        if run["check_mode"]:
-            known["progress"] = verdict.as_check_mode(known["progress"])
-        summary = verdict.summarize(known["progress"])
-        told = {
-            verdict.tell_reason(why) for each in known["progress"].values() for one in each or () for why in one["why"]
-        }
-        lines = format_outcome(summary, faults, told, verdict.find_empty(known["progress"], known["answers"]))
-        summary = {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines}
-        away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
-        return {
-            "summary": summary,
-            "results": {host: progress or [] for host, progress in known["progress"].items()},
-            "away": [host for host in away if host not in run["failed_before"]],
-            "by": self._vars["inventory_hostname"],
-            "play": self._play(),
-        }
+        told = verdict.conclude(run, in_one_play=ANCHORS not in self._vars)
+        return {**told, "by": self._vars["inventory_hostname"], "play": self._play()}
 
     def _fail(self) -> dict[str, Any]:
         """Fail for this host, and, as the one that speaks for all, for those that Ansible has taken out of the play."""

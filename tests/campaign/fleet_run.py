@@ -18,7 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks 
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, verdict, wait_schedule
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering, tell_unclear
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering
 
 from .fleet_judge import Judge, PairJudge
 from .fleet_world import World, random_world
@@ -102,21 +102,9 @@ class FleetRun:
                     break
                 reports = self._carry_out()
             self.judge.require("P13", play != PLAYS[-1][0] or self.run["done"], "the run ends before it is done")
-        self.judge.ends(begun_at, self._faults(), bool(self.settings["wait"]))
-
-    def _faults(self) -> dict[str, list[str]]:
-        progress: dict[str, Any] = {}
-        answers: dict[str, Any] = {}
-        for host, known in self.run["hosts"].items():
-            answers[host] = known["answer"] or ({"msg": known["no_answer"]} if known["no_answer"] else {})
-            progress[host] = None
-            if known["answer"] is not None and self.run["all_asked"]:
-                waited = float(self.settings["wait_timeout"]) if not known["away"] else None
-                progress[host] = verdict.note_unrestored(known["events"], host, not self.settings["wait"], waited)
-        self.judge.said += [event["event_id"] for event in verdict.summarize(progress)["events"]]
-        faults = verdict.find_faults(progress, answers, ())
-        unclear = {host: tell_unclear(host, self.run["hosts"][host]) for host in progress}
-        return {host: faults.get(host, []) + unclear[host] for host in progress if host in faults or unclear[host]}
+        summary = verdict.conclude(self.run)["summary"]
+        self.judge.said += [*summary["lines"], *(event["event_id"] for event in summary["events"])]
+        self.judge.ends(begun_at, summary["faults"], bool(self.settings["wait"]))
 
     # The tasks
 

@@ -32,11 +32,7 @@ def said(fleet):
 
 def faults(fleet):
     """Return what the run says at its end of each host that did not go well."""
-    run = fleet.run
-    progress = {
-        host: verdict.note_unrestored(known["events"], host, False, 60.0) for host, known in run["hosts"].items()
-    }
-    return verdict.find_faults(progress, {host: known["answer"] for host, known in run["hosts"].items()}, ())
+    return verdict.conclude(fleet.run)["summary"]["faults"]
 
 
 def test_p16_a_vm_has_a_mark_from_its_preparation_to_its_restore():
