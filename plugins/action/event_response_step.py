@@ -155,9 +155,7 @@ class ActionModule(ActionBase):
         run_id = earlier["id"] if same_play else secrets.token_hex(8)
         check_mode = bool(self._vars.get("ansible_check_mode"))
         only_marked, open_too = (self._is_set(name) for name in (ONLY_MARKED, OPEN_TOO))
-        run = engine.new_run(
-            earlier["serial"] + 1, self._play(), self._hosts(), known, check_mode, run_id, only_marked, open_too
-        )
+        run = engine.new_run(earlier["serial"] + 1, self._play(), self._hosts(), known, check_mode, run_id, only_marked)
         if same_play:
             run["failed_before"] = self._failed_before()
         run["batch"] = batch

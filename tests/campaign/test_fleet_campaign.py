@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Callable
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, hosts, plan, verdict
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval, engine, hosts, verdict
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
@@ -53,10 +53,10 @@ MUTANTS = {
     "A1": (fleet_run, "ASK_LIMIT", 4 * 3600.0, "P15"),
     "D1": (engine, "take_up_marks", _take_up_nothing, "P13"),
     "D2": (engine, "compare_marks", lambda name, host: host, "P2"),
-    "B5": (plan, "_is_called", lambda host, name: False, "P2"),
+    "B5": (approval, "_is_called", lambda host, name: False, "P2"),
     "D4": (hosts, "started", lambda host: [], "P3"),
     "D5": (engine, "track_events", _follow_only_the_first, "P16"),
-    "a boot after the preparation": (plan, "_obstacle", lambda host, known, each: None, "P2"),
+    "a boot after the preparation": (approval, "_obstacle", lambda host, known, each: None, "P2"),
     "nobody says who was left": (verdict, "_why_left", lambda *each: None, "P13"),
 }
 

@@ -107,7 +107,7 @@ def take_up_marks(
 
     :param name: of the host.
     :param wanted: the keys of the only events that are wanted; None for all.
-    :param run: ``check_mode``, ``only_marked`` and ``open_too`` as for engine.new_run().
+    :param run: ``check_mode`` and ``only_marked`` as for engine.new_run().
     :returns: what is known of the host then, and sentences.
     """
     first = host["found_marks"] is None
@@ -127,7 +127,7 @@ def take_up_marks(
                 events = update_event(events, key, prepared=True, **_preparation(mark))
         elif not _is_wanted(host, mark, wanted):
             continue
-        elif key not in listed or run["open_too"]:
+        elif key not in listed or host["open_too"]:
             events.append(_take_up_ended(name, host, mark, run["check_mode"], now))
         elif run["only_marked"]:
             why = _OPEN.format(host=name, mark=tell_mark(mark))

@@ -121,7 +121,7 @@ class Fleet:
         self._play = 1
         Fleet._runs += 1
         only_marked, open_too = settings.pop("only_marked", False), settings.pop("open_too", False)
-        run = engine.new_run(1, "play-1", hosts, None, check_mode, f"run-{Fleet._runs}", only_marked, open_too)
+        run = engine.new_run(1, "play-1", hosts, None, check_mode, f"run-{Fleet._runs}", only_marked)
         own = settings.pop("own", {})
         for host in hosts:
             given = {**SETTINGS, **settings, **own.get(host, {})}

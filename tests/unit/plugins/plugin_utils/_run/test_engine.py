@@ -207,6 +207,14 @@ def test_an_event_that_is_named_by_an_id_that_nobody_knows_stops_the_run_before_
     assert fleet.run["refused"][-1] == "No host was prepared."
 
 
+def test_p14_a_fault_in_an_id_is_not_forgotten_where_a_host_must_be_asked_again_for_an_event_of_another():
+    # Azure announces it between the answers of the two.
+    event = FleetEvent("A1234567", ["web-1", "web-2"], announced_after=1.15)
+    fleet = Fleet(["web-1", "web-2"], event, event_ids=["A1234567", "nowhere"]).go()
+    assert fleet.done == ["ask", "refuse"]
+    assert fleet.story == {"web-1": [], "web-2": []}
+
+
 def test_the_readme_of_the_role_tells_what_hosts_do_in_each_turn():
     (table,) = re.findall(r"^\| turn \|.*?\n\n", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     told = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
