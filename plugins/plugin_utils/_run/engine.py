@@ -456,8 +456,11 @@ def _ask_anew(run: Run, now: float) -> Orders | None:
     return orders
 
 
-def _plan_approvals(run: Run, now: float) -> list[dict[str, Any]]:
-    """Return what becomes of the events that can be decided: all their hosts have tried to prepare."""
+def _plan_approvals(run: Run, now: float, last: bool = False) -> list[dict[str, Any]]:
+    """Return what becomes of the events that can be decided: all their hosts have tried to prepare.
+
+    :param last: nothing more is waited for, so that the others are decided, too.
+    """
     for_plan = {host: _known_for_plan(run, host) for host in run["hosts"]}
     waiting = [_next_to_prepare(run, known) for known in _present(run).values()]
     unprepared = {progress_key(each) for each in waiting if each}
@@ -466,7 +469,7 @@ def _plan_approvals(run: Run, now: float) -> list[dict[str, Any]]:
     plans = []
     for key in dict.fromkeys(keys):
         waits_its_turn = run["queue"].get(key, {}).get("may", BOTH) != BOTH
-        if not (key in unprepared or waits_its_turn) or _has_started(run, key):
+        if last or not (key in unprepared or waits_its_turn) or _has_started(run, key):
             plans.append(plan_approval(key, for_plan, approve, outside_vms, max_wait(run), now))
     return plans
 
@@ -609,14 +612,18 @@ def _ask_again(run: Run, now: float) -> Orders | None:
     return {**_silent(run), **lost}
 
 
-def _leave_queue(run: Run, now: float) -> Orders | None:
-    """Hold back the events whose turn does not come: nobody who is before them is waited for."""
+def _hold_back_rest(run: Run, now: float) -> Orders | None:
+    """Nobody is waited for any more: hold back the events whose turn does not come, or for which a host cannot be
+    reached that is not prepared."""
     plans = []
-    for key, entry in run["queue"].items():
-        if entry["may"] != BOTH and entry["behind"]:
-            followed = [each for host in entry["hosts"] for each in run["hosts"][host]["events"]]
-            own = [each for each in followed if progress_key(each) == key]
-            plans.append(hold_back(entry["event"], format_limit(entry), own, max_wait(run), now))
+    for plan in _plan_approvals(run, now, last=True):
+        entry = run["queue"].get(progress_key(plan))
+        if entry and entry["may"] != BOTH:
+            followed = [each for known in run["hosts"].values() for each in known["events"]]
+            own = [each for each in followed if progress_key(each) == progress_key(plan)]
+            plan = hold_back(plan["event"], format_limit(entry), own, max_wait(run), now)
+        if not plan["approver"]:
+            plans.append(plan)
     _hold_back(run, plans, now)
     return None if plans else {}
 
@@ -650,7 +657,7 @@ RULES = (
     Rule(ASK, "a host has never answered, or is lost and in the way of others; this is the last time", _ask_again),
     Rule(
         RESTORE,
-        "the turn of an event does not come: it is held back, and who is prepared for it is put back",
-        _leave_queue,
+        "the turn of an event does not come, or a host cannot prepare: it is held back, who is prepared is put back",
+        _hold_back_rest,
     ),
 )

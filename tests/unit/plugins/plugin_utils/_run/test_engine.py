@@ -215,6 +215,25 @@ def test_p14_a_fault_in_an_id_is_not_forgotten_where_a_host_must_be_asked_again_
     assert fleet.story == {"web-1": [], "web-2": []}
 
 
+def test_p16_an_event_for_which_a_host_cannot_be_reached_any_more_is_held_back_when_nothing_is_left_to_wait_for():
+    first, second = FleetEvent("A1", ["web-2"]), FleetEvent("B2", ["web-1", "web-2"], notice=90000.0)
+    fleet = Fleet(["web-1", "web-2"], first, second, wait_timeout=600)
+    prepare = fleet._prepare
+
+    def goes_down_after_it(host, order):
+        report = prepare(host, order)
+        if host == "web-2":
+            fleet.down[host] = (fleet.now, START + 1e9)
+            report["host"] = fleet._known(host)
+        return report
+
+    fleet._prepare = goes_down_after_it
+    fleet.go()
+    said = " ".join(" ".join(fleet.lines).split())
+    assert "HELD BACK: Reboot B2" in said
+    assert fleet.story["web-1"] == ["prepare B2", "restore B2"]
+
+
 def test_the_readme_of_the_role_tells_what_hosts_do_in_each_turn():
     (table,) = re.findall(r"^\| turn \|.*?\n\n", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     told = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
