@@ -11,7 +11,12 @@ import os
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case, format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import (
+    Event,
+    fold_case,
+    format_utc,
+    parse_utc,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
 
 from .config import WEBHOOK
@@ -21,6 +26,8 @@ from .store import Store
 from .system import Folders, write_file
 
 Mark = Mapping[str, Any]
+
+_RESTORING_RUN = (_marks.RUN, _marks.RESTORING)
 
 
 def takes_out_of_service(phase: str, step: Mapping[str, Any]) -> bool:
@@ -41,6 +48,22 @@ def events_of_runs(marks: Iterable[Mark]) -> set[str]:
 def read_marked_by_runs(store: Store, folders: Folders) -> set[str]:
     """Return what events_of_runs() does of the marks of now."""
     return events_of_runs(read_marks(store, folders))
+
+
+def put_back_until(marks: Iterable[Mark], longest: float) -> float:
+    """Return until when a run may put this VM back into service, in seconds since 1970; 0 where none does.
+
+    :param longest: so many seconds that may take. One that was killed leaves a mark that says so, too.
+    """
+    restoring = [each for each in marks if each["counts"] and (each["by"], each["state"]) == _RESTORING_RUN]
+    return max((_since(mark) + longest for mark in restoring), default=0.0)
+
+
+def _since(mark: Mark) -> float:
+    try:
+        return parse_utc(mark["state_since"] or "").timestamp()
+    except ValueError:
+        return 0.0
 
 
 def write_mark(store: Store, folders: Folders, event: Event, state: str, now: Moment) -> None:

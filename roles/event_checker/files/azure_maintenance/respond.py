@@ -30,7 +30,14 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks 
 from . import records
 from .approval import TAKEN, Approval
 from .config import Config, Rule, describe_step, ignores_errors, step_timeout, tells
-from .marks import read_marked_by_runs, remove_marks_of_restored, takes_out_of_service, write_mark
+from .marks import (
+    put_back_until,
+    read_marked_by_runs,
+    read_marks,
+    remove_marks_of_restored,
+    takes_out_of_service,
+    write_mark,
+)
 from .notify import OTHER_JOB, CallbackTries
 from .opening import has_moved
 from .programs import StepError
@@ -367,6 +374,7 @@ class Responder:
             return self._make_approval(task, record).send()
         if takes_out_of_service(task.response.phase, step.content):
             self._mark(record)
+            self._wait_for_runs(task, seconds)
         name = self._config.resource_name or self._store.fact("resource_name").get("name")
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
@@ -383,6 +391,26 @@ class Responder:
             raise StepError(f"The mark of this VM could not be written ({why}), so nothing was done.") from error
         except ValueError as error:
             raise StepError(f"The mark of this VM could not be written: {error}", permanent=True) from error
+
+    def _wait_for_runs(self, task: _Task, seconds: float) -> None:
+        """Wait while a run puts this VM back into service (P3): each of the two writes its own mark before it looks at
+        that of the other.
+
+        :param seconds: which the step may take; a restore of a run is not waited for any longer.
+        """
+        latest = self._clock.now().at + seconds
+        until = self._put_back_until(seconds, latest)
+        if until <= self._clock.now().at:
+            return
+        say(f"{task.title} waits while a run puts this VM back into service.")
+        prolong_start(2 * seconds + _SLACK)
+        while self._clock.now().at < until:
+            self._clock.sleep(1.0)
+            until = self._put_back_until(seconds, latest)
+        self._write(task, lambda: self._check_overtaken(task, self._situation(task)[2]))
+
+    def _put_back_until(self, seconds: float, latest: float) -> float:
+        return min(put_back_until(read_marks(self._store, self._folders), seconds), latest)
 
     def _make_approval(self, task: _Task, record: EventRecord) -> Approval:
         def write(change: Callable[[Store], None]) -> None:
