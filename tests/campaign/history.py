@@ -278,7 +278,8 @@ def _prepare_by_run(history: History, event: Event, action: Action) -> None:
     machine.write_mark_of_run(event.id)
     machine.judge.prepared_by_run(key)
     if action.c > 0.2:
-        machine.scheduler.at(machine.now + 5.0 + 200.0 * action.b, lambda: machine.remove_mark_of_run(event.id))
+        begins_at = machine.now + 5.0 + 200.0 * action.b
+        machine.scheduler.at(begins_at, lambda: machine.restore_by_run(event.id, 20.0 * action.a))
 
 
 def _clock(history: History, action: Action) -> None:
