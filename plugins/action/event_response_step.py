@@ -38,7 +38,7 @@ from ..plugin_utils._run.marks import find_hindering
 from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
-from ..plugin_utils._windows_action import remove_windows_mark, write_windows_mark
+from ..plugin_utils._windows_action import remove_windows_mark, update_windows_mark, write_windows_mark
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"
@@ -281,9 +281,9 @@ class ActionModule(ActionBase):
             return written.why
 
         if is_windows(self):
-            # It is written once, for a copy that ends early would spoil it. So nobody sees how far another run is.
-            why = self._reach(lambda: write_windows_mark(self, self._vars, mark)) if state == PREPARING else None
-            return Written(why, {})
+            # To look at the marks of others then would take several modules.
+            write_anew = write_windows_mark if state == PREPARING else update_windows_mark
+            return Written(self._reach(lambda: write_anew(self, self._vars, mark)), {})
         return written._replace(why=self._reach(write))
 
     def _remove(self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool) -> str | None:
