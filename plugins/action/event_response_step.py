@@ -22,7 +22,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
-from ..module_utils._document import fold_case, format_utc
+from ..module_utils._document import format_utc
 from ..module_utils._fetch import now_utc
 from ..module_utils._marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
 from ..module_utils._marks import RUN as BY_RUN
@@ -34,7 +34,7 @@ from ..plugin_utils._questions import Questions
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST
-from ..plugin_utils._run.marks import find_hindering
+from ..plugin_utils._run.marks import find_hindering, find_removable
 from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
@@ -286,14 +286,13 @@ class ActionModule(ActionBase):
             return Written(self._reach(lambda: write_anew(self, self._vars, mark)), {})
         return written._replace(why=self._reach(write))
 
-    def _remove(self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool) -> str | None:
-        """Remove the mark, and those of other runs for its event; return why one is left, None where all are gone."""
+    def _remove(self, known: Mapping[str, Any], mark: Mapping[str, Any], order: Mapping[str, Any]) -> str | None:
+        """Remove the mark, and those of other runs for its event that do not restore at this moment; return why one is
+        left, None where all are gone."""
+        only_own, waited_out = order["only_marked"], order["waited_out"]
         if not is_windows(self):
-            return self._reach(lambda: remove_marks(self, mark, only_own))
-        event_id = fold_case(mark["event_id"])
-        others = [
-            each for each in known["marks"] or () if each["by"] == BY_RUN and fold_case(each["event_id"]) == event_id
-        ]
+            return self._reach(lambda: remove_marks(self, mark, only_own, waited_out))
+        others = find_removable(known, mark, waited_out)
         for each in [mark, *([] if only_own else others)]:
             why = self._reach(lambda each=each: remove_windows_mark(self, self._vars, each))
             if why:
@@ -332,8 +331,7 @@ class ActionModule(ActionBase):
         report = self._outcome(run["orders"][host])
         mark = self._order()["mark"]
         if mark and report["reached"]:
-            only_own = bool(self._order().get("only_marked"))
-            report["mark_left"] = self._remove(run["hosts"][host], mark, only_own)
+            report["mark_left"] = self._remove(run["hosts"][host], mark, self._order())
         self._note_state(mark, report)
         return self._reported(run, report)
 

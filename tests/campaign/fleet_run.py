@@ -167,7 +167,7 @@ class FleetRun:
         if not self.world.is_up(host):
             return False
         self._take_step()
-        self._advance(self.world.now + self._chance.choice((1.0, 10.0, 60.0)))
+        self._advance(self.world.now + self._chance.choice((1.0, 10.0, 60.0, 95.0)))
         return self.world.is_up(host) and boot == self.world.vms[host].boot and self._chance.random() > 0.03
 
     def _prepare(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -225,7 +225,10 @@ class FleetRun:
         self.judge.restore_ends(host, event_id, fails)
         if not fails and order["is_marked"]:
             marks = self.world.vms[host].marks
-            self.world.vms[host].marks = {key: mark for key, mark in marks.items() if key[0] != event_id}
+            for key in [key for key in marks if key[0] == event_id]:
+                at_work = marks[key]["state"] == RESTORING and str(key) not in order["waited_out"]
+                if key[1] == self._id or not at_work:
+                    del marks[key]
         return {"reached": not fails, "why": "Refill: it failed." if fails else None}
 
     def _approve(self, host: str, orders: list[Mapping[str, Any]]) -> dict[str, Any]:

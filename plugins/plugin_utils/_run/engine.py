@@ -550,6 +550,7 @@ def _restore(run: Run, now: float) -> Orders | None:
                 "is_marked": bool(each["marked"]),
                 "only_marked": each["only_marked"],
                 "heeded": [*known["heeded"], *_waited_out(known)],
+                "waited_out": _waited_out(known),
             }
             break
     return None if is_back and not orders else orders

@@ -94,6 +94,22 @@ def find_hindering(
     ]
 
 
+def find_removable(host: Host, mark: Mapping[str, Any], waited_out: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return the marks of runs for an event that may be removed when the host is restored: those that say that another
+    run restores it at this moment must stay (P3).
+
+    :param mark: of this run for the event.
+    :param waited_out: the names of marks that say so, and are taken for left by a run that was killed.
+    """
+    key = fold_case(mark["event_id"])
+    found = [each for each in host["marks"] or () if each["by"] == RUN and fold_case(each["event_id"]) == key]
+    return [
+        each
+        for each in found
+        if each["run"] == mark["run"] or each["state"] != RESTORING or base_name(each["file"]) in waited_out
+    ]
+
+
 def take_up_marks(
     name: str, host: Host, wanted: Sequence[str] | None, run: Mapping[str, Any], now: float
 ) -> tuple[Host, list[str]]:
