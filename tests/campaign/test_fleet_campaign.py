@@ -57,6 +57,7 @@ MUTANTS = {
     "D4": (hosts, "started", lambda host: [], "P3"),
     "D5": (engine, "track_events", _follow_only_the_first, "P16"),
     "a boot after the preparation": (approval, "_obstacle", lambda host, known, each: None, "P2"),
+    "an answer that is old": (engine, "_FRESH", 1e9, "P2"),
     "nobody says who was left": (verdict, "_why_left", lambda *each: None, "P13"),
 }
 

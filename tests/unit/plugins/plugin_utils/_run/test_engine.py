@@ -42,6 +42,36 @@ def test_p2_who_was_asked_before_another_was_prepared_is_asked_again_before_the_
     assert fleet.done[:5] == ["ask", "prepare", "prepare", "ask", "approve"]
 
 
+@pytest.mark.parametrize(("seconds", "asks"), [(50.0, False), (70.0, True)])
+def test_p2_an_answer_that_is_older_than_a_minute_when_the_last_has_prepared_is_not_that_of_now(seconds, asks):
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]))
+    prepare = fleet._prepare
+
+    def takes_long(host, order):
+        fleet.now += seconds if host == "web-2" else 0.0
+        return prepare(host, order)
+
+    fleet._prepare = takes_long
+    fleet.go()
+    assert fleet.done[2:4] == (["ask", "approve"] if asks else ["approve", "wait"])
+
+
+def test_p2_who_boots_while_others_prepare_is_not_approved_by_an_answer_older_than_a_minute():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=90000.0))
+    prepare = fleet._prepare
+
+    def takes_long(host, order):
+        if host == "web-2":
+            fleet.boots["web-1"] = "boot-2"
+            fleet.now += 70.0
+        return prepare(host, order)
+
+    fleet._prepare = takes_long
+    fleet.go()
+    assert fleet.posted == []
+    assert "web-1 is not prepared: it booted after its preparation" in " ".join(" ".join(fleet.lines).split())
+
+
 def test_a_host_that_comes_back_in_a_later_play_makes_no_other_answer_old():
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"]), FleetEvent("B2", ["web-2"]))
     fleet.losing.add("prepare web-1")
