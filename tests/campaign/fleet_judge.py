@@ -94,8 +94,8 @@ class Judge:
             done.first_begun, done.begun = done.begun + done.first_begun, 0
 
     def is_to_prepare(self, host: str, event_id: str) -> None:
-        """A host that is lost before its first task may have begun, for all that is known."""
-        self.files.setdefault((host, event_id), Prepared())
+        """A host that is lost before its first task may have begun, for all that is known: it is restored once more."""
+        self.files.setdefault((host, event_id), Prepared()).restored = 0
 
     def loses(self, host: str) -> None:
         """A file of the user was broken off there."""
@@ -128,10 +128,15 @@ class Judge:
 
     def _is_out(self, host: str) -> bool:
         """Tell whether a host was taken out of service for an event that Azure was let start, or has started."""
+        # A new disk tells the second run nothing of the first.
+        knows_first = not self._world.vms[host].has_lost_marks
         begun = {
             e
             for (name, e), done in self.files.items()
-            if name == host and (done.begun or done.first_begun) and not done.restored and not done.by_person
+            if name == host
+            and (done.begun or (done.first_begun and knows_first))
+            and not done.restored
+            and not done.by_person
         }
         return not self._world.vms[host].deleted and any(
             event.event_id in begun and (event.approved or event.status == "Started") for event in self._world.events
