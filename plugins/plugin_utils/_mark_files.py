@@ -16,10 +16,12 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from ..module_utils._errors import escape
 from ..module_utils._marks import ENDING, ENVIRONMENT, OF_ROOT, OF_USER, encode, file_name, pattern_of_event
 
+# To start a program costs more than all the rest.
 _FOLDERS = f"""
-session=${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}
+user=$(id -u)
+session=${{XDG_RUNTIME_DIR:-/run/user/$user}}
 if [ -n "${{{ENVIRONMENT}:-}}" ]; then set -- "${ENVIRONMENT}"
-elif [ "$(id -u)" = 0 ]; then set -- {" ".join(OF_ROOT)}
+elif [ "$user" = 0 ]; then set -- {" ".join(OF_ROOT)}
 else set -- "$HOME/{OF_USER[0]}" "$session/{OF_USER[1]}"; fi
 """
 _AND_OF_ROOT = f'[ -n "${{{ENVIRONMENT}:-}}" ] || set -- "$@" {" ".join(OF_ROOT)}\n'
@@ -31,7 +33,8 @@ umask 022
 written=
 for place do
   new="$place/.{name}.$$"
-  mkdir -p "$place" && (set -C; echo {content} | base64 -d >"$new") && mv -f "$new" "$place/{name}" && written=1
+  [ -d "$place" ] || mkdir -p "$place"
+  (set -C; echo {content} | base64 -d >"$new") && mv -f "$new" "$place/{name}" && written=1
   [ -z "$written" ] || break
   rm -f "$new"
 done
