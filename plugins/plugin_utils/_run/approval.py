@@ -71,7 +71,13 @@ def hold_back(
     """
     # A run in which nobody is ready for the event has nothing to wait for.
     prepared = any(each["prepared"] and must_restore(each) for each in progress)
-    plan = {"event": event, "approver": None, "resources_ready": [], "blocked": True, "why": f"Not approved: {why}."}
+    plan: dict[str, Any] = {
+        "event": event,
+        "approver": None,
+        "resources_ready": [],
+        "blocked": True,
+        "why": f"Not approved: {why}.",
+    }
     return {**plan, "wait": prepared and is_near(event, max_wait, now)}
 
 

@@ -24,6 +24,9 @@ from .messages import format_outcome, merge_reasons, name_event
 from .progress import is_coming, must_restore, progress_key, was_begun
 from .settings import as_boolean
 
+# Of each host, None for one that was never told its events
+Progress = Mapping[str, "list[Mapping[str, Any]] | None"]
+
 _UNCLEAR = "{host} was given an answer of which a part could not be read, so an event may be missing. Run this again."
 
 
@@ -38,7 +41,7 @@ def conclude(run: Mapping[str, Any], in_one_play: bool = False) -> dict[str, Any
     """
     hosts = {host: known for host, known in run["hosts"].items() if known["settings"] is not None or not in_one_play}
     answers = {host: _answer(known) for host, known in hosts.items()}
-    progress = {host: _close(run, host, known) for host, known in hosts.items()}
+    progress: Progress = {host: _close(run, host, known) for host, known in hosts.items()}
     if run["refused"]:
         # Nobody was given anything to do.
         faults = {host: list(run["refused"]) for host in hosts}
@@ -66,12 +69,12 @@ def _answer(known: Host) -> Mapping[str, Any]:
     return {"msg": why} if why else known["answer"] or {}
 
 
-def _close(run: Mapping[str, Any], host: str, known: Host) -> list[dict[str, Any]] | None:
+def _close(run: Mapping[str, Any], host: str, known: Host) -> list[Mapping[str, Any]] | None:
     if known["answer"] is None or not run["all_asked"]:
         return None
     settings = known["settings"]
     waited = float(settings["wait_timeout"]) if run["done"] and not known["away"] else None
-    return note_unrestored(known["events"], host, not as_boolean(settings["wait"]), waited)
+    return list(note_unrestored(known["events"], host, not as_boolean(settings["wait"]), waited))
 
 
 def note_unrestored(
