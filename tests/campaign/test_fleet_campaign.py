@@ -9,6 +9,7 @@ from typing import Callable
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval, engine, hosts, verdict
+from ansible_collections.fleetops.azure_maintenance.tests import run_picture
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
@@ -38,6 +39,12 @@ def test_the_histories_have_what_they_are_about() -> None:
 def test_no_history_of_two_runs_beside_each_other_breaks_a_property(first: int) -> None:
     both = first_broken(range(first, first + _PART), run_pair_history)
     assert both is None, "\n".join(both.story)
+
+
+def test_the_guide_has_the_picture_of_the_states_that_the_histories_go_through() -> None:
+    text = run_picture.GUIDE.read_text(encoding="utf-8")
+    picture = run_picture.draw_states()
+    assert text == run_picture.make_guide(text, run_picture.STATES_FOLLOW, picture), "run: python tests/run_picture.py"
 
 
 def _follow_only_the_first(known, wanted, now, _track=engine.track_events):  # type: ignore[no-untyped-def]

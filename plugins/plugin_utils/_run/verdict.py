@@ -21,7 +21,7 @@ from .._failure_text import tell_failure
 from .hosts import Host
 from .marks import tell_unclear
 from .messages import format_outcome, merge_reasons, name_event
-from .progress import is_coming, must_restore, progress_key, was_begun
+from .progress import is_coming, must_restore, progress_key, state_of, was_begun
 from .settings import as_boolean
 
 # Of each host, None for one that was never told its events
@@ -59,7 +59,9 @@ def conclude(run: Mapping[str, Any], in_one_play: bool = False) -> dict[str, Any
     away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
     return {
         "summary": {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines},
-        "results": {host: followed or [] for host, followed in progress.items()},
+        "results": {
+            host: [{**each, "state": state_of(each)} for each in followed or ()] for host, followed in progress.items()
+        },
         "away": [host for host in away if host not in run["failed_before"]],
     }
 

@@ -561,6 +561,31 @@ def test_what_is_coming_and_what_must_be_restored(changes, coming, left):
     assert (response.is_coming(each), response.must_restore(each)) == (coming, left)
 
 
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({"prepared": None}, "announced"),
+        ({"prepared": None, "settled": True}, "held_back"),
+        ({"prepared": False}, "preparing"),
+        ({"prepared": False, "failed": True}, "not_prepared"),
+        ({}, "prepared"),
+        ({"settled": True}, "held_back"),
+        ({"settled": True, "approved_by": "host-a"}, "approved"),
+        ({"settled": True, "may_be_approved": True}, "approved"),
+        ({"settled": True, "approved_by": "host-a", "phase": "started"}, "started"),
+        ({"phase": "started", "prepared": None}, "started"),
+        ({"phase": "ended"}, "to_restore"),
+        ({"phase": "ended", "prepared": False, "failed": True}, "to_restore"),
+        ({"phase": "ended", "prepared": None}, "ended"),
+        ({"settled": True, "restored": True}, "restored"),
+        ({"phase": "ended", "restored": False}, "not_restored"),
+        ({"phase": "ended", "gone": True}, "deleted"),
+    ],
+)
+def test_in_which_state_an_event_of_a_host_is(changes, state):
+    assert response.state_of(make_progress(**changes)) == state
+
+
 def test_a_host_can_be_reached_again_when_it_answers():
     (gone,) = response.follow_progress([make_progress(phase="ended")], {"unreachable": True, "msg": "down"}, NOW)
     (back,) = response.follow_progress([gone], {"failed": True, "msg": "HTTP 500"}, NOW)
