@@ -23,9 +23,8 @@ from ansible.utils.display import Display
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ._imds_action import is_windows
 from ._load_action import load_action
-from ._run.hosts import Host, news, take_answer
+from ._run.hosts import Host, news, pause_between, take_answer, turn_length
 from ._run.messages import format_waiting
-from ._run.wait_schedule import pause_between, turn_length
 from ._windows_action import tell_boot_time, tell_marks
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"

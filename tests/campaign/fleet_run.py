@@ -16,7 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks 
     RUN,
     new_mark,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, verdict, wait_schedule
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, hosts, verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering
 
@@ -270,7 +270,7 @@ class FleetRun:
                 known[host] = self._asked(host, known[host])
             if any(news(before[host], known[host]) for host in waiting):
                 break
-            pause = wait_schedule.pause_between(self.world.now - since)
+            pause = hosts.pause_between(self.world.now - since)
             until = {host: orders[host]["until"] for host in waiting}
             self._advance(min(self.world.now + pause, max(until.values())))
             waiting = {host for host in waiting if self.world.now < until[host]}

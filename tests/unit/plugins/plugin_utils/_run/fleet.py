@@ -14,8 +14,12 @@ from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import RUN, new_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.wait_schedule import pause_between
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import (
+    NEW_HOST,
+    news,
+    pause_between,
+    take_answer,
+)
 
 START = 1795255200.0  # 2026-11-21T10:00:00Z
 SETTINGS = {
