@@ -43,7 +43,7 @@ from .messages import (
     format_sentence,
     format_unwanted,
 )
-from .progress import note_interrupted_preparation, progress_key, start_preparation, update_event
+from .progress import is_undecided, note_interrupted_preparation, progress_key, start_preparation, update_event
 from .settings import CHECKER, NOTHING, as_boolean
 
 Run = dict[str, Any]
@@ -359,7 +359,7 @@ def _misses_event(run: Run, known: Host) -> bool:
         and name in map(fold_case, each["event"]["resources"])
         for other in _present(run).values()
         for each in other["events"]
-        if each["phase"] == ANNOUNCED and not each["settled"]
+        if is_undecided(each)
     )
 
 
@@ -374,7 +374,7 @@ def _next_to_prepare(run: Run, known: Host) -> dict[str, Any] | None:
         if run["queue"].get(progress_key(each), {}).get("may") == NEITHER:
             continue
         unfinished = known["settings"]["prepare"] == CHECKER and each["prepared"] is False and not each["failed"]
-        if each["phase"] == ANNOUNCED and not each["settled"] and (each["prepared"] is None or unfinished):
+        if is_undecided(each) and (each["prepared"] is None or unfinished):
             return dict(each)
     return None
 

@@ -17,7 +17,7 @@ from ...module_utils._lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
 from ...module_utils._marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
 from ...module_utils._selection import keys, words
 from .._parts import read_utc
-from .progress import NEW_PROGRESS, must_restore, progress_key, update_event
+from .progress import NEW_PROGRESS, is_undecided, must_restore, progress_key, update_event
 
 Host = dict[str, Any]
 
@@ -243,7 +243,7 @@ def _is_unreadable(host: Host, each: Mapping[str, Any]) -> bool:
 def _note_restored(name: str, each: Mapping[str, Any]) -> dict[str, Any]:
     """A host that was put back before its event was approved is prepared again, once (P2)."""
     why = _RESTORED.format(host=name)
-    again = each["phase"] == ANNOUNCED and not each["settled"]
+    again = is_undecided(each)
     changes: dict[str, Any] = {"restored": True, "failed": each["failed"] or again}
     if again and why not in each["why"]:
         changes = {"prepared": None, "marked": None}

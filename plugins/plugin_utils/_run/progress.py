@@ -285,6 +285,11 @@ def state_of(each: Mapping[str, Any]) -> str:
     return next(state.name for state in STATES if state.holds(each))
 
 
+def is_undecided(each: Mapping[str, Any]) -> bool:
+    """Tell whether the event has not begun, and the run has neither approved it nor held it back."""
+    return bool(each["phase"] == ANNOUNCED and not each["settled"])
+
+
 def is_coming(each: Mapping[str, Any]) -> bool:
     """Tell whether the host stays prepared until this event has ended."""
     return bool(each["phase"] != ENDED and each["stays_prepared"])
