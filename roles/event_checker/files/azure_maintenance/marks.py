@@ -35,6 +35,11 @@ def takes_out_of_service(phase: str, step: Mapping[str, Any]) -> bool:
     return phase in (ANNOUNCED, STARTED) and step != APPROVE_STEP and WEBHOOK not in step
 
 
+def puts_back(phase: str, step: Mapping[str, Any]) -> bool:
+    """Tell whether a step may put this VM back into service."""
+    return phase == ENDED and WEBHOOK not in step
+
+
 def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
     """Return the marks of this VM that count, and entries for those that cannot be read."""
     return _marks.select_marks(_marks.read_marks(_places(folders)), _vm_id(store))[0]
@@ -64,6 +69,11 @@ def _since(mark: Mark) -> float:
         return parse_utc(mark["state_since"] or "").timestamp()
     except ValueError:
         return 0.0
+
+
+def is_marked(store: Store, folders: Folders, event: Event) -> bool:
+    """Tell whether the checker has marked this VM for an event."""
+    return _marks.find_mark(read_marks(store, folders), event.event_id, _marks.CHECKER) is not None
 
 
 def write_mark(store: Store, folders: Folders, event: Event, state: str, now: Moment) -> None:

@@ -25,13 +25,20 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     must_prepare_again,
     why_not_now,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import PREPARED, PREPARING
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._marks import (
+    FAILED,
+    PREPARED,
+    PREPARING,
+    RESTORING,
+)
 
 from . import records
 from .approval import TAKEN, Approval
 from .config import Config, Rule, describe_step, ignores_errors, step_timeout, tells
 from .marks import (
+    is_marked,
     put_back_until,
+    puts_back,
     read_marked_by_runs,
     read_marks,
     remove_marks_of_restored,
@@ -138,6 +145,8 @@ class Responder:
             return False
         except _Stop as stop:
             state, why = stop.state, str(stop)
+        if task.response.phase == ENDED:
+            self._note_state(task, PREPARED)
         if state == records.SKIPPED:
             self._write(task, lambda: self._finish(task, records.SKIPPED, why))
             say(f"{title}: {why} The steps that are left are skipped.")
@@ -168,18 +177,28 @@ class Responder:
             elif message is not None:
                 say(f"{title}: {message}", ERROR)
                 self._fail(task, f"Step {step.position} ({name}): {message}")
+                self._note_state(task, FAILED)
                 say(f"{task.title} failed. To try again: azure-maintenance retry {number}", ERROR)
                 return False
 
     def _note_success(self, task: _Task) -> None:
         """Bring the mark up to date. Where that fails, the next check removes it, and it claims less than is true."""
+        if task.response.phase != ENDED:
+            self._note_state(task, PREPARED)
+            return
         try:
-            if task.response.phase == ENDED:
-                remove_marks_of_restored(self._store, self._folders)
-            elif any(takes_out_of_service(task.response.phase, step.content) for step in self._steps(task)):
-                record = self._store.event(task.response.event)
-                if record is not None:
-                    write_mark(self._store, self._folders, record.event, PREPARED, self._clock.now())
+            remove_marks_of_restored(self._store, self._folders)
+        except OSError as error:
+            say(f"{task.title}: the mark of this VM could not be removed: {error}.", ERROR)
+
+    def _note_state(self, task: _Task, state: str) -> None:
+        """Note in the mark how far this is, if there is one."""
+        if task.response.phase == WAITING:
+            return
+        try:
+            record = self._store.event(task.response.event)
+            if record is not None and is_marked(self._store, self._folders, record.event):
+                write_mark(self._store, self._folders, record.event, state, self._clock.now())
         except (OSError, ValueError) as error:
             say(f"{task.title}: the mark of this VM could not be brought up to date: {error}.", ERROR)
 
@@ -316,6 +335,9 @@ class Responder:
             note=lambda text: self._write(task, lambda: self._store.note_step(step, text)),
         )
         while True:
+            if puts_back(task.response.phase, step.content):
+                # Before it looks whether a run has begun to prepare: that one looks at this mark when it has its own.
+                self._note_state(task, RESTORING)
             self._write(task, lambda: self._begin_step(task, step))
             seconds = min(step_timeout(step.content, rule), ends_at - self._clock.now().uptime)
             prolong_start(seconds + _SLACK)
