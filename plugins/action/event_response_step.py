@@ -22,7 +22,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
 
-from ..module_utils._event.document import fold_case, format_utc
+from ..module_utils._event.document import format_utc
 from ..module_utils._event.marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
 from ..module_utils._event.marks import RUN as BY_RUN
 from ..module_utils._imds.fetch import now_utc
@@ -31,14 +31,14 @@ from ..plugin_utils._failure_text import tell_error, tell_failure, without_frame
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST
-from ..plugin_utils._run.marks import find_hindering, tell_unclear
-from ..plugin_utils._run.messages import format_outcome, merge_reasons
+from ..plugin_utils._run.marks import find_hindering, find_removable
+from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._step.mark_files import Written, remove_marks, write_mark
 from ..plugin_utils._step.questions import Questions
 from ..plugin_utils._step.task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
 from ..plugin_utils._windows.dispatch import is_windows
-from ..plugin_utils._windows.run import remove_windows_mark, write_windows_mark
+from ..plugin_utils._windows.run import remove_windows_mark, update_windows_mark, write_windows_mark
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"
@@ -155,9 +155,7 @@ class ActionModule(ActionBase):
         run_id = earlier["id"] if same_play else secrets.token_hex(8)
         check_mode = bool(self._vars.get("ansible_check_mode"))
         only_marked, open_too = (self._is_set(name) for name in (ONLY_MARKED, OPEN_TOO))
-        run = engine.new_run(
-            earlier["serial"] + 1, self._play(), self._hosts(), known, check_mode, run_id, only_marked, open_too
-        )
+        run = engine.new_run(earlier["serial"] + 1, self._play(), self._hosts(), known, check_mode, run_id, only_marked)
         if same_play:
             run["failed_before"] = self._failed_before()
         run["batch"] = batch
@@ -283,19 +281,18 @@ class ActionModule(ActionBase):
             return written.why
 
         if is_windows(self):
-            # It is written once, for a copy that ends early would spoil it. So nobody sees how far another run is.
-            why = self._reach(lambda: write_windows_mark(self, self._vars, mark)) if state == PREPARING else None
-            return Written(why, {})
+            # To look at the marks of others then would take several modules.
+            write_anew = write_windows_mark if state == PREPARING else update_windows_mark
+            return Written(self._reach(lambda: write_anew(self, self._vars, mark)), {})
         return written._replace(why=self._reach(write))
 
-    def _remove(self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool) -> str | None:
-        """Remove the mark, and those of other runs for its event; return why one is left, None where all are gone."""
+    def _remove(self, known: Mapping[str, Any], mark: Mapping[str, Any], order: Mapping[str, Any]) -> str | None:
+        """Remove the mark, and those of other runs for its event that do not restore at this moment; return why one is
+        left, None where all are gone."""
+        only_own, waited_out = order["only_marked"], order["waited_out"]
         if not is_windows(self):
-            return self._reach(lambda: remove_marks(self, mark, only_own))
-        event_id = fold_case(mark["event_id"])
-        others = [
-            each for each in known["marks"] or () if each["by"] == BY_RUN and fold_case(each["event_id"]) == event_id
-        ]
+            return self._reach(lambda: remove_marks(self, mark, only_own, waited_out))
+        others = find_removable(known, mark, waited_out)
         for each in [mark, *([] if only_own else others)]:
             why = self._reach(lambda each=each: remove_windows_mark(self, self._vars, each))
             if why:
@@ -334,8 +331,7 @@ class ActionModule(ActionBase):
         report = self._outcome(run["orders"][host])
         mark = self._order()["mark"]
         if mark and report["reached"]:
-            only_own = bool(self._order().get("only_marked"))
-            report["mark_left"] = self._remove(run["hosts"][host], mark, only_own)
+            report["mark_left"] = self._remove(run["hosts"][host], mark, self._order())
         self._note_state(mark, report)
         return self._reported(run, report)
 
@@ -378,53 +374,11 @@ class ActionModule(ActionBase):
 
     # The end
 
-    def _faults(self, run: engine.Run) -> tuple[dict[str, list[str]], dict[str, Any]]:
-        progress: dict[str, Any] = {}
-        answers: dict[str, Any] = {}
-        names: Any = ()
-        for host, known in run["hosts"].items():
-            if known["settings"] is None and ANCHORS not in self._vars:
-                # In a play of one's own it may be in a later batch, or left out by a condition.
-                continue
-            answers[host] = known["answer"] or ({"msg": known["no_answer"]} if known["no_answer"] else {})
-            if known["fault"]:
-                answers[host] = {"msg": known["fault"]}
-            progress[host] = None
-            if known["answer"] is not None and run["all_asked"]:
-                names = known["settings"]["event_ids"]
-                waited = float(known["settings"]["wait_timeout"]) if run["done"] and not known["away"] else None
-                may_stay = not settings.as_boolean(known["settings"]["wait"])
-                progress[host] = verdict.note_unrestored(known["events"], host, may_stay, waited)
-        if run["refused"]:
-            # Nobody was given anything to do.
-            return {host: list(run["refused"]) for host in progress}, {"progress": progress, "answers": answers}
-        faults = verdict.find_faults(progress, answers, names)
-        for host in progress:
-            unclear = tell_unclear(host, run["hosts"][host])
-            if unclear:
-                faults[host] = [*faults.get(host, ()), *map(verdict.tell_reason, unclear)]
-        return faults, {"progress": progress, "answers": answers}
-
     def _report(self) -> dict[str, Any]:
         run = self._latest()
         run = engine.take_reports(run, self._reports_of_turn(run), time.time())
-        faults, known = self._faults(run)
-        if run["check_mode"]:
-            known["progress"] = verdict.as_check_mode(known["progress"])
-        summary = verdict.summarize(known["progress"])
-        told = {
-            verdict.tell_reason(why) for each in known["progress"].values() for one in each or () for why in one["why"]
-        }
-        lines = format_outcome(summary, faults, told, verdict.find_empty(known["progress"], known["answers"]))
-        summary = {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines}
-        away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
-        return {
-            "summary": summary,
-            "results": {host: progress or [] for host, progress in known["progress"].items()},
-            "away": [host for host in away if host not in run["failed_before"]],
-            "by": self._vars["inventory_hostname"],
-            "play": self._play(),
-        }
+        told = verdict.conclude(run, in_one_play=ANCHORS not in self._vars)
+        return {**told, "by": self._vars["inventory_hostname"], "play": self._play()}
 
     def _fail(self) -> dict[str, Any]:
         """Fail for this host, and, as the one that speaks for all, for those that Ansible has taken out of the play."""

@@ -27,6 +27,10 @@ class Prepared:
     first_begun: int = 0
 
 
+# Seconds: a minute, and a question to another host whose connection hangs
+OLDEST_ANSWER = 90.0
+
+
 class Judge:
     def __init__(self, world: World, longest: float) -> None:
         self._world = world
@@ -36,8 +40,9 @@ class Judge:
         self.said: list[str] = []
         self.approvals = 0
         self.files: dict[tuple[str, str], Prepared] = {}
-        # What each host told last
+        # What each host told last, and when
         self._told: dict[str, Mapping[str, Any]] = {}
+        self._told_at: dict[str, float] = {}
         self._restored_at: dict[str, float] = {}
         self._new: set[tuple[str, str]] = set()
         self.restores = 0
@@ -52,7 +57,7 @@ class Judge:
             self.broken = (name, why)
 
     def told(self, host: str, answer: Mapping[str, Any], all_asked: bool) -> None:
-        self._told[host] = answer
+        self._told[host], self._told_at[host] = answer, self._world.now
         for event in answer["events"]:
             if all_asked and (host, event["event_id"]) not in self.files:
                 self._new.add((host, event["event_id"]))
@@ -89,8 +94,8 @@ class Judge:
             done.first_begun, done.begun = done.begun + done.first_begun, 0
 
     def is_to_prepare(self, host: str, event_id: str) -> None:
-        """A host that is lost before its first task may have begun, for all that is known."""
-        self.files.setdefault((host, event_id), Prepared())
+        """A host that is lost before its first task may have begun, for all that is known: it is restored once more."""
+        self.files.setdefault((host, event_id), Prepared()).restored = 0
 
     def loses(self, host: str) -> None:
         """A file of the user was broken off there."""
@@ -111,6 +116,8 @@ class Judge:
                 continue
             done = self.files.get((vm.host, event.event_id))
             self.require("P2", self._is_ready(vm, done), f"{event.event_id} is approved, and {vm.host} is not prepared")
+            age = self._world.now - self._told_at[vm.host]
+            self.require("P2", age <= OLDEST_ANSWER, f"{event.event_id} is approved by an answer {age:.0f} s old")
 
         # Of a VM that has not answered a run knows nothing.
         out = {name for name in self._told if self._is_out(name)}
@@ -121,10 +128,15 @@ class Judge:
 
     def _is_out(self, host: str) -> bool:
         """Tell whether a host was taken out of service for an event that Azure was let start, or has started."""
+        # A new disk tells the second run nothing of the first.
+        knows_first = not self._world.vms[host].has_lost_marks
         begun = {
             e
             for (name, e), done in self.files.items()
-            if name == host and (done.begun or done.first_begun) and not done.restored and not done.by_person
+            if name == host
+            and (done.begun or (done.first_begun and knows_first))
+            and not done.restored
+            and not done.by_person
         }
         return not self._world.vms[host].deleted and any(
             event.event_id in begun and (event.approved or event.status == "Started") for event in self._world.events

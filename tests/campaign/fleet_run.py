@@ -16,9 +16,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     RUN,
     new_mark,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, verdict, wait_schedule
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, hosts, verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering, tell_unclear
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering
 
 from .fleet_judge import Judge, PairJudge
 from .fleet_world import World, random_world
@@ -102,21 +102,9 @@ class FleetRun:
                     break
                 reports = self._carry_out()
             self.judge.require("P13", play != PLAYS[-1][0] or self.run["done"], "the run ends before it is done")
-        self.judge.ends(begun_at, self._faults(), bool(self.settings["wait"]))
-
-    def _faults(self) -> dict[str, list[str]]:
-        progress: dict[str, Any] = {}
-        answers: dict[str, Any] = {}
-        for host, known in self.run["hosts"].items():
-            answers[host] = known["answer"] or ({"msg": known["no_answer"]} if known["no_answer"] else {})
-            progress[host] = None
-            if known["answer"] is not None and self.run["all_asked"]:
-                waited = float(self.settings["wait_timeout"]) if not known["away"] else None
-                progress[host] = verdict.note_unrestored(known["events"], host, not self.settings["wait"], waited)
-        self.judge.said += [event["event_id"] for event in verdict.summarize(progress)["events"]]
-        faults = verdict.find_faults(progress, answers, ())
-        unclear = {host: tell_unclear(host, self.run["hosts"][host]) for host in progress}
-        return {host: faults.get(host, []) + unclear[host] for host in progress if host in faults or unclear[host]}
+        summary = verdict.conclude(self.run)["summary"]
+        self.judge.said += [*summary["lines"], *(event["event_id"] for event in summary["events"])]
+        self.judge.ends(begun_at, summary["faults"], bool(self.settings["wait"]))
 
     # The tasks
 
@@ -179,7 +167,7 @@ class FleetRun:
         if not self.world.is_up(host):
             return False
         self._take_step()
-        self._advance(self.world.now + self._chance.choice((1.0, 10.0, 60.0)))
+        self._advance(self.world.now + self._chance.choice((1.0, 10.0, 60.0, 95.0)))
         return self.world.is_up(host) and boot == self.world.vms[host].boot and self._chance.random() > 0.03
 
     def _prepare(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -237,7 +225,10 @@ class FleetRun:
         self.judge.restore_ends(host, event_id, fails)
         if not fails and order["is_marked"]:
             marks = self.world.vms[host].marks
-            self.world.vms[host].marks = {key: mark for key, mark in marks.items() if key[0] != event_id}
+            for key in [key for key in marks if key[0] == event_id]:
+                at_work = marks[key]["state"] == RESTORING and str(key) not in order["waited_out"]
+                if key[1] == self._id or not at_work:
+                    del marks[key]
         return {"reached": not fails, "why": "Refill: it failed." if fails else None}
 
     def _approve(self, host: str, orders: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -279,7 +270,7 @@ class FleetRun:
                 known[host] = self._asked(host, known[host])
             if any(news(before[host], known[host]) for host in waiting):
                 break
-            pause = wait_schedule.pause_between(self.world.now - since)
+            pause = hosts.pause_between(self.world.now - since)
             until = {host: orders[host]["until"] for host in waiting}
             self._advance(min(self.world.now + pause, max(until.values())))
             waiting = {host for host in waiting if self.world.now < until[host]}

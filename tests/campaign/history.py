@@ -275,10 +275,16 @@ def _flip(history: History, action: Action) -> None:
 def _prepare_by_run(history: History, event: Event, action: Action) -> None:
     """A run over the fleet takes the VM out of service, and puts it back later, or is broken off."""
     machine, key = history.machine, event.id.lower()
-    machine.write_mark_of_run(event.id)
+    machine.write_mark_of_run(event.id, "preparing")
+    if "restoring" in machine.marks_of_checker().values():
+        # It asks again, and waits.
+        machine.remove_mark_of_run(event.id)
+        return
     machine.judge.prepared_by_run(key)
+    machine.write_mark_of_run(event.id)
     if action.c > 0.2:
-        machine.scheduler.at(machine.now + 5.0 + 200.0 * action.b, lambda: machine.remove_mark_of_run(event.id))
+        begins_at = machine.now + 5.0 + 200.0 * action.b
+        machine.scheduler.at(begins_at, lambda: machine.restore_by_run(event.id, 20.0 * action.a))
 
 
 def _clock(history: History, action: Action) -> None:

@@ -55,6 +55,11 @@ def _restored_while_pending() -> list[Patch]:
     return [(lifecycle, "_why_not_restore", lambda _course, _others: None)]
 
 
+def _beside_a_run() -> list[Patch]:
+    """3: a preparation does not wait while a run puts the VM back."""
+    return [(respond, "put_back_until", lambda _marks, _longest: 0.0)]
+
+
 def _empty_body_is_a_document() -> list[Patch]:
     """4: an empty body counts as a document that lists nothing."""
     real = document_parser.decode_document
@@ -228,6 +233,7 @@ MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "3-restored-while-pending": _restored_while_pending,
     "3-started-beside-restore": _started_beside_restore,
     "3-restored-while-started": _restored_while_started,
+    "3-beside-a-run": _beside_a_run,
     "4-empty-body": _empty_body_is_a_document,
     "4-prepared-before-listed": _prepared_before_listed,
     "5-document-before-name": _document_before_name,

@@ -218,6 +218,8 @@ class Judge:
 
     def prepared_by_run(self, key: str) -> None:
         self.note(f"a run prepares the VM for {key}")
+        restores = [run for run in self._running if run.phase == "ended" and not self.views[run.key].tainted]
+        self._require("P3", not restores, f"a run prepares the VM for {key} while the checker restores")
         if key in self.views and self.views[key].marked_at is None:
             self.views[key].marked_at = self._machine.now
 

@@ -43,6 +43,9 @@ class StepRules:
             yield "P3", not opposite, f"{what} while {other.phase} {other.label} of {other.key} runs"
         if run.phase in ("announced", "started"):
             yield "P16", view.key in self._machine.marks_of_checker(), f"{what}, and the VM has no mark that says so"
+            # By a clock that was set nobody can tell whether a run was killed.
+            by_run = self._machine.restored_by_run and not self._machine.clock_was_set
+            yield "P3", not by_run, f"{what} while a run puts the VM back"
         successes = view.sure(run.phase, run.label)
         if run.phase == "announced":
             yield from self._of_preparation(view, what, successes)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Callable
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, hosts, plan, verdict
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval, engine, hosts, verdict
+from ansible_collections.fleetops.azure_maintenance.tests import run_picture
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
@@ -40,6 +41,12 @@ def test_no_history_of_two_runs_beside_each_other_breaks_a_property(first: int) 
     assert both is None, "\n".join(both.story)
 
 
+def test_the_guide_has_the_picture_of_the_states_that_the_histories_go_through() -> None:
+    text = run_picture.GUIDE.read_text(encoding="utf-8")
+    picture = run_picture.draw_states()
+    assert text == run_picture.make_guide(text, run_picture.STATES_FOLLOW, picture), "run: python tests/run_picture.py"
+
+
 def _follow_only_the_first(known, wanted, now, _track=engine.track_events):  # type: ignore[no-untyped-def]
     return (known, []) if known["events"] or known["times_asked"] > 1 else _track(known, wanted, now)
 
@@ -53,10 +60,11 @@ MUTANTS = {
     "A1": (fleet_run, "ASK_LIMIT", 4 * 3600.0, "P15"),
     "D1": (engine, "take_up_marks", _take_up_nothing, "P13"),
     "D2": (engine, "compare_marks", lambda name, host: host, "P2"),
-    "B5": (plan, "_is_called", lambda host, name: False, "P2"),
+    "B5": (approval, "_is_called", lambda host, name: False, "P2"),
     "D4": (hosts, "started", lambda host: [], "P3"),
     "D5": (engine, "track_events", _follow_only_the_first, "P16"),
-    "a boot after the preparation": (plan, "_obstacle", lambda host, known, each: None, "P2"),
+    "a boot after the preparation": (approval, "_obstacle", lambda host, known, each: None, "P2"),
+    "an answer that is old": (engine, "_FRESH", 1e9, "P2"),
     "nobody says who was left": (verdict, "_why_left", lambda *each: None, "P13"),
 }
 

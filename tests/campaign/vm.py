@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import shutil
+from datetime import datetime, timezone
 from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError, UnreachableError
@@ -80,6 +81,8 @@ class Machine:
         )
         self.timer_interval = timer_interval
         self.clock_was_set = False
+        # The keys of the events after which a run puts the VM back at this moment
+        self.restored_by_run: set[str] = set()
         self.publishes = True
         self.disk: str | None = None
         self.locked_until = 0.0
@@ -102,24 +105,35 @@ class Machine:
 
     # Marks
 
-    def write_mark_of_run(self, event_id: str) -> None:
+    def write_mark_of_run(self, event_id: str, state: str = "prepared") -> None:
         os.makedirs(self.folders.marks, exist_ok=True)
-        mark = {"version": 1, "event_id": event_id, "by": "run", "run": "r", "since": "2026-11-21T10:00:00Z"}
+        since = datetime.fromtimestamp(self.wall, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        mark = {"version": 1, "event_id": event_id, "by": "run", "run": "r", "since": since}
+        mark.update(state=state, state_since=since)
         with open(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json", "w", encoding="ascii") as file:
             json.dump(mark, file)
 
+    def restore_by_run(self, event_id: str, seconds: float) -> None:
+        """Let a run put the VM back, unless it sees that the checker is at work there after it has written its mark."""
+        self.write_mark_of_run(event_id, "restoring")
+        if "preparing" not in self.marks_of_checker().values():
+            self.restored_by_run.add(event_id.lower())
+        self.scheduler.at(self.now + seconds, lambda: self.remove_mark_of_run(event_id))
+
     def remove_mark_of_run(self, event_id: str) -> None:
+        self.restored_by_run.discard(event_id.lower())
         self.judge.restored_by_run(event_id.lower())
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json")
 
-    def marks_of_checker(self) -> set[str]:
-        """Return the ids of the events for which its checker has it out of service, as its marks say."""
-        found = set()
+    def marks_of_checker(self) -> dict[str, str]:
+        """Return for which events its checker has it out of service, as its marks say, and how far it is with each."""
+        found = {}
         for place in (self.folders.marks, self.folders.marks_in_memory):
             for path in glob.glob(f"{place}/*.checker.mark.json"):
                 with open(path, encoding="utf-8") as file:
-                    found.add(json.load(file)["event_id"].lower())
+                    mark = json.load(file)
+                    found[mark["event_id"].lower()] = mark["state"]
         return found
 
     # What the disk and the stand-ins for modules ask

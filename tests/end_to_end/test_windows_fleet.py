@@ -198,7 +198,18 @@ def test_p16_a_windows_vm_carries_a_mark_while_it_is_out_of_service(fleet):
         assert (mark["event_id"], mark["by"], mark["vm_id"]) == (event, "run", vm_id_of(fleet, "app-1"))
         assert mark["controller"]
         assert mark["run"]
+        assert mark["state"] == {"prepare": "preparing", "restore": "restoring"}[stage]
     assert files_of(fleet, "host-c") == files_of(fleet, "host-d") == {}
+
+
+@pytest.mark.parametrize(("fails", "state"), [(False, "prepared"), (True, "failed")])
+def test_p16_the_mark_of_a_windows_vm_says_how_far_the_run_was(fleet, fails, state):
+    fleet.announce("app-1", notice=FAR_OFF)
+    fail = "- ansible.builtin.fail:" if fails else ""
+    run = fleet.respond(playbook=RESPOND, prepare=fail, restore=fail, event_response_wait=False)
+    assert run.code == (2 if fails else 0), run.out + run.err
+    (content,) = files_of(fleet, "host-c").values()
+    assert json.loads(content)["state"] == state
 
 
 @pytest.mark.parametrize("playbook", ["respond", "restore"])

@@ -14,7 +14,8 @@ from ansible_collections.fleetops.azure_maintenance.tests import run_picture
 
 def test_the_guide_has_the_picture_of_the_engine():
     text = run_picture.GUIDE.read_text(encoding="utf-8")
-    assert text == run_picture.make_guide(text), "run: python tests/run_picture.py"
+    made = run_picture.make_guide(text, run_picture.RULES, run_picture.draw())
+    assert text == made, "run: python tests/run_picture.py"
 
 
 def test_the_picture_fits_a_terminal():

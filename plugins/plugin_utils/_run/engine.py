@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple
 from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import ANNOUNCED, ENDED
 from ...module_utils._event.marks import RESTORING, RUN
-from .approval_results import apply_approval_results, hold_back_refused
+from .approval import OTHER_BATCH, apply_approval_results, hold_back, hold_back_refused, plan_approval
 from .event_ids import resolve_event_ids
 from .hosts import (
     NEW_HOST,
@@ -43,11 +43,12 @@ from .messages import (
     format_sentence,
     format_unwanted,
 )
-from .plan import OTHER_BATCH, plan_approval
-from .progress import is_near, must_restore, note_interrupted_preparation, progress_key, start_preparation, update_event
+from .progress import is_undecided, note_interrupted_preparation, progress_key, start_preparation, update_event
 from .settings import CHECKER, NOTHING, as_boolean
 
 Run = dict[str, Any]
+# What hosts are to do, by their names
+Orders = dict[str, Any]
 
 # What the hosts of a turn do: all of them the same
 ASK, PREPARE, CHECK, APPROVE, RESTORE, WAIT = "ask", "prepare", "checker", "approve", "restore", "wait"
@@ -74,7 +75,6 @@ def new_run(
     check_mode: bool = False,
     run_id: str = "",
     only_marked: bool = False,
-    open_too: bool = False,
 ) -> Run:
     """Return a run that has not begun.
 
@@ -84,7 +84,6 @@ def new_run(
     :param earlier: what is known of the hosts of earlier batches of the play.
     :param run_id: names the run on the marks of the VMs; no other run has it.
     :param only_marked: it restores what earlier runs have left, and prepares for nothing.
-    :param open_too: it does so although the event is not over.
     """
     return {
         "serial": serial,
@@ -92,7 +91,6 @@ def new_run(
         "play": play,
         "check_mode": check_mode,
         "only_marked": only_marked,
-        "open_too": open_too,
         "turn": 0,
         "turns": _TURNS,
         # When hosts were last given something to do after which what they had answered may be old
@@ -106,13 +104,14 @@ def new_run(
         # The keys of the only events that are wanted; None for all. Known when all hosts were asked.
         "wanted": None,
         "all_asked": False,
-        "faults": [],
         # The events that are to be prepared and approved, in their order: limit.queue_events()
         "queue": {},
         "do": ASK,
         "orders": {},
+        # What becomes of the events that can be decided now: approval.plan_approval()
         "plans": [],
         "lines": [],
+        # Why it does nothing
         "refused": [],
         "said": [],
         "done": False,
@@ -164,25 +163,27 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
     :param reports: what each host did that was ordered to: ``host``, what is known of it; of one that ran a file,
         ``reached`` and ``why``; of one that approved, ``results``. A host without one fell out of the play.
     """
-    hosts = dict(run["hosts"])
-    if run["do"] == REFUSE:
-        return {**run, "orders": {}}
-    for name, order in run["orders"].items():
+    taken = {**_copy(run), "orders": {}}
+    for name, order in run["orders"].items() if run["do"] != REFUSE else ():
         report = reports.get(name)
-        known = hosts[name] if report is None or "host" not in report else report["host"]
-        if report is None:
-            known = {**known, "away": True}
+        known = {**run["hosts"][name], "away": True} if report is None else report.get("host", run["hosts"][name])
         if report is not None and report.get("hindered"):
             known = _note_hindered(known, run["do"], order, report["hindered"])
         elif run["do"] in (PREPARE, CHECK):
             known = _take_preparation(name, known, order["event_id"], report)
         elif run["do"] == RESTORE and report is not None:
             known = _take_restore(name, known, order["event_id"], report)
-        hosts[name] = known
-    taken = {**run, "hosts": hosts, "orders": {}}
+        taken["hosts"][name] = known
     if run["do"] in (PREPARE, CHECK):
         taken["prepared_at"] = now
-    return _take_approvals(taken, reports, now) if run["do"] == APPROVE else taken
+    if run["do"] == APPROVE:
+        _take_approvals(taken, {name: report["results"] for name, report in reports.items()}, now)
+    return taken
+
+
+def _copy(run: Run) -> Run:
+    """Return a run that can be changed: what is known of each host is made anew by each change."""
+    return {**run, "hosts": dict(run["hosts"]), "lines": list(run["lines"]), "said": list(run["said"])}
 
 
 def _update(known: Host, event_id: str, **changes: Any) -> Host:
@@ -221,25 +222,24 @@ def _note_hindered(known: Host, do: str, order: Mapping[str, Any], hindered: lis
     return known
 
 
-def _take_approvals(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float) -> Run:
-    results = {name: report["results"] for name, report in reports.items()}
-    held = hold_back_refused(run["plans"], results, max_wait(run), now)
-    refused = [plan for before, plan in zip(run["plans"], held) if before["approver"] and not plan["approver"]]
-    lines = [line for plan in refused for line in _held_back(run, plan, now)]
-    return {**_settle(run, run["plans"], results, now), "plans": [], "lines": lines}
+def _take_approvals(run: Run, results: Mapping[str, Any], now: float) -> None:
+    plans = hold_back_refused(run["plans"], results, max_wait(run), now)
+    _tell_held_back(run, plans, now)
+    _settle(run, plans, results, now)
+    run["plans"] = []
 
 
-def _held_back(run: Run, plan: Mapping[str, Any], now: float) -> list[str]:
+def _tell_held_back(run: Run, plans: Iterable[Mapping[str, Any]], now: float) -> None:
     progress = {host: known["events"] for host, known in run["hosts"].items()}
-    return format_held_back(plan, progress, max_wait(run), now, run["check_mode"])
+    for plan in plans:
+        if not plan["approver"]:
+            run["lines"] += format_held_back(plan, progress, max_wait(run), now, run["check_mode"])
 
 
-def _settle(run: Run, plans: list[dict[str, Any]], results: Mapping[str, Any], now: float) -> Run:
-    hosts = dict(run["hosts"])
+def _settle(run: Run, plans: Iterable[Mapping[str, Any]], results: Mapping[str, Any], now: float) -> None:
     for host, known in _own(run).items():
-        events = apply_approval_results(known["events"], plans, results, may_wait(run), now, max_wait(run))
-        hosts[host] = {**known, "events": events}
-    return {**run, "hosts": hosts}
+        events = apply_approval_results(known["events"], plans, results, may_wait(run), now)
+        run["hosts"][host] = {**known, "events": events}
 
 
 def decide(run: Run, now: float, returns: bool = False) -> Run:
@@ -247,61 +247,67 @@ def decide(run: Run, now: float, returns: bool = False) -> Run:
 
     :param returns: a later play brings back the hosts that fell out of this one.
     """
-    run = {**run, "turn": run["turn"] + 1, "turns": _TURNS + run["turn"] // _TURNS}
+    run = {**_copy(run), "turn": run["turn"] + 1, "turns": _TURNS + run["turn"] // _TURNS}
     if run["done"]:
-        return {**run, "do": DONE, "orders": {}, "lines": []}
-    if run["refused"]:
-        return _refuse(run, run["refused"])
-    decided = _follow_rules(_look_around(run, now), now, returns)
-    return decided if decided["do"] in (ASK, LEAVE) else {**decided, "acted_at": now}
+        return {**run, "do": DONE, "orders": {}}
+    _look_around(run, now)
+    _follow_rules(run, now, returns)
+    if run["do"] not in (ASK, LEAVE):
+        run["acted_at"] = now
+    return run
 
 
-def _follow_rules(run: Run, now: float, returns: bool = False) -> Run:
+def _follow_rules(run: Run, now: float, returns: bool) -> None:
     for rule in RULES:
-        decided = None if rule.do == LEAVE and not returns else rule.decide(run, now)
-        if decided is not None:
-            return decided
-    return {**run, "do": DONE, "orders": {}, "done": True}
+        orders = {} if rule.do == LEAVE and not returns else rule.decide(run, now)
+        if orders is None:
+            # Events were held back, or hosts are back with nothing done: others may have their turn.
+            run["queue"] = queue_events(run["hosts"], now)
+            return _follow_rules(run, now, returns)
+        if orders:
+            run.update(do=rule.do, orders={} if rule.do == LEAVE else orders)
+            return None
+    run.update(do=DONE, orders={}, done=True)
+    return None
 
 
-def _order(run: Run, do: str, orders: Mapping[str, Any]) -> Run | None:
-    return {**run, "do": do, "orders": dict(orders)} if orders else None
-
-
-def _look_around(run: Run, now: float) -> Run:
+def _look_around(run: Run, now: float) -> None:
     """Take up the events that are new, note VMs that were deleted, and say what nobody asked about."""
-    hosts, lines, said = dict(run["hosts"]), list(run["lines"]), list(run["said"])
-    faults: list[str] = []
-    wanted = run["wanted"]
     first = not run["all_asked"] and all(known["asked_at"] is not None for known in _present(run).values())
-    if first:
+    run["all_asked"] = run["all_asked"] or first
+    if first and not run["refused"]:
         names = _resolve(run, now)
-        faults = names["faults"]
-        wanted = None if names["event_ids"] is None else [fold_case(name) for name in names["event_ids"]]
+        run["refused"] = [*names["faults"], "No host was prepared."] if names["faults"] else []
+        run["wanted"] = None if names["event_ids"] is None else [fold_case(name) for name in names["event_ids"]]
     for host, known in _present(run).items():
-        if known["answered_at"] is not None and (first or run["all_asked"]):
-            known, left_out = track_events(known, [] if run["only_marked"] else wanted, now)
-            if not first and not run["only_marked"]:
-                lines += [line for event in left_out for line in format_unwanted(host, event)]
-            known = compare_marks(host, known)
-            if known["answer"]["document_is_clear"]:
-                known, told = take_up_marks(host, known, wanted, run, now)
-                if told and _others_end_at(run, known) > now:
-                    told.append(format_at_work(host, _others_end_at(run, known)))
-                lines += [line for sentence in told for line in format_sentence(sentence)]
-        hosts[host] = note_deletion(known, now)
+        if known["answered_at"] is not None and run["all_asked"]:
+            known = _take_up_news(run, host, known, first, now)
+        run["hosts"][host] = note_deletion(known, now)
     silent = {
         host: known["no_answer"]
         for host, known in _present(run).items()
-        if known["answered_at"] is None and known["no_answer"] and host not in said
+        if known["answered_at"] is None and known["no_answer"] and host not in run["said"]
     }
-    lines += format_not_asked(silent)
-    queue = queue_events(hosts, now)
-    queued = {key: entry for key, entry in queue.items() if _sayings(key, entry) - set(said)}
-    lines += [line for entry in queued.values() for line in format_queued(entry, now)]
-    said += [saying for key, entry in queued.items() for saying in sorted(_sayings(key, entry))]
-    run = {**run, "hosts": hosts, "queue": queue, "lines": lines, "said": [*said, *silent]}
-    return {**run, "wanted": wanted, "faults": faults, "all_asked": run["all_asked"] or first}
+    run["lines"] += format_not_asked(silent)
+    run["said"] += silent
+    run["queue"] = queue_events(run["hosts"], now)
+    for key, entry in run["queue"].items():
+        sayings = _sayings(key, entry) - set(run["said"])
+        run["lines"] += format_queued(entry, now) if sayings else []
+        run["said"] += sorted(sayings)
+
+
+def _take_up_news(run: Run, host: str, known: Host, first: bool, now: float) -> Host:
+    known, left_out = track_events(known, [] if run["only_marked"] else run["wanted"], now)
+    if not first and not run["only_marked"]:
+        run["lines"] += [line for event in left_out for line in format_unwanted(host, event)]
+    known = compare_marks(host, known)
+    if known["answer"]["document_is_clear"]:
+        known, told = take_up_marks(host, known, run["wanted"], run, now)
+        if told and _others_end_at(run, known) > now:
+            told.append(format_at_work(host, _others_end_at(run, known)))
+        run["lines"] += [line for sentence in told for line in format_sentence(sentence)]
+    return known
 
 
 def _sayings(key: str, entry: Mapping[str, Any]) -> set[str]:
@@ -327,18 +333,21 @@ def _resolve(run: Run, now: float) -> dict[str, Any]:
     return resolve_event_ids(shared(run, "event_ids"), answers)
 
 
-def _ask_first(run: Run, now: float) -> Run | None:
+def _refuse(run: Run, now: float) -> Orders | None:
+    if not run["refused"]:
+        return {}
+    run.update(lines=[], done=True)
+    return {host: {} for host in run["batch"]}
+
+
+def _ask_first(run: Run, now: float) -> Orders | None:
     """All hosts are asked before one prepares, and again when they are back, or where another host has told of an event
     of theirs since."""
-    return _order(
-        run,
-        ASK,
-        {
-            host: {}
-            for host, known in _present(run).items()
-            if known["asked_at"] is None or (not known["unreachable"] and _misses_event(run, known))
-        },
-    )
+    return {
+        host: {}
+        for host, known in _present(run).items()
+        if known["asked_at"] is None or (not known["unreachable"] and _misses_event(run, known))
+    }
 
 
 def _misses_event(run: Run, known: Host) -> bool:
@@ -350,29 +359,14 @@ def _misses_event(run: Run, known: Host) -> bool:
         and name in map(fold_case, each["event"]["resources"])
         for other in _present(run).values()
         for each in other["events"]
-        if each["phase"] == ANNOUNCED and not each["settled"]
+        if is_undecided(each)
     )
 
 
-def _refuse_unknown_ids(run: Run, now: float) -> Run | None:
-    return _refuse(run, [*run["faults"], "No host was prepared."]) if run["faults"] else None
-
-
-def _refuse(run: Run, faults: list[str]) -> Run:
-    return {
-        **run,
-        "do": REFUSE,
-        "orders": {host: {} for host in run["batch"]},
-        "refused": faults,
-        "lines": [],
-        "done": True,
-    }
-
-
-def _leave(run: Run, now: float) -> Run | None:
+def _leave(run: Run, now: float) -> Orders | None:
     """A host that fell out while it was out of service is brought back at once."""
-    lost = [known for known in _own(run).values() if known["away"] and restores({**known, "unreachable": False}, True)]
-    return {**run, "do": LEAVE, "orders": {}} if lost else None
+    lost = {host: known for host, known in _own(run).items() if known["away"]}
+    return {host: {} for host, known in lost.items() if restores({**known, "unreachable": False}, True)}
 
 
 def _next_to_prepare(run: Run, known: Host) -> dict[str, Any] | None:
@@ -380,45 +374,44 @@ def _next_to_prepare(run: Run, known: Host) -> dict[str, Any] | None:
         if run["queue"].get(progress_key(each), {}).get("may") == NEITHER:
             continue
         unfinished = known["settings"]["prepare"] == CHECKER and each["prepared"] is False and not each["failed"]
-        if each["phase"] == ANNOUNCED and not each["settled"] and (each["prepared"] is None or unfinished):
+        if is_undecided(each) and (each["prepared"] is None or unfinished):
             return dict(each)
     return None
 
 
-def _prepare(run: Run, now: float) -> Run | None:
-    hosts, orders = dict(run["hosts"]), {}
+def _prepare(run: Run, now: float) -> Orders | None:
+    orders: Orders = {}
     for host, known in _present(run).items():
-        each = None if known["unreachable"] else _next_to_prepare(run, known)
-        if each is None or known["settings"]["prepare"] == CHECKER or _others_end_at(run, known, RESTORING) > now:
+        prepare = known["settings"]["prepare"]
+        if known["unreachable"] or prepare == CHECKER or _others_end_at(run, known, RESTORING) > now:
             continue
-        event_id = each["event"]["event_id"]
-        nothing = known["settings"]["prepare"] == NOTHING
-        marked = each["marked"] if nothing or run["check_mode"] else run["id"]
-        begun = {**known, "events": start_preparation(known["events"], event_id, known["boot_id"], now, marked)}
-        if nothing:
-            hosts[host] = _update(begun, event_id, prepared=True)
-            continue
-        hosts[host] = begun
-        about = {
-            "is_new": each["marked"] is None or each["only_marked"],
-            "heeded": [*known["heeded"], *_waited_out(known)],
-        }
-        orders[host] = {"event_id": event_id, "event": each["event"], **about}
-    run.update(hosts=hosts)
-    # With nothing to do, the next event of a host is next.
-    if not orders and any(
-        _next_to_prepare(run, known) and known["settings"]["prepare"] == NOTHING and not known["unreachable"]
-        for known in _present(run).values()
-    ):
-        return _prepare(run, now)
-    return _order(run, PREPARE, orders)
+        each = _next_to_prepare(run, known)
+        while each and prepare == NOTHING:
+            event_id = each["event"]["event_id"]
+            known = _update(_begin(known, each, now, each["marked"]), event_id, prepared=True)
+            run["hosts"][host] = known
+            each = _next_to_prepare(run, known)
+        if each is not None:
+            run["hosts"][host] = _begin(known, each, now, each["marked"] if run["check_mode"] else run["id"])
+            orders[host] = {
+                "event_id": each["event"]["event_id"],
+                "event": each["event"],
+                "is_new": each["marked"] is None or each["only_marked"],
+                "heeded": [*known["heeded"], *_waited_out(known)],
+            }
+    return orders
+
+
+def _begin(known: Host, each: Mapping[str, Any], now: float, marked: str | None = None) -> Host:
+    event_id = each["event"]["event_id"]
+    return {**known, "events": start_preparation(known["events"], event_id, known["boot_id"], now, marked)}
 
 
 def _others_end_at(run: Run, known: Host, state: str | None = None) -> float:
     """Return until when a host is left to others. In check mode nothing is done there that could disturb them, and a
     person may have said that nobody is there.
     """
-    return 0.0 if run["check_mode"] or run["open_too"] else others_end_at(known, state)
+    return 0.0 if run["check_mode"] or known["open_too"] else others_end_at(known, state)
 
 
 def _waited_out(known: Host) -> list[str]:
@@ -426,22 +419,20 @@ def _waited_out(known: Host) -> list[str]:
     return [base_name(mark["file"]) for mark in find_at_work(known) if mark["state"] == RESTORING]
 
 
-def _check(run: Run, now: float) -> Run | None:
+def _check(run: Run, now: float) -> Orders | None:
     """The checkers of the hosts prepare: each is asked how far it is."""
-    hosts, orders = dict(run["hosts"]), {}
+    orders: Orders = {}
     for host, known in _present(run).items():
         each = None if known["unreachable"] else _next_to_prepare(run, known)
         if each is None or known["settings"]["prepare"] != CHECKER or _rests(run, known, now):
             continue
-        event_id = each["event"]["event_id"]
         if each["prepared"] is None:
-            known = {**known, "events": start_preparation(known["events"], event_id, known["boot_id"], now)}
-        hosts[host] = {**known, "checker": now}
+            known = _begin(known, each, now)
+        run["hosts"][host] = {**known, "checker": now}
         since = each["prepared_since"] or now
         last = run["check_mode"] or now - since >= seconds(known, "prepare_timeout")
-        orders[host] = {"event_id": event_id, "event": each["event"], "last": last}
-    run.update(hosts=hosts)
-    return _order(run, CHECK, orders)
+        orders[host] = {"event_id": each["event"]["event_id"], "event": each["event"], "last": last}
+    return orders
 
 
 def _rests(run: Run, known: Host, now: float) -> bool:
@@ -450,61 +441,61 @@ def _rests(run: Run, known: Host, now: float) -> bool:
     return bool(each and each["prepared"] is False and now - (known["checker"] or 0.0) < CHECKER_PAUSE)
 
 
-def _approve(run: Run, now: float) -> Run | None:
-    """An event is approved, or held back, when all its hosts have tried to prepare, and were asked since."""
+def _ask_anew(run: Run, now: float) -> Orders | None:
+    """Before an event is approved its hosts are asked that may have changed since, and before it is held back for the
+    sake of a VM that is no host those that never said which VM they are."""
+    run["plans"] = _plan_approvals(run, now)
+    since = max(run["acted_at"], run["prepared_at"] - _FRESH)
+    orders: Orders = {}
+    for plan in run["plans"]:
+        if plan["approver"]:
+            involved = {host: known for host, known in _present(run).items() if _has(known, progress_key(plan))}
+            orders.update({host: {} for host, known in involved.items() if known["asked_at"] < since})
+        elif plan["blocked"] and not set(map(fold_case, plan["event"]["resources"])) <= _names(run):
+            orders.update(_silent(run))
+    return orders
+
+
+def _plan_approvals(run: Run, now: float, last: bool = False) -> list[dict[str, Any]]:
+    """Return what becomes of the events that can be decided: all their hosts have tried to prepare.
+
+    :param last: nothing more is waited for, so that the others are decided, too.
+    """
     for_plan = {host: _known_for_plan(run, host) for host in run["hosts"]}
-    plans: list[dict[str, Any]] = []
-    stale: dict[str, Any] = {}
-    unsure: dict[str, Any] = {}
     waiting = [_next_to_prepare(run, known) for known in _present(run).values()]
     unprepared = {progress_key(each) for each in waiting if each}
-    keys = [
-        progress_key(each)
-        for known in _own(run).values()
-        for each in known["events"]
-        if each["phase"] != ENDED and not each["settled"]
-    ]
+    keys = [progress_key(each) for known in _own(run).values() for each in known["events"] if _is_open(each)]
+    approve, outside_vms = as_boolean(shared(run, "approve")), shared(run, "outside_vms")
+    plans = []
     for key in dict.fromkeys(keys):
         waits_its_turn = run["queue"].get(key, {}).get("may", BOTH) != BOTH
-        if (key in unprepared or waits_its_turn) and not _has_started(run, key):
-            continue
-        plan = plan_approval(
-            key,
-            for_plan,
-            as_boolean(shared(run, "approve")),
-            shared(run, "outside_vms"),
-            max_wait(run),
-            now,
-        )
-        involved = {
-            host: known
-            for host, known in _present(run).items()
-            if key in {progress_key(each) for each in known["events"]}
-        }
-        if plan["approver"]:
-            since = max(run["acted_at"], run["prepared_at"] - _FRESH)
-            stale.update({host: {} for host, known in involved.items() if known["asked_at"] < since})
-        elif plan["blocked"] and not set(map(fold_case, plan["event"]["resources"])) <= _names(run):
-            unsure.update(_silent(run))
-        plans.append({**plan, "label": format_plan(plan)})
-    if stale or unsure:
-        return _order(run, ASK, {**unsure, **stale})
-    if not plans:
-        return None
-    lines = [line for plan in plans for line in _held_back(run, plan, now)]
-    run = {**run, "lines": [*run["lines"], *lines]}
-    decided = [plan for plan in plans if not plan["approver"]]
-    run = _settle(run, decided, {}, now)
-    plans = [plan for plan in plans if plan["approver"]]
-    orders: dict[str, Any] = {}
-    for plan in plans:
-        orders.setdefault(plan["approver"], []).append({**plan, "turn": run["turn"]})
-    return _order({**run, "plans": plans}, APPROVE, orders) or _go_on(run, now)
+        if last or not (key in unprepared or waits_its_turn) or _has_started(run, key):
+            plans.append(plan_approval(key, for_plan, approve, outside_vms, max_wait(run), now))
+    return plans
 
 
-def _go_on(run: Run, now: float) -> Run:
-    """Decide anew after events were held back, or hosts are back with nothing done: others may have their turn."""
-    return _follow_rules({**run, "queue": queue_events(run["hosts"], now)}, now)
+def _is_open(each: Mapping[str, Any]) -> bool:
+    return each["phase"] != ENDED and not each["settled"]
+
+
+def _approve(run: Run, now: float) -> Orders | None:
+    """An event is approved, or held back, when all its hosts have tried to prepare, and were asked since."""
+    held = [plan for plan in run["plans"] if not plan["approver"]]
+    _hold_back(run, held, now)
+    run["plans"] = [plan for plan in run["plans"] if plan["approver"]]
+    orders: Orders = {}
+    for plan in run["plans"]:
+        orders.setdefault(plan["approver"], []).append({**plan, "label": format_plan(plan), "turn": run["turn"]})
+    return None if held and not orders else orders
+
+
+def _hold_back(run: Run, plans: list[dict[str, Any]], now: float) -> None:
+    _tell_held_back(run, plans, now)
+    _settle(run, plans, {}, now)
+
+
+def _has(known: Host, key: str) -> bool:
+    return any(progress_key(each) == key for each in known["events"])
 
 
 def _names(run: Run) -> set[str]:
@@ -533,7 +524,7 @@ def _known_for_plan(run: Run, host: str) -> dict[str, Any]:
     return {"resource_name": known["name"], "progress": known["events"], "lost": lost}
 
 
-def _silent(run: Run) -> dict[str, Any]:
+def _silent(run: Run) -> Orders:
     """Return the hosts that have never answered, and are asked once more before something is decided without them."""
     return {
         host: {}
@@ -542,21 +533,27 @@ def _silent(run: Run) -> dict[str, Any]:
     }
 
 
-def _restore(run: Run, now: float) -> Run | None:
-    hosts, orders, is_back = dict(run["hosts"]), {}, False
+def _restore(run: Run, now: float) -> Orders | None:
+    orders, is_back = {}, False
     for host, known in _present(run).items():
         for each in [] if _others_end_at(run, known) > now else restores(known, run["check_mode"]):
             event_id = each["event"]["event_id"]
             if known["settings"]["restore"] in ("", NOTHING) and not each["marked"]:
-                known, is_back = _update(known, event_id, restored=True), True
-            else:
-                phases = {"phase": each["phase"], "outcome": each["outcome"], "is_marked": bool(each["marked"])}
-                about = {"only_marked": each["only_marked"], "heeded": [*known["heeded"], *_waited_out(known)]}
-                orders[host] = {"event_id": event_id, "event": each["event"], **phases, **about}
-                break
-        hosts[host] = known
-    run.update(hosts=hosts)
-    return _order(run, RESTORE, orders) or (_go_on(run, now) if is_back else None)
+                run["hosts"][host] = known = _update(known, event_id, restored=True)
+                is_back = True
+                continue
+            orders[host] = {
+                "event_id": event_id,
+                "event": each["event"],
+                "phase": each["phase"],
+                "outcome": each["outcome"],
+                "is_marked": bool(each["marked"]),
+                "only_marked": each["only_marked"],
+                "heeded": [*known["heeded"], *_waited_out(known)],
+                "waited_out": _waited_out(known),
+            }
+            break
+    return None if is_back and not orders else orders
 
 
 def _deadlines(run: Run, now: float) -> dict[str, float]:
@@ -579,23 +576,20 @@ def _deadlines(run: Run, now: float) -> dict[str, float]:
     return found
 
 
-def _ask_idle(run: Run, now: float) -> Run | None:
+def _ask_idle(run: Run, now: float) -> Orders | None:
     """While others are waited for, a host without an event may get one."""
-    awaited = _deadlines(run, now)
-    idle: dict[str, Any] = {
-        host: {} for host in _idle(run, awaited) if now - run["hosts"][host]["asked_at"] >= IDLE_PAUSE
-    }
-    return _order(run, ASK, idle)
+    idle = _idle(run, _deadlines(run, now))
+    return {host: {} for host in idle if now - run["hosts"][host]["asked_at"] >= IDLE_PAUSE}
 
 
 def _idle(run: Run, awaited: Mapping[str, float]) -> list[str]:
     return [host for host in _present(run) if host not in awaited] if may_wait(run) else []
 
 
-def _wait(run: Run, now: float) -> Run | None:
+def _wait(run: Run, now: float) -> Orders | None:
     awaited = _deadlines(run, now)
     if not awaited:
-        return None
+        return {}
     latest = max(awaited.values())
     looks = [run["hosts"][host]["asked_at"] + IDLE_PAUSE for host in _idle(run, awaited)]
     # A VM that Azure deletes is done when it has not been reached for long enough.
@@ -607,39 +601,32 @@ def _wait(run: Run, now: float) -> Run | None:
     urgent_at = next_urgent(run["queue"], run["hosts"], now)
     looks += [urgent_at] if urgent_at is not None and urgent_at > now else []
     ends = min([latest, *looks])
-    orders = {host: {"until": min(until, ends), "latest": latest, "since": now} for host, until in awaited.items()}
-    return _order(run, WAIT, orders)
+    return {host: {"until": min(until, ends), "latest": latest, "since": now} for host, until in awaited.items()}
 
 
-def _ask_again(run: Run, now: float) -> Run | None:
+def _ask_again(run: Run, now: float) -> Orders | None:
     """Before the end each host is asked once more that has not answered, or keeps others waiting because it cannot be
     reached."""
     present = _present(run)
     in_the_way = {host for entry in run["queue"].values() for host in entry["unknown"] if host in present}
-    lost: dict[str, Any] = {host: {} for host in in_the_way if present[host]["asked_at"] < run["acted_at"]}
-    return _order(run, ASK, {**_silent(run), **lost})
+    lost: Orders = {host: {} for host in in_the_way if present[host]["asked_at"] < run["acted_at"]}
+    return {**_silent(run), **lost}
 
 
-def _leave_queue(run: Run, now: float) -> Run | None:
-    """Hold back the events whose turn does not come: nobody who is before them is waited for."""
-    queue = {key: entry for key, entry in run["queue"].items() if entry["may"] != BOTH and entry["behind"]}
+def _hold_back_rest(run: Run, now: float) -> Orders | None:
+    """Nobody is waited for any more: hold back the events whose turn does not come, or for which a host cannot be
+    reached that is not prepared."""
     plans = []
-    for key, entry in queue.items():
-        prepared = any(
-            must_restore(each)
-            for host in entry["hosts"]
-            for each in run["hosts"][host]["events"]
-            if progress_key(each) == key
-        )
-        why = format_limit(entry)
-        plan = {"event": entry["event"], "approver": None, "resources_ready": [], "blocked": True}
-        plans.append(
-            {**plan, "why": f"Not approved: {why}.", "wait": prepared and is_near(entry["event"], max_wait(run), now)}
-        )
-    if not plans:
-        return None
-    lines = [line for plan in plans for line in _held_back(run, plan, now)]
-    return _go_on({**_settle(run, plans, {}, now), "lines": [*run["lines"], *lines]}, now)
+    for plan in _plan_approvals(run, now, last=True):
+        entry = run["queue"].get(progress_key(plan))
+        if entry and entry["may"] != BOTH:
+            followed = [each for known in run["hosts"].values() for each in known["events"]]
+            own = [each for each in followed if progress_key(each) == progress_key(plan)]
+            plan = hold_back(plan["event"], format_limit(entry), own, max_wait(run), now)
+        if not plan["approver"]:
+            plans.append(plan)
+    _hold_back(run, plans, now)
+    return None if plans else {}
 
 
 class Rule(NamedTuple):
@@ -647,21 +634,23 @@ class Rule(NamedTuple):
 
     :ivar do: what its hosts do.
     :ivar when: when they do it, for the picture in the guide.
-    :ivar decide: returns the run with the orders for its hosts, None where it is not the time for them.
+    :ivar decide: returns the orders for the hosts, which are empty where it is not the time for them. None: the run has
+        changed without the hosts, so that the first rule may hold now.
     """
 
     do: str
     when: str
-    decide: Callable[[Run, float], Run | None]
+    decide: Callable[[Run, float], Orders | None]
 
 
 # In each turn the first that has orders decides. Without any the run is done.
 RULES = (
+    Rule(REFUSE, "what the run was given cannot be used, or an id names no event, or several", _refuse),
     Rule(ASK, "a host was not asked yet, is back, or another host has told of an event of its VM", _ask_first),
-    Rule(REFUSE, "an id that was given names no event, or several", _refuse_unknown_ids),
     Rule(LEAVE, "a host fell out while it was out of service; a later play of respond brings it back", _leave),
     Rule(PREPARE, "an event is to come for which a host is not prepared, and its turn has come", _prepare),
     Rule(CHECK, "the same, and the checker of the host prepares", _check),
+    Rule(ASK, "all hosts of an event have tried to prepare, and one of them may have changed since", _ask_anew),
     Rule(APPROVE, "all hosts of an event have tried to prepare, and were asked since", _approve),
     Rule(RESTORE, "the events of a host are over, and it was prepared for one", _restore),
     Rule(ASK, "a host without an event was not asked for five minutes, while others are waited for", _ask_idle),
@@ -669,7 +658,7 @@ RULES = (
     Rule(ASK, "a host has never answered, or is lost and in the way of others; this is the last time", _ask_again),
     Rule(
         RESTORE,
-        "the turn of an event does not come: it is held back, and who is prepared for it is put back",
-        _leave_queue,
+        "the turn of an event does not come, or a host cannot prepare: it is held back, who is prepared is put back",
+        _hold_back_rest,
     ),
 )

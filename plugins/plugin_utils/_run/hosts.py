@@ -4,7 +4,10 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What a run knows of a host; pure. A host has a dict with exactly the keys of NEW_HOST. Times: seconds since 1970."""
+"""What a run knows of a host, and how long it waits for it; pure. A host has a dict with exactly the keys of NEW_HOST.
+
+Times: seconds since 1970.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,10 @@ from .progress import (
 )
 
 Host = dict[str, Any]
+
+SHORTEST_PAUSE = 5.0
+LONGEST_PAUSE = 30.0
+SHORTEST_TURN = 60.0
 
 NEW_HOST: Host = {
     # The variables of the role by their names without event_response_; None: the host takes no part.
@@ -253,3 +260,20 @@ def news(before: Host, after: Host) -> bool:
         return phases, sorted(listed), is_lost, sorted(host["at_work"])
 
     return bool(known(before) != known(after))
+
+
+def pause_between(waited: float) -> float:
+    """Return how long to pause before a host is asked again: a tenth of the time that it waited, within bounds."""
+    return min(LONGEST_PAUSE, max(SHORTEST_PAUSE, waited / 10))
+
+
+def turn_length(hosts: int, forks: int, waited: float) -> float | None:
+    """Return for how long each host may wait before it is another one's turn, None for as long as it takes.
+
+    Ansible runs a task on so many hosts at the same time as it has forks. Where more are awaited they take turns, which
+    together last a minute or a tenth of the time waited, whichever is longer.
+    """
+    if hosts <= forks:
+        return None
+    waves = -(-hosts // forks)
+    return max(SHORTEST_TURN, waited / 10) / waves

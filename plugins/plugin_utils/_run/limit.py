@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...module_utils._event.lifecycle import ANNOUNCED, ENDED
+from ...module_utils._event.lifecycle import ENDED
 from .hosts import Host, is_present, seconds
 from .marks import find_foreign
-from .progress import must_restore, progress_key, seconds_left
+from .progress import is_undecided, must_restore, progress_key, seconds_left
 
 # What an event may do now
 BOTH, PREPARE_ONLY, NEITHER = "both", "prepare", "neither"
@@ -87,7 +87,7 @@ def _find_waiting(hosts: Mapping[str, Host]) -> dict[str, dict[str, Any]]:
     waiting: dict[str, dict[str, Any]] = {}
     followed = [(host, each) for host, known in hosts.items() for each in known["events"]]
     for _host, each in followed:
-        if each["phase"] == ANNOUNCED and not each["settled"]:
+        if is_undecided(each):
             waiting.setdefault(progress_key(each), {"event": each["event"], "hosts": []})
     for host, each in followed:
         if progress_key(each) in waiting and (each["phase"] != ENDED or _is_out(each)):

@@ -16,7 +16,7 @@ from ...module_utils._event.document import fold_case, read_utc
 from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
 from ...module_utils._event.marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
 from ...module_utils._event.selection import keys, words
-from .progress import NEW_PROGRESS, must_restore, progress_key, update_event
+from .progress import NEW_PROGRESS, is_undecided, must_restore, progress_key, update_event
 
 Host = dict[str, Any]
 
@@ -93,6 +93,22 @@ def find_hindering(
     ]
 
 
+def find_removable(host: Host, mark: Mapping[str, Any], waited_out: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Return the marks of runs for an event that may be removed when the host is restored: those that say that another
+    run restores it at this moment must stay (P3).
+
+    :param mark: of this run for the event.
+    :param waited_out: the names of marks that say so, and are taken for left by a run that was killed.
+    """
+    key = fold_case(mark["event_id"])
+    found = [each for each in host["marks"] or () if each["by"] == RUN and fold_case(each["event_id"]) == key]
+    return [
+        each
+        for each in found
+        if each["run"] == mark["run"] or each["state"] != RESTORING or base_name(each["file"]) in waited_out
+    ]
+
+
 def take_up_marks(
     name: str, host: Host, wanted: Sequence[str] | None, run: Mapping[str, Any], now: float
 ) -> tuple[Host, list[str]]:
@@ -106,7 +122,7 @@ def take_up_marks(
 
     :param name: of the host.
     :param wanted: the keys of the only events that are wanted; None for all.
-    :param run: ``check_mode``, ``only_marked`` and ``open_too`` as for engine.new_run().
+    :param run: ``check_mode`` and ``only_marked`` as for engine.new_run().
     :returns: what is known of the host then, and sentences.
     """
     first = host["found_marks"] is None
@@ -126,7 +142,7 @@ def take_up_marks(
                 events = update_event(events, key, prepared=True, **_preparation(mark))
         elif not _is_wanted(host, mark, wanted):
             continue
-        elif key not in listed or run["open_too"]:
+        elif key not in listed or host["open_too"]:
             events.append(_take_up_ended(name, host, mark, run["check_mode"], now))
         elif run["only_marked"]:
             why = _OPEN.format(host=name, mark=tell_mark(mark))
@@ -226,7 +242,7 @@ def _is_unreadable(host: Host, each: Mapping[str, Any]) -> bool:
 def _note_restored(name: str, each: Mapping[str, Any]) -> dict[str, Any]:
     """A host that was put back before its event was approved is prepared again, once (P2)."""
     why = _RESTORED.format(host=name)
-    again = each["phase"] == ANNOUNCED and not each["settled"]
+    again = is_undecided(each)
     changes: dict[str, Any] = {"restored": True, "failed": each["failed"] or again}
     if again and why not in each["why"]:
         changes = {"prepared": None, "marked": None}

@@ -13,7 +13,7 @@ scheduled_events_info returns them. Times are seconds since 1970.
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 from ...module_utils._event.document import STARTED as STATUS_STARTED
 from ...module_utils._event.document import Document, Event, fold_case, read_utc
@@ -241,6 +241,52 @@ def deletes_vm(each: Mapping[str, Any], now: float) -> bool:
 def is_deletion(each: Mapping[str, Any]) -> bool:
     """Tell whether Azure deletes the VM by this event."""
     return fold_case(each["event"]["event_type"] or "") in _DELETING
+
+
+class State(NamedTuple):
+    """What has become of an event on a host.
+
+    :ivar means: for the picture in the guide.
+    """
+
+    name: str
+    means: str
+    holds: Callable[[Mapping[str, Any]], bool]
+
+
+# The first that holds counts. Most events go through them from the last to the first.
+STATES = (
+    State("deleted", "Azure has deleted the VM", lambda each: bool(each["gone"])),
+    State("restored", "the host is back in service", lambda each: each["restored"] is True),
+    State("not_restored", "the restore has failed", lambda each: each["restored"] is False),
+    State(
+        "to_restore",
+        "the event is over; the host is to be restored",
+        lambda each: each["phase"] == ENDED and must_restore(each),
+    ),
+    State("ended", "the event is over; no preparation was begun", lambda each: bool(each["phase"] == ENDED)),
+    State("started", "Azure has started the event", lambda each: bool(each["phase"] == STARTED)),
+    State(
+        "approved",
+        "the event is approved, or may be: the answer was lost",
+        lambda each: bool(each["approved_by"] or each["may_be_approved"]),
+    ),
+    State("held_back", "the event is not approved", lambda each: bool(each["settled"])),
+    State("prepared", "the host is prepared", lambda each: bool(each["prepared"])),
+    State("not_prepared", "the preparation has failed", lambda each: each["prepared"] is False and each["failed"]),
+    State("preparing", "the preparation has begun", lambda each: each["prepared"] is False),
+    State("announced", "Azure has announced the event", lambda each: True),
+)
+
+
+def state_of(each: Mapping[str, Any]) -> str:
+    """Return the name of the state that an event of a host is in."""
+    return next(state.name for state in STATES if state.holds(each))
+
+
+def is_undecided(each: Mapping[str, Any]) -> bool:
+    """Tell whether the event has not begun, and the run has neither approved it nor held it back."""
+    return bool(each["phase"] == ANNOUNCED and not each["settled"])
 
 
 def is_coming(each: Mapping[str, Any]) -> bool:

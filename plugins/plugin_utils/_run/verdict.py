@@ -18,10 +18,65 @@ from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import COMPLETED, ENDED, WITHDRAWN
 from ...module_utils._event.selection import words
 from .._failure_text import tell_failure
-from .messages import merge_reasons, name_event
-from .progress import is_coming, must_restore, progress_key, was_begun
+from .hosts import Host
+from .marks import tell_unclear
+from .messages import format_outcome, merge_reasons, name_event
+from .progress import is_coming, must_restore, progress_key, state_of, was_begun
+from .settings import as_boolean
+
+# Of each host, None for one that was never told its events
+Progress = Mapping[str, "list[Mapping[str, Any]] | None"]
 
 _UNCLEAR = "{host} was given an answer of which a part could not be read, so an event may be missing. Run this again."
+
+
+def conclude(run: Mapping[str, Any], in_one_play: bool = False) -> dict[str, Any]:
+    """Return the verdict on a run.
+
+    :param run: of engine.new_run().
+    :param in_one_play: whether a host that was given nothing takes no part: it may be in a later batch, or left out by
+        a condition.
+    :returns: ``summary``, of all hosts; ``results``, of each host; ``away``, the hosts with a fault that cannot say so
+        themselves, because they fell out of the play.
+    """
+    hosts = {host: known for host, known in run["hosts"].items() if known["settings"] is not None or not in_one_play}
+    answers = {host: _answer(known) for host, known in hosts.items()}
+    progress: Progress = {host: _close(run, host, known) for host, known in hosts.items()}
+    if run["refused"]:
+        # Nobody was given anything to do.
+        faults = {host: list(run["refused"]) for host in hosts}
+    else:
+        named = next((known["settings"]["event_ids"] for known in hosts.values() if known["answer"]), ())
+        faults = find_faults(progress, answers, named if run["all_asked"] else ())
+        for host, known in hosts.items():
+            unclear = list(map(tell_reason, tell_unclear(host, known)))
+            faults.update({host: [*faults.get(host, ()), *unclear]} if unclear else {})
+    if run["check_mode"]:
+        progress = as_check_mode(progress)
+    summary = summarize(progress)
+    told = {tell_reason(why) for followed in progress.values() for each in followed or () for why in each["why"]}
+    lines = format_outcome(summary, faults, told, find_empty(progress, answers))
+    away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
+    return {
+        "summary": {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines},
+        "results": {
+            host: [{**each, "state": state_of(each)} for each in followed or ()] for host, followed in progress.items()
+        },
+        "away": [host for host in away if host not in run["failed_before"]],
+    }
+
+
+def _answer(known: Host) -> Mapping[str, Any]:
+    why = known["fault"] or (None if known["answer"] else known["no_answer"])
+    return {"msg": why} if why else known["answer"] or {}
+
+
+def _close(run: Mapping[str, Any], host: str, known: Host) -> list[Mapping[str, Any]] | None:
+    if known["answer"] is None or not run["all_asked"]:
+        return None
+    settings = known["settings"]
+    waited = float(settings["wait_timeout"]) if run["done"] and not known["away"] else None
+    return list(note_unrestored(known["events"], host, not as_boolean(settings["wait"]), waited))
 
 
 def note_unrestored(

@@ -9,16 +9,19 @@
 from __future__ import annotations
 
 import base64
+import re
 import shlex
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple
 
 from ...module_utils._errors import escape
 from ...module_utils._event.marks import ENDING, ENVIRONMENT, OF_ROOT, OF_USER, encode, file_name, pattern_of_event
 
+# To start a program costs more than all the rest.
 _FOLDERS = f"""
-session=${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}
+user=$(id -u)
+session=${{XDG_RUNTIME_DIR:-/run/user/$user}}
 if [ -n "${{{ENVIRONMENT}:-}}" ]; then set -- "${ENVIRONMENT}"
-elif [ "$(id -u)" = 0 ]; then set -- {" ".join(OF_ROOT)}
+elif [ "$user" = 0 ]; then set -- {" ".join(OF_ROOT)}
 else set -- "$HOME/{OF_USER[0]}" "$session/{OF_USER[1]}"; fi
 """
 _AND_OF_ROOT = f'[ -n "${{{ENVIRONMENT}:-}}" ] || set -- "$@" {" ".join(OF_ROOT)}\n'
@@ -30,7 +33,8 @@ umask 022
 written=
 for place do
   new="$place/.{name}.$$"
-  mkdir -p "$place" && (set -C; echo {content} | base64 -d >"$new") && mv -f "$new" "$place/{name}" && written=1
+  [ -d "$place" ] || mkdir -p "$place"
+  (set -C; echo {content} | base64 -d >"$new") && mv -f "$new" "$place/{name}" && written=1
   [ -z "$written" ] || break
   rm -f "$new"
 done
@@ -47,17 +51,26 @@ for place do
 done
 """
 )
-# One that somebody else wrote may stay: then the VM is not known to be back in service.
+# The mark of another run that restores at this moment stays, or nobody would see that it does (P3). One that another
+# user wrote may stay, too: then the VM is not known to be back in service.
 _REMOVE = (
     _FOLDERS
     + _AND_OF_ROOT
     + """
 for place do
-  rm -f "$place"/{name}
-  for left in "$place"/{name}; do [ ! -e "$left" ] || exit 1; done
+  for file in "$place"/{name}; do
+    case " {sure} " in
+      *" ${file##*/} "*) ;;
+      *) grep -q '^ "state": "restoring"' "$file" 2>/dev/null && continue ;;
+    esac
+    rm -f "$file"
+    [ ! -e "$file" ] || exit 1
+  done
 done
 """
 )
+
+_PLAIN = re.compile(r"[A-Za-z0-9.-]+")
 
 
 class Written(NamedTuple):
@@ -79,27 +92,34 @@ def write_mark(action: Any, mark: Mapping[str, Any]) -> Written:
         content = base64.b64encode(encode(mark)).decode()
     except ValueError as error:
         return Written(str(error), {})
-    why, listed = _run(action, _WRITE, file_name(mark), content)
+    why, listed = _run(action, _WRITE, file_name(mark), content=content)
     return Written(why, {line.split(" ")[0]: line.split(" ")[-1] for line in listed.splitlines()})
 
 
-def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool) -> str | None:
-    """Remove the marks of runs for the event of a mark; return why one could not be removed, None where all are gone.
+def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool, waited_out: Iterable[str] = ()) -> str | None:
+    """Remove the marks of runs for the event of a mark, but those of others that restore at this moment; return why one
+    could not be removed, None where all are gone.
 
     :param action: the action plugin.
     :param only_own: remove no more than this mark.
+    :param waited_out: the names of marks that say so, and are taken for left by a run that was killed.
     :raises AnsibleConnectionFailure: the host cannot be reached.
     """
-    return _run(action, _REMOVE, file_name(mark) if only_own else pattern_of_event(mark))[0]
+    own = file_name(mark)
+    sure = " ".join([own, *(name for name in waited_out if _PLAIN.fullmatch(name))])
+    return _run(action, _REMOVE, own if only_own else pattern_of_event(mark), sure=sure)[0]
 
 
-def _run(action: Any, script: str, name: str, content: str = "") -> tuple[str | None, str]:
+def _run(action: Any, script: str, name: str, **words: str) -> tuple[str | None, str]:
     """Return why a script failed, None where it did not, and what it printed.
 
-    :param name: of the file, or a pattern for it; it has no character that a shell takes for more.
+    :param name: of the file, or a pattern for it.
+    :param words: what else is filled in. Neither has a character that a shell takes for more.
     """
     environment = action._compute_environment_string()
-    filled = script.replace("{name}", name).replace("{vm}", name.split(".")[1]).replace("{content}", content)
+    filled = script
+    for word, value in {"name": name, "vm": name.split(".")[1], **words}.items():
+        filled = filled.replace(f"{{{word}}}", value)
     ended = action._low_level_execute_command(f"{environment} sh -c {shlex.quote(filled)}")
     if ended.get("rc") == 0:
         return None, str(ended.get("stdout") or "")

@@ -22,9 +22,8 @@ from ansible.utils.display import Display
 
 from ...module_utils._time_limit import TimeIsUpError, limit
 from .._load_action import load_action
-from .._run.hosts import Host, news, take_answer
+from .._run.hosts import Host, news, pause_between, take_answer, turn_length
 from .._run.messages import format_waiting
-from .._run.wait_schedule import pause_between, turn_length
 from .._windows.dispatch import is_windows
 from .._windows.run import tell_boot_time, tell_marks
 

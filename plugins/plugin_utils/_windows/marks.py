@@ -62,8 +62,7 @@ def write_mark(run_module: RunModule, run_action: RunModule, mark: Mapping[str, 
     except ValueError as error:
         return str(error)
     why = _failure(run_to_end(run_module, CHANGE, {"path": FOLDER, "state": "directory"}))
-    if why is None:
-        why = _failure(run_to_end(run_action, COPY, {"content": content.decode(), "dest": _path(mark)}))
+    why = why or update_mark(run_action, mark)
     if why is not None:
         return why
     # A copy may end in its middle, and a folder in the place of the file takes it.
@@ -71,6 +70,14 @@ def write_mark(run_module: RunModule, run_action: RunModule, mark: Mapping[str, 
     if there.get("content") != base64.b64encode(content).decode():
         return _failure(there) or f"{_path(mark)} does not hold what was written."
     return None
+
+
+def update_mark(run_action: RunModule, mark: Mapping[str, Any]) -> str | None:
+    """Write a mark of now in the place of one that was written; return why it could not be, None where it was.
+
+    :raises WindowsHostError: the VM could not be told to.
+    """
+    return _failure(run_to_end(run_action, COPY, {"content": encode(mark).decode(), "dest": _path(mark)}))
 
 
 def remove_mark(run_module: RunModule, mark: Mapping[str, Any]) -> str | None:

@@ -22,7 +22,7 @@ from ...module_utils._module.info import get_info
 from ...module_utils._module.interface import approve_argument_spec, end_module, info_argument_spec, make_client
 from .._load_action import load_action
 from .._unsafe import mark_unsafe
-from .marks import read_marks, remove_mark, write_mark
+from .marks import read_marks, remove_mark, update_mark, write_mark
 from .transport import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time
 
 _ENDPOINT = "AZURE_IMDS_ENDPOINT"
@@ -131,6 +131,12 @@ def write_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapp
     """Do as write_mark() of _step/mark_files.py on a Windows host."""
     told = _ask(action, task_vars, lambda runner: {"msg": write_mark(runner.run, runner.run_action, mark)})
     why: str | None = told["msg"]
+    return why
+
+
+def update_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:
+    """Note in a mark on a Windows host how far a run is."""
+    why: str | None = _ask(action, task_vars, lambda runner: {"msg": update_mark(runner.run_action, mark)})["msg"]
     return why
 
 

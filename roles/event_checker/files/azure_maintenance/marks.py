@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     Event,
     fold_case,
     format_utc,
+    parse_utc,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
@@ -30,10 +31,17 @@ from .system import Folders, write_file
 
 Mark = Mapping[str, Any]
 
+_RESTORING_RUN = (_marks.RUN, _marks.RESTORING)
+
 
 def takes_out_of_service(phase: str, step: Mapping[str, Any]) -> bool:
     """Tell whether a step may take this VM out of service. A webhook only tells somebody."""
     return phase in (ANNOUNCED, STARTED) and step != APPROVE_STEP and WEBHOOK not in step
+
+
+def puts_back(phase: str, step: Mapping[str, Any]) -> bool:
+    """Tell whether a step may put this VM back into service."""
+    return phase == ENDED and WEBHOOK not in step
 
 
 def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
@@ -49,6 +57,27 @@ def events_of_runs(marks: Iterable[Mark]) -> set[str]:
 def read_marked_by_runs(store: Store, folders: Folders) -> set[str]:
     """Return what events_of_runs() does of the marks of now."""
     return events_of_runs(read_marks(store, folders))
+
+
+def put_back_until(marks: Iterable[Mark], longest: float) -> float:
+    """Return until when a run may put this VM back into service, in seconds since 1970; 0 where none does.
+
+    :param longest: so many seconds that may take. One that was killed leaves a mark that says so, too.
+    """
+    restoring = [each for each in marks if each["counts"] and (each["by"], each["state"]) == _RESTORING_RUN]
+    return max((_since(mark) + longest for mark in restoring), default=0.0)
+
+
+def _since(mark: Mark) -> float:
+    try:
+        return parse_utc(mark["state_since"] or "").timestamp()
+    except ValueError:
+        return 0.0
+
+
+def is_marked(store: Store, folders: Folders, event: Event) -> bool:
+    """Tell whether the checker has marked this VM for an event."""
+    return _marks.find_mark(read_marks(store, folders), event.event_id, _marks.CHECKER) is not None
 
 
 def write_mark(store: Store, folders: Folders, event: Event, state: str, now: Moment) -> None:

@@ -25,12 +25,26 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     must_prepare_again,
     why_not_now,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import PREPARED, PREPARING
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
+    FAILED,
+    PREPARED,
+    PREPARING,
+    RESTORING,
+)
 
 from . import records
 from .approval import TAKEN, Approval
 from .config import Config, Rule, describe_step, ignores_errors, step_timeout, tells
-from .marks import read_marked_by_runs, remove_marks_of_restored, takes_out_of_service, write_mark
+from .marks import (
+    is_marked,
+    put_back_until,
+    puts_back,
+    read_marked_by_runs,
+    read_marks,
+    remove_marks_of_restored,
+    takes_out_of_service,
+    write_mark,
+)
 from .notify import OTHER_JOB, CallbackTries
 from .opening import has_moved
 from .programs import StepError
@@ -131,6 +145,8 @@ class Responder:
             return False
         except _Stop as stop:
             state, why = stop.state, str(stop)
+        if task.response.phase == ENDED:
+            self._note_state(task, PREPARED)
         if state == records.SKIPPED:
             self._write(task, lambda: self._finish(task, records.SKIPPED, why))
             say(f"{title}: {why} The steps that are left are skipped.")
@@ -161,18 +177,28 @@ class Responder:
             elif message is not None:
                 say(f"{title}: {message}", ERROR)
                 self._fail(task, f"Step {step.position} ({name}): {message}")
+                self._note_state(task, FAILED)
                 say(f"{task.title} failed. To try again: azure-maintenance retry {number}", ERROR)
                 return False
 
     def _note_success(self, task: _Task) -> None:
         """Bring the mark up to date. Where that fails, the next check removes it, and it claims less than is true."""
+        if task.response.phase != ENDED:
+            self._note_state(task, PREPARED)
+            return
         try:
-            if task.response.phase == ENDED:
-                remove_marks_of_restored(self._store, self._folders)
-            elif any(takes_out_of_service(task.response.phase, step.content) for step in self._steps(task)):
-                record = self._store.event(task.response.event)
-                if record is not None:
-                    write_mark(self._store, self._folders, record.event, PREPARED, self._clock.now())
+            remove_marks_of_restored(self._store, self._folders)
+        except OSError as error:
+            say(f"{task.title}: the mark of this VM could not be removed: {error}.", ERROR)
+
+    def _note_state(self, task: _Task, state: str) -> None:
+        """Note in the mark how far this is, if there is one."""
+        if task.response.phase == WAITING:
+            return
+        try:
+            record = self._store.event(task.response.event)
+            if record is not None and is_marked(self._store, self._folders, record.event):
+                write_mark(self._store, self._folders, record.event, state, self._clock.now())
         except (OSError, ValueError) as error:
             say(f"{task.title}: the mark of this VM could not be brought up to date: {error}.", ERROR)
 
@@ -314,6 +340,9 @@ class Responder:
             note=lambda text: self._write(task, lambda: self._store.note_step(step, text)),
         )
         while True:
+            if puts_back(task.response.phase, step.content):
+                # Before it looks whether a run has begun to prepare: that one looks at this mark when it has its own.
+                self._note_state(task, RESTORING)
             self._write(task, lambda: self._begin_step(task, step))
             seconds = min(step_timeout(step.content, rule), ends_at - self._clock.now().uptime)
             prolong_start(seconds + _SLACK)
@@ -372,6 +401,7 @@ class Responder:
             return self._make_approval(task, record).send()
         if takes_out_of_service(task.response.phase, step.content):
             self._mark(record)
+            self._wait_for_runs(task, seconds)
         name = self._config.resource_name or self._store.fact("resource_name").get("name")
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
@@ -388,6 +418,26 @@ class Responder:
             raise StepError(f"The mark of this VM could not be written ({why}), so nothing was done.") from error
         except ValueError as error:
             raise StepError(f"The mark of this VM could not be written: {error}", permanent=True) from error
+
+    def _wait_for_runs(self, task: _Task, seconds: float) -> None:
+        """Wait while a run puts this VM back into service (P3): each of the two writes its own mark before it looks at
+        that of the other.
+
+        :param seconds: which the step may take; a restore of a run is not waited for any longer.
+        """
+        latest = self._clock.now().at + seconds
+        until = self._put_back_until(seconds, latest)
+        if until <= self._clock.now().at:
+            return
+        say(f"{task.title} waits while a run puts this VM back into service.")
+        prolong_start(2 * seconds + _SLACK)
+        while self._clock.now().at < until:
+            self._clock.sleep(1.0)
+            until = self._put_back_until(seconds, latest)
+        self._write(task, lambda: self._check_not_obsolete(task, self._situation(task)[2]))
+
+    def _put_back_until(self, seconds: float, latest: float) -> float:
+        return min(put_back_until(read_marks(self._store, self._folders), seconds), latest)
 
     def _make_approval(self, task: _Task, record: EventRecord) -> Approval:
         def write(change: Callable[[Store], None]) -> None:

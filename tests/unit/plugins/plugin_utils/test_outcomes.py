@@ -16,7 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds i
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import Identity
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval_results, progress
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval, progress
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records, tracker
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
     open_database,
@@ -133,9 +133,7 @@ class Fleet:
         plan = {"event": each["event"], "approver": "host-a", "why": None, "blocked": False, "wait": True}
         result = {"item": {"event": each["event"]}, "approvals": [{"result": "approved"}]}
         now = self._world.now.timestamp()
-        self._progress = approval_results.apply_approval_results(
-            self._progress, [plan], {"host-a": [result]}, True, now
-        )
+        self._progress = approval.apply_approval_results(self._progress, [plan], {"host-a": [result]}, True, now)
 
     def ask(self) -> None:
         params = {

@@ -48,7 +48,7 @@ def test_p16_a_vm_is_marked_from_before_its_preparation_until_it_is_restored(azu
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
     azure.withdraw(event)
     vm.check_until_quiet()
-    assert json.loads((vm.folder / "seen.ended").read_text())["state"] == "prepared"
+    assert json.loads((vm.folder / "seen.ended").read_text())["state"] == "restoring"
     assert marks(vm) == {}
 
 
@@ -103,7 +103,7 @@ def test_a_restore_that_fails_leaves_the_mark_until_it_is_tried_again(azure, vm)
     vm.check_until_quiet()
     azure.withdraw(event)
     vm.check_until_quiet()
-    assert set(marks(vm)) == {event}
+    assert {event: mark["state"] for event, mark in marks(vm).items()} == {event: "failed"}
     broken.unlink()
     assert vm.run("retry", "2").returncode == 0
     vm.check_until_quiet()
@@ -144,6 +144,8 @@ def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another
     if open_too:
         waits = [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
         assert f"for the end of event {other}, for which a preparation was begun" in waits
+        # A run that waits for the end of a restore goes on.
+        assert marks(vm)[event]["state"] == "prepared"
         path.unlink()
         vm.check_until_quiet()
         assert restored in vm.ran

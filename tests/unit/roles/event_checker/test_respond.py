@@ -14,12 +14,15 @@ import sys
 import threading
 from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve as approving
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.fetch import fetch
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
@@ -536,6 +539,75 @@ def test_putting_back_into_service_yields_to_a_preparation_between_two_steps(sta
     stage.see()
     assert stage.run()
     assert stage.recorder.words == ["back-1", "drain", "back-2"]
+
+
+def marked_by_a_run(stage, state, since):
+    """The path of a mark of a run that restores after another event, or does something else."""
+    about = {"event_id": "OVER", "event_type": "Reboot"}
+    mark = {**marks.new_mark(marks.RUN, about, format_utc(since), run="r1"), "state": state}
+    folder = Path(stage.folders.marks)
+    folder.mkdir()
+    path = folder / marks.file_name(mark)
+    path.write_bytes(marks.encode(mark))
+    return path
+
+
+@pytest.mark.parametrize("phase", ["announced", "started"])
+def test_p3_what_takes_the_vm_out_of_service_waits_while_a_run_puts_it_back(stage, phase, capfd):
+    path = marked_by_a_run(stage, marks.RESTORING, NOW)
+    ran_while_waiting = []
+
+    def while_waiting():
+        # A run looks at the marks of others after it has written its own.
+        own = [each for each in path.parent.iterdir() if each != path]
+        ran_while_waiting.append((len(own), stage.recorder.words))
+        if len(ran_while_waiting) == 30:
+            path.unlink()
+
+    stage.while_waiting = while_waiting
+    step = [stage.recorder.step("drain")]
+    if phase == "started":
+        stage.see(started(make_event()), on_announced=[], on_started=step)
+    else:
+        stage.announce("drain", approve="never")
+    assert stage.run()
+    assert ran_while_waiting == [(1, [])] * 30
+    assert stage.recorder.words == ["drain"]
+    assert "waits while a run puts this VM back into service" in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("does", "age", "waits"),
+    [
+        pytest.param(marks.RESTORING, 90, 10, id="a run that was killed is waited for as long as a step may take"),
+        pytest.param(marks.RESTORING, 101, 0, id="a run that was killed long ago"),
+        pytest.param(marks.RESTORING, -5000, 100, id="a clock that is ahead"),
+        pytest.param(marks.PREPARING, 0, 0, id="a run that prepares"),
+        pytest.param(marks.PREPARED, 0, 0, id="a run that has prepared"),
+        pytest.param(marks.FAILED, 0, 0, id="a run that has failed"),
+    ],
+)
+def test_p15_a_preparation_waits_for_no_run_without_an_end(stage, does, age, waits):
+    marked_by_a_run(stage, does, NOW - timedelta(seconds=age))
+    stage.while_waiting = lambda: stage.clock.advance(1)
+    stage.announce("drain", timeout=100, approve="never")
+    assert stage.run()
+    assert stage.recorder.words == ["drain"]
+    assert sum(stage.pauses) == waits
+
+
+def test_p3_a_preparation_whose_event_ends_while_it_waits_for_a_run_is_skipped(stage):
+    marked_by_a_run(stage, marks.RESTORING, NOW)
+
+    def while_waiting():
+        stage.clock.advance(1)
+        stage.see()
+
+    stage.while_waiting = while_waiting
+    stage.announce("drain", approve="never")
+    assert stage.run()
+    assert stage.recorder.words == []
+    assert stage.response[0] == states.SKIPPED
 
 
 def test_systemd_is_told_how_long_a_step_may_take(stage, tmp_path, monkeypatch):

@@ -14,8 +14,12 @@ from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import RUN, new_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.wait_schedule import pause_between
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import (
+    NEW_HOST,
+    news,
+    pause_between,
+    take_answer,
+)
 
 START = 1795255200.0  # 2026-11-21T10:00:00Z
 SETTINGS = {
@@ -121,7 +125,7 @@ class Fleet:
         self._play = 1
         Fleet._runs += 1
         only_marked, open_too = settings.pop("only_marked", False), settings.pop("open_too", False)
-        run = engine.new_run(1, "play-1", hosts, None, check_mode, f"run-{Fleet._runs}", only_marked, open_too)
+        run = engine.new_run(1, "play-1", hosts, None, check_mode, f"run-{Fleet._runs}", only_marked)
         own = settings.pop("own", {})
         for host in hosts:
             given = {**SETTINGS, **settings, **own.get(host, {})}

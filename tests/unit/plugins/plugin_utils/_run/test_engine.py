@@ -42,6 +42,36 @@ def test_p2_who_was_asked_before_another_was_prepared_is_asked_again_before_the_
     assert fleet.done[:5] == ["ask", "prepare", "prepare", "ask", "approve"]
 
 
+@pytest.mark.parametrize(("seconds", "asks"), [(50.0, False), (70.0, True)])
+def test_p2_an_answer_that_is_older_than_a_minute_when_the_last_has_prepared_is_not_that_of_now(seconds, asks):
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]))
+    prepare = fleet._prepare
+
+    def takes_long(host, order):
+        fleet.now += seconds if host == "web-2" else 0.0
+        return prepare(host, order)
+
+    fleet._prepare = takes_long
+    fleet.go()
+    assert fleet.done[2:4] == (["ask", "approve"] if asks else ["approve", "wait"])
+
+
+def test_p2_who_boots_while_others_prepare_is_not_approved_by_an_answer_older_than_a_minute():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=90000.0))
+    prepare = fleet._prepare
+
+    def takes_long(host, order):
+        if host == "web-2":
+            fleet.boots["web-1"] = "boot-2"
+            fleet.now += 70.0
+        return prepare(host, order)
+
+    fleet._prepare = takes_long
+    fleet.go()
+    assert fleet.posted == []
+    assert "web-1 is not prepared: it booted after its preparation" in " ".join(" ".join(fleet.lines).split())
+
+
 def test_a_host_that_comes_back_in_a_later_play_makes_no_other_answer_old():
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"]), FleetEvent("B2", ["web-2"]))
     fleet.losing.add("prepare web-1")
@@ -205,6 +235,33 @@ def test_an_event_that_is_named_by_an_id_that_nobody_knows_stops_the_run_before_
     fleet = Fleet(["web-1"], FleetEvent("A1234567", ["web-1"]), event_ids=["nowhere"]).go()
     assert fleet.done == ["ask", "refuse"]
     assert fleet.run["refused"][-1] == "No host was prepared."
+
+
+def test_p14_a_fault_in_an_id_is_not_forgotten_where_a_host_must_be_asked_again_for_an_event_of_another():
+    # Azure announces it between the answers of the two.
+    event = FleetEvent("A1234567", ["web-1", "web-2"], announced_after=1.15)
+    fleet = Fleet(["web-1", "web-2"], event, event_ids=["A1234567", "nowhere"]).go()
+    assert fleet.done == ["ask", "refuse"]
+    assert fleet.story == {"web-1": [], "web-2": []}
+
+
+def test_p16_an_event_for_which_a_host_cannot_be_reached_any_more_is_held_back_when_nothing_is_left_to_wait_for():
+    first, second = FleetEvent("A1", ["web-2"]), FleetEvent("B2", ["web-1", "web-2"], notice=90000.0)
+    fleet = Fleet(["web-1", "web-2"], first, second, wait_timeout=600)
+    prepare = fleet._prepare
+
+    def goes_down_after_it(host, order):
+        report = prepare(host, order)
+        if host == "web-2":
+            fleet.down[host] = (fleet.now, START + 1e9)
+            report["host"] = fleet._known(host)
+        return report
+
+    fleet._prepare = goes_down_after_it
+    fleet.go()
+    said = " ".join(" ".join(fleet.lines).split())
+    assert "HELD BACK: Reboot B2" in said
+    assert fleet.story["web-1"] == ["prepare B2", "restore B2"]
 
 
 def test_the_readme_of_the_role_tells_what_hosts_do_in_each_turn():

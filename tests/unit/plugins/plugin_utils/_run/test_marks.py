@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     new_mark,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import verdict
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import tell_unclear
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import (
+    find_hindering,
+    find_removable,
+    tell_unclear,
+)
 
 _spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
 _module = importlib.util.module_from_spec(_spec)
@@ -32,11 +37,7 @@ def said(fleet):
 
 def faults(fleet):
     """Return what the run says at its end of each host that did not go well."""
-    run = fleet.run
-    progress = {
-        host: verdict.note_unrestored(known["events"], host, False, 60.0) for host, known in run["hosts"].items()
-    }
-    return verdict.find_faults(progress, {host: known["answer"] for host, known in run["hosts"].items()}, ())
+    return verdict.conclude(fleet.run)["summary"]["faults"]
 
 
 def test_p16_a_vm_has_a_mark_from_its_preparation_to_its_restore():
@@ -251,6 +252,72 @@ def test_p3_who_finds_another_run_at_work_asks_again_before_it_goes_on(phase):
     assert fleet.done.count(phase) == 2
     assert fleet.story["web-1"] == ["prepare B2", "restore B2"]
     assert fleet.marks == {"web-1": {}}
+
+
+OTHER = "a1.vm.run-2.mark.json"
+
+
+@pytest.mark.parametrize(
+    ("state", "restores", "known", "heeded", "hinders"),
+    [
+        pytest.param("restoring", False, None, [], True, id="a restore forbids a preparation"),
+        pytest.param("restoring", False, "restoring", [], True, id="also one that was known"),
+        pytest.param("restoring", False, "restoring", [OTHER], False, id="but not one of a run that was killed"),
+        pytest.param("preparing", False, None, [], False, id="two may prepare beside each other"),
+        pytest.param("prepared", False, None, [], False, id="one that has ended forbids nothing"),
+        pytest.param("preparing", True, None, [], True, id="a preparation that is news forbids a restore"),
+        pytest.param("prepared", True, None, [], True, id="also one that has ended meanwhile"),
+        pytest.param("prepared", True, "preparing", [], True, id="or has come to its end"),
+        pytest.param("prepared", True, "prepared", [], False, id="one that was known was decided about"),
+        pytest.param("prepared", True, None, [OTHER], False, id="what has hindered before is asked about, once"),
+        pytest.param("restoring", True, "restoring", [], True, id="two that restore do so one after the other"),
+    ],
+)
+def test_p3_which_mark_of_another_forbids_to_begin(state, restores, known, heeded, hinders):
+    before = {} if known is None else {OTHER: known}
+    assert find_hindering({OTHER: state}, restores, before, heeded) == ([OTHER] if hinders else [])
+
+
+@pytest.mark.parametrize("does", [("prepare", "restore"), ("restore", "prepare"), ("restore", "restore")])
+def test_p3_of_two_that_begin_at_once_the_second_to_look_sees_the_first(does):
+    """Each writes its mark, then looks at those of others. Both orders of the four steps are tried."""
+    states = {"prepare": "preparing", "restore": RESTORING}
+    steps = [(0, "write"), (0, "look"), (1, "write"), (1, "look")]
+    for order in itertools.permutations(steps):
+        if any(order.index((run, "look")) < order.index((run, "write")) for run in (0, 1)):
+            continue
+        marks, goes_on = {}, []
+        for run, step in order:
+            if step == "write":
+                marks[run] = states[does[run]]
+                continue
+            others = {str(other): state for other, state in marks.items() if other != run}
+            # Neither had begun when they were asked.
+            if find_hindering(others, does[run] == "restore", {}, []):
+                # A preparation that does not begin leaves its mark; who does not restore takes back what it says.
+                marks[run] = "prepared" if does[run] == "restore" else marks[run]
+            else:
+                goes_on.append(run)
+        assert len(goes_on) < 2, order
+
+
+@pytest.mark.parametrize(
+    ("state", "run", "waited_out", "removable"),
+    [
+        ("prepared", "2", [], True),
+        ("preparing", "2", [], True),
+        (RESTORING, "2", [], False),
+        (RESTORING, "2", [OTHER], True),
+        (RESTORING, "1", [], True),
+    ],
+)
+def test_p3_the_mark_of_another_run_that_restores_at_this_moment_stays(state, run, waited_out, removable):
+    own = {"event_id": "A1", "by": "run", "run": "1"}
+    other = {**own, "run": run, "state": state, "file": f"/marks/{OTHER}"}
+    of_checker = {**other, "by": "checker", "state": "prepared"}
+    another = {**other, "event_id": "B2", "state": "prepared"}
+    found = find_removable({"marks": [other, of_checker, another]}, own, waited_out)
+    assert found == ([other] if removable else [])
 
 
 def test_p13_who_was_not_prepared_because_of_another_run_loses_its_mark_and_no_more():

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import plan as response_plan
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import progress as response
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.approval_results import (
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.approval import (
     apply_approval_results,
+    hold_back_refused,
+    plan_approval,
 )
 
 NOW = 1795255200.0  # 2026-11-21T10:00:00Z
@@ -64,7 +66,7 @@ def prepared(each):
 
 def plan_all(hosts, approve, outside_vms, max_wait, now):
     keys = [response.progress_key(each) for known in hosts.values() for each in known["progress"]]
-    return [response_plan.plan_approval(key, hosts, approve, outside_vms, max_wait, now) for key in dict.fromkeys(keys)]
+    return [plan_approval(key, hosts, approve, outside_vms, max_wait, now) for key in dict.fromkeys(keys)]
 
 
 def host(name, *progress, lost=None):
@@ -295,7 +297,7 @@ UNPREPARED = make_progress(prepared=False)
     ],
 )
 def test_who_approves_an_event(hosts, approver, ready, why):
-    (plan,) = plan_all(hosts, True, response_plan.REFUSE, 0.0, NOW)
+    (plan,) = plan_all(hosts, True, approval.REFUSE, 0.0, NOW)
     assert (plan["approver"], plan["resources_ready"]) == (approver, ready)
     assert plan["why"] == (why if why is None or why.startswith("It ") else f"Not approved: {why}.")
 
@@ -313,7 +315,7 @@ def test_only_what_is_prepared_in_this_boot_is_approved(before, after, obstacle)
     event = make_event(resources=["web-1"])
     (each,) = track_events(answer(event, boot_id=before), NOW)
     progress = response.follow_progress([prepared(each)], answer(event, boot_id=after), NOW + 60)
-    (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, response_plan.REFUSE, 0.0, NOW)
+    (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, approval.REFUSE, 0.0, NOW)
     assert plan["approver"] == (None if obstacle else "host-a")
     assert plan["why"] == (obstacle and f"Not approved: {obstacle}.")
 
@@ -334,7 +336,7 @@ def test_p2_what_is_prepared_on_a_host_without_a_boot_id_is_approved_only_if_it_
     (each,) = track_events(answer(event, boot_id=None), NOW)
     said = {"unreachable": True, "msg": "Gone."} if said is None else {**answer(event, boot_id=None), **said}
     progress = response.follow_progress([prepared(each)], said, NOW + 60)
-    (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, response_plan.REFUSE, 0.0, NOW)
+    (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, approval.REFUSE, 0.0, NOW)
     assert plan["why"] == (obstacle and f"Not approved: host-a {obstacle}.")
 
 
@@ -353,16 +355,16 @@ def test_a_word_that_nobody_knows_ignores_no_vm():
     ("other", "obstacle"),
     [
         pytest.param(
-            host(None, lost=response_plan.OTHER_BATCH),
+            host(None, lost=approval.OTHER_BATCH),
             "no host of this play is the VM web-2; hosts in later batches of the play were not asked",
             id="a later batch, which may have the VM",
         ),
         pytest.param(
-            host("web-2", make_progress(), lost=response_plan.OTHER_BATCH),
+            host("web-2", make_progress(), lost=approval.OTHER_BATCH),
             "host-b is in another batch of the play",
             id="an earlier batch, which has it",
         ),
-        pytest.param(host("web-3", lost=response_plan.OTHER_BATCH), None, id="an earlier batch, which has it not"),
+        pytest.param(host("web-3", lost=approval.OTHER_BATCH), None, id="an earlier batch, which has it not"),
         pytest.param(
             host(None, lost="could not be asked"),
             "no host of this play is the VM web-2; host-b could not be asked",
@@ -385,7 +387,7 @@ def test_nobody_of_the_event_is_there_although_outside_vms_are_ignored():
 
 
 def test_nothing_is_approved_where_that_is_wanted():
-    (plan,) = plan_all(READY, False, response_plan.REFUSE, 3600.0, NOW)
+    (plan,) = plan_all(READY, False, approval.REFUSE, 3600.0, NOW)
     assert (plan["approver"], plan["blocked"], plan["wait"]) == (None, False, True)
 
 
@@ -397,7 +399,7 @@ def test_an_event_held_back_is_waited_for_if_its_time_is_near(not_before, max_wa
     event = make_event(not_before=not_before)
     failed = host("web-2", make_progress(event, prepared=False))
     hosts = {"host-a": host("web-1", make_progress(event)), "host-b": failed}
-    (plan,) = plan_all(hosts, True, response_plan.REFUSE, max_wait, NOW)
+    (plan,) = plan_all(hosts, True, approval.REFUSE, max_wait, NOW)
     assert (plan["blocked"], plan["wait"]) == (True, wait)
 
 
@@ -406,7 +408,7 @@ def test_h3_an_event_that_is_held_back_is_not_waited_for_where_nobody_is_prepare
         "host-a": host("web-1", make_progress(prepared=False)),
         "host-b": host("web-2", make_progress(prepared=False)),
     }
-    (plan,) = plan_all(hosts, True, response_plan.REFUSE, 3600.0, NOW)
+    (plan,) = plan_all(hosts, True, approval.REFUSE, 3600.0, NOW)
     assert (plan["blocked"], plan["wait"]) == (True, False)
 
 
@@ -478,7 +480,8 @@ def test_what_came_of_an_approval(result, approved_by, outcome, failed, why):
 
 def settle(result, wait=True, max_wait=900.0):
     results = {"host-a": [{**result, "item": {"event": make_event("a1")}}]}
-    (each,) = apply_approval_results([make_progress()], [plan_for("host-a")], results, wait, NOW + 30, max_wait)
+    plans = hold_back_refused([plan_for("host-a")], results, max_wait, NOW + 30)
+    (each,) = apply_approval_results([make_progress()], plans, results, wait, NOW + 30)
     return each
 
 
@@ -556,6 +559,31 @@ def test_a_preparation_that_was_cut_short_has_failed():
 def test_what_is_coming_and_what_must_be_restored(changes, coming, left):
     each = make_progress(**changes)
     assert (response.is_coming(each), response.must_restore(each)) == (coming, left)
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({"prepared": None}, "announced"),
+        ({"prepared": None, "settled": True}, "held_back"),
+        ({"prepared": False}, "preparing"),
+        ({"prepared": False, "failed": True}, "not_prepared"),
+        ({}, "prepared"),
+        ({"settled": True}, "held_back"),
+        ({"settled": True, "approved_by": "host-a"}, "approved"),
+        ({"settled": True, "may_be_approved": True}, "approved"),
+        ({"settled": True, "approved_by": "host-a", "phase": "started"}, "started"),
+        ({"phase": "started", "prepared": None}, "started"),
+        ({"phase": "ended"}, "to_restore"),
+        ({"phase": "ended", "prepared": False, "failed": True}, "to_restore"),
+        ({"phase": "ended", "prepared": None}, "ended"),
+        ({"settled": True, "restored": True}, "restored"),
+        ({"phase": "ended", "restored": False}, "not_restored"),
+        ({"phase": "ended", "gone": True}, "deleted"),
+    ],
+)
+def test_in_which_state_an_event_of_a_host_is(changes, state):
+    assert response.state_of(make_progress(**changes)) == state
 
 
 def test_a_host_can_be_reached_again_when_it_answers():

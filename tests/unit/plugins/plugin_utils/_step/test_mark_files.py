@@ -95,6 +95,17 @@ def test_p3_who_writes_a_mark_sees_those_of_others_on_this_vm(marks, tmp_path):
     assert len(list(marks.glob("a2.*"))) == 1
 
 
+def test_p3_the_mark_of_another_run_that_restores_at_this_moment_stays(marks, tmp_path):
+    action = Action(tmp_path)
+    states = {"0a": "restoring", "0b": "restoring", "0c": "prepared", "0d": "preparing", "0e": "restoring"}
+    each = {run: {**MARK, "run": run, "state": state} for run, state in states.items()}
+    for mark in each.values():
+        assert write_mark(action, mark).why is None
+    waited_out = [vm_marks.file_name(each["0e"]), "'; touch x; '.mark.json"]
+    assert remove_marks(action, each["0a"], only_own=False, waited_out=waited_out) is None
+    assert [path.name for path in marks.iterdir()] == [vm_marks.file_name(each["0b"])]
+
+
 def test_where_no_mark_can_be_written_it_is_said_why(marks, tmp_path):
     marks.write_text("no folder")
     why, _others = write_mark(Action(tmp_path), MARK)

@@ -14,6 +14,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._window
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.marks import (
     read_marks,
     remove_mark,
+    update_mark,
     write_mark,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.transport import WindowsHostError
@@ -54,6 +55,7 @@ class Machine:
 
     def run_action(self, module, options):
         assert module == "ansible.windows.win_copy"
+        self.asked.append("win_copy")
         if module in self.answers:
             return self.answers[module]
         single = {"_copy_mode": "single", "dest": options["dest"], "src": "C:\\x", "_original_basename": "tmp1"}
@@ -79,6 +81,15 @@ def test_a_mark_is_written_read_replaced_and_removed(machine):
     assert remove_mark(machine.run, MARK) is None
     assert machine.files == {}
     assert remove_mark(machine.run, MARK) is None
+
+
+def test_how_far_a_run_is_takes_one_module(machine):
+    assert write_mark(machine.run, machine.run_action, MARK) is None
+    machine.asked.clear()
+    assert update_mark(machine.run_action, {**MARK, "state": marks.FAILED}) is None
+    assert machine.asked == ["win_copy"]
+    ((mark,), _faults) = read_marks(machine.run, VM)
+    assert mark["state"] == "failed"
 
 
 @pytest.mark.parametrize(

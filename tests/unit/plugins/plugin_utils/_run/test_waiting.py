@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.wait_schedule import (
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import (
     pause_between,
     turn_length,
 )

@@ -1,0 +1,272 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Who approves which event of a run, why nobody may, and what becomes of it; pure. Times: seconds since 1970."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping
+
+from ...module_utils._event.document import fold_case
+from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED
+from .progress import is_near, must_restore, progress_key, update_event
+
+REFUSE = "refuse"
+IGNORE = "ignore"
+OTHER_BATCH = "is in another batch of the play"
+
+
+def plan_approval(
+    key: str,
+    hosts: Mapping[str, Mapping[str, Any]],
+    approve: bool,
+    outside_vms: str,
+    max_wait: float,
+    now: float,
+) -> dict[str, Any]:
+    """Decide what becomes of an event, once all hosts have tried to prepare.
+
+    :param key: of the event.
+    :param hosts: what is known of each host of the play, in the order of the play: ``resource_name``, ``progress``,
+        and ``lost``, a sentence that says why the host takes no part any more, or None.
+    :param approve: whether anything may be approved.
+    :param outside_vms: IGNORE approves an event also where it lists a VM that is not a host of the play.
+    :param max_wait: how many seconds an event may be waited for that is not approved.
+    :returns: ``event``, ``approver`` (a host, or None), ``resources_ready``, ``why`` (why it is not approved, or
+        None), ``blocked`` (whether something stands in the way), ``wait`` (whether to wait for its end).
+    """
+    progress = {host: each for host, known in hosts.items() for each in known["progress"] if progress_key(each) == key}
+    # What a host saw last may be older than what another saw.
+    latest = next((each for each in progress.values() if each["phase"] == STARTED), None)
+    event = (latest or next(each for each in progress.values() if each["phase"] == ANNOUNCED))["event"]
+    plan: dict[str, Any] = {"event": event, "approver": None, "resources_ready": [], "why": None, "blocked": False}
+    if latest is not None:
+        # Nobody is restored after an event for which nobody was prepared.
+        begun = any(must_restore(each) for each in progress.values())
+        return {**plan, "why": "It started before it was approved.", "wait": begun}
+    ready, outside, obstacles = _check_readiness(event, progress, hosts)
+    # A host that did not say which VM it is may be one of them.
+    unasked = _unasked(hosts) if outside else []
+    if outside and (outside_vms != IGNORE or unasked):
+        obstacles += [f"no host of this play is the VM {', '.join(outside)}", *unasked]
+    if not ready and not obstacles:
+        obstacles.append("it names no VM of this play")
+    if obstacles or not approve:
+        why = "; ".join(obstacles) if approve else "event_response_approve is false"
+        return {**hold_back(event, why, progress.values(), max_wait, now), "blocked": approve}
+    # The first of the resources is the leader.
+    named = [*(hosts[host]["resource_name"] for host in ready), *outside]
+    return {**plan, "approver": ready[0], "resources_ready": named, "wait": True}
+
+
+def hold_back(
+    event: Mapping[str, Any], why: str, progress: Iterable[Mapping[str, Any]], max_wait: float, now: float
+) -> dict[str, Any]:
+    """Return the plan, as plan_approval() does, of an event that is not approved.
+
+    :param progress: of the event, on its hosts.
+    """
+    # A run in which nobody is ready for the event has nothing to wait for.
+    prepared = any(each["prepared"] and must_restore(each) for each in progress)
+    plan: dict[str, Any] = {
+        "event": event,
+        "approver": None,
+        "resources_ready": [],
+        "blocked": True,
+        "why": f"Not approved: {why}.",
+    }
+    return {**plan, "wait": prepared and is_near(event, max_wait, now)}
+
+
+def _unasked(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return which hosts did not say which VM they are, and why not."""
+    nameless = {host: known["lost"] for host, known in hosts.items() if not known["resource_name"]}
+    lost = [f"{host} {why}" for host, why in nameless.items() if why not in (None, OTHER_BATCH)]
+    # Of a large fleet these are many, and none of them has to do with the event.
+    return lost + (["hosts in later batches of the play were not asked"] if _later_batches(hosts) else [])
+
+
+def _later_batches(hosts: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Tell whether hosts of the play were not asked because they are in later batches."""
+    return any(known["lost"] == OTHER_BATCH and not known["resource_name"] for known in hosts.values())
+
+
+def _check_readiness(
+    event: Mapping[str, Any],
+    progress: Mapping[str, Mapping[str, Any]],
+    hosts: Mapping[str, Mapping[str, Any]],
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the hosts that are ready for an event, the VMs that are none of the hosts, and what stands in the way."""
+    ready: list[str] = []
+    outside: list[str] = []
+    obstacles: list[str] = []
+    for name in event["resources"]:
+        found = [host for host, known in hosts.items() if fold_case(known["resource_name"] or "") == fold_case(name)]
+        namesakes = [host for host in hosts if _is_called(host, name)]
+        if len(found) > 1:
+            obstacles.append(f"{' and '.join(found)} both say that they are {name}")
+        elif found:
+            obstacle = _obstacle(found[0], hosts[found[0]], progress.get(found[0]))
+            if obstacle:
+                obstacles.append(obstacle)
+            else:
+                ready.append(found[0])
+        elif namesakes:
+            # Its own word is wrong, or another VM has its name: nobody can vouch for either.
+            said = hosts[namesakes[0]]["resource_name"]
+            told = f"says that it is {said}" if said else hosts[namesakes[0]]["lost"] or "did not say which VM it is"
+            obstacles.append(f"the VM {name} has the name of the host {namesakes[0]}, which {told}")
+        else:
+            outside.append(name)
+    return ready, outside, obstacles
+
+
+def _is_called(host: str, name: str) -> bool:
+    """Tell whether a host of the inventory has the name of a VM, with or without a domain."""
+    return fold_case(name) in (fold_case(host), fold_case(host.partition(".")[0]))
+
+
+def _obstacle(host: str, known: Mapping[str, Any], each: Mapping[str, Any] | None) -> str | None:
+    """Return why a host does not let an event begin, None where it does."""
+    if known["lost"]:
+        return f"{host} {known['lost']}"
+    if each is None:
+        return f"{host} has not seen it"
+    if each["phase"] == ENDED:
+        return f"{host} does not see it any more"
+    if each["connection_lost"]:
+        return f"{host} became unreachable"
+    if each["no_answer"]:
+        return f"{host} could not be asked again: {each['no_answer']}"
+    if each["rebooted"]:
+        return f"{host} is not prepared: it booted after its preparation"
+    if not each["prepared"]:
+        return f"{host} is not prepared"
+    if each["restored"] is not None:
+        return f"{host} is not prepared: it was restored after its preparation"
+    return None
+
+
+def apply_approval_results(
+    progress: Iterable[Mapping[str, Any]],
+    plans: Iterable[Mapping[str, Any]],
+    results: Mapping[str, Iterable[Mapping[str, Any]]],
+    wait: bool,
+    now: float,
+) -> list[dict[str, Any]]:
+    """Note what became of the plans.
+
+    :param plans: after hold_back_refused().
+    :param results: of each host that was to approve, what scheduled_event_approve returned for each of its plans.
+    :param wait: whether the end of the events is waited for.
+    """
+    by_key = {progress_key(plan): plan for plan in plans}
+    settled = []
+    for each in progress:
+        plan = by_key.get(progress_key(each))
+        if plan is not None and each["phase"] != ENDED:
+            changes = {**_settle(each, plan, results, wait, now), "settled": True, "waits_since": now}
+            settled += update_event([each], each["event"]["event_id"], **changes)
+        else:
+            settled.append(dict(each))
+    return settled
+
+
+def _settle(
+    each: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    results: Mapping[str, Iterable[Mapping[str, Any]]],
+    wait: bool,
+    now: float,
+) -> dict[str, Any]:
+    """Return what a plan and its result change of one event of one host."""
+    approver = plan["approver"]
+    if approver:
+        changes = _judge_approval(approver, _approval(results.get(approver, ()), progress_key(each)), wait)
+    else:
+        changes = {"why": plan["why"], "failed": each["failed"] or plan["blocked"], "stays_prepared": plan["wait"]}
+    if changes.get("approved_by") and each["notice_used_seconds"] is None:
+        changes["notice_used_seconds"] = round(now - each["seen_at"])
+    may_start = changes.get("approved_by") or changes.get("may_be_approved")
+    if not wait and changes.get("phase", each["phase"]) == ANNOUNCED and not may_start:
+        changes["stays_prepared"] = False
+    return changes
+
+
+def hold_back_refused(
+    plans: Iterable[Mapping[str, Any]],
+    results: Mapping[str, Iterable[Mapping[str, Any]]],
+    max_wait: float,
+    now: float,
+) -> list[Mapping[str, Any]]:
+    """Return the plans; what was certainly refused is held back, as if nobody had been to approve it.
+
+    :param max_wait: as for plan_approval().
+    """
+    held = []
+    for plan in plans:
+        approver = plan["approver"]
+        why = _why_refused(_approval(results.get(approver, ()), progress_key(plan))) if approver else None
+        if why:
+            wait = is_near(plan["event"], max_wait, now)
+            why = f"Not approved: {approver}: {why}"
+            plan = {**plan, "approver": None, "why": why, "blocked": True, "wait": wait}
+        held.append(plan)
+    return held
+
+
+def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
+    """Return the result for one event, an empty one where there is none."""
+    for result in results:
+        if progress_key(result["item"]) == key:
+            approvals = result.get("approvals") or [{}]
+            return {**result, **approvals[0]}
+    return {}
+
+
+def _why_refused(approval: Mapping[str, Any]) -> str | None:
+    """Return why Azure has certainly taken no approval of an event that is not known to be gone or to have started."""
+    result = approval.get("result")
+    if _is_in_doubt(approval) or result in ("approved", "already_started"):
+        return None
+    if result == "not_found":
+        clear = approval.get("document_is_clear")
+        return None if clear else "no document told whether the event is still there."
+    return str(approval.get("msg") or "it gave no answer")
+
+
+def _judge_approval(approver: str, approval: Mapping[str, Any], wait: bool) -> dict[str, Any]:
+    """Return what the result of scheduled_event_approve for one event changes, for each of its hosts."""
+    in_doubt = _is_in_doubt(approval)
+    cases: dict[Any, dict[str, Any]] = {
+        "approved": {"approved_by": approver},
+        "already_started": {"phase": STARTED, "may_be_approved": in_doubt},
+        # It is over, so nothing is to come that the hosts must stay prepared for.
+        "not_found": {"may_be_approved": in_doubt, "stays_prepared": wait},
+    }
+    known = cases.get(approval.get("result"))
+    if known is not None:
+        return known
+    lost = bool(approval.get("unreachable") or timed_out(approval))
+    # The very event that was approved may have cut the connection.
+    said = "its connection was lost." if lost else approval.get("msg") or "it gave no answer"
+    why = f"Whether {approver} approved it is not known: {said}"
+    changes: dict[str, Any] = {"may_be_approved": True, "failed": not lost or not wait, "why": why}
+    if not wait:
+        changes["why"] += " Azure may start it at any time, so each host that is prepared for it stays prepared."
+    if lost:
+        changes["connection_lost"] = True
+    return changes
+
+
+def timed_out(result: Mapping[str, Any]) -> bool:
+    """Tell whether Ansible has stopped a task at its time limit, as each release of ansible-core says it."""
+    return "timedout" in result or "failed to execute in the expected time frame" in str(result.get("msg"))
+
+
+def _is_in_doubt(approval: Mapping[str, Any]) -> bool:
+    """Tell whether Azure may have taken an approval: only the module itself can tell that it has not."""
+    return approval.get("in_doubt") is not False
