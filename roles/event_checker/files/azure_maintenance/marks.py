@@ -12,10 +12,15 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _marks
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Event, fold_case, format_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import ANNOUNCED, ENDED, STARTED
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    RESTORE,
+    STARTED,
+)
 
 from .config import WEBHOOK
-from .records import FAILED, Moment
+from .records import FAILED, SUCCEEDED, Moment, ResponseRecord
 from .rules import APPROVE_STEP
 from .store import Store
 from .system import Folders, write_file
@@ -75,7 +80,8 @@ def _write(place: str, name: str, text: str) -> None:
 
 
 def remove_marks_of_restored(store: Store, folders: Folders) -> None:
-    """Remove the marks of the checker whose events are over, with nothing left to do for them.
+    """Remove the marks of the checker whose events are over, or for which this VM was put back before, with nothing
+    left to do for them.
 
     :raises OSError: one cannot be removed.
     """
@@ -85,12 +91,21 @@ def remove_marks_of_restored(store: Store, folders: Folders) -> None:
     records = {record.event.key: record for record in store.all_events()}
     for mark in own:
         record = records.get(fold_case(mark["event_id"]))
-        if record is None or record.ended_at is None:
+        if record is None:
             continue
         responses = store.responses_to(record.number)
+        if record.ended_at is None and not _is_put_back(store, responses):
+            continue
         if all(each.finished and (each.phase, each.state) != (ENDED, FAILED) for each in responses):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(mark["file"])
+
+
+def _is_put_back(store: Store, responses: Iterable[ResponseRecord]) -> bool:
+    """Tell whether a person had this VM put back before the event, and nothing was begun for it since."""
+    steps = [step for each in responses if each.phase in (ANNOUNCED, STARTED) for step in store.steps(each.number)]
+    restored = any((each.phase, each.state) == (RESTORE, SUCCEEDED) for each in responses)
+    return restored and all(step.started_at is None for step in steps)
 
 
 def _places(folders: Folders) -> tuple[str, str]:

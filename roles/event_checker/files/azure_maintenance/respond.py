@@ -16,6 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
+    RESTORE,
     WAITING,
     Course,
     Response,
@@ -167,7 +168,7 @@ class Responder:
     def _note_success(self, task: _Task) -> None:
         """Bring the mark up to date. Where that fails, the next check removes it, and it claims less than is true."""
         try:
-            if task.response.phase == ENDED:
+            if task.response.phase in (RESTORE, ENDED):
                 remove_marks_of_restored(self._store, self._folders)
             elif any(takes_out_of_service(task.response.phase, step.content) for step in self._steps(task)):
                 record = self._store.event(task.response.event)
@@ -195,7 +196,7 @@ class Responder:
     def _begin_step(self, task: _Task, step: StepRecord) -> None:
         """Note that a step runs, if it may."""
         response, _record, course, others = self._situation(task)
-        if response.phase == ENDED:
+        if response.phase in (RESTORE, ENDED):
             # Between two steps of it another event may have become urgent.
             self._check_may_run(task, course, others)
         else:
@@ -246,7 +247,10 @@ class Responder:
         return finished, record_now, Course(record_now.number, record_now.event.key, record_now.phase, False, ()), []
 
     def _finish(self, task: _Task, state: str, message: str | None) -> None:
-        self._store.finish_response(task.response.number, state, message, self._clock.now())
+        now = self._clock.now()
+        self._store.finish_response(task.response.number, state, message, now)
+        if task.response.phase == RESTORE and state == records.SUCCEEDED:
+            self._store.undo_preparation(task.response.event, records.PUT_BACK, now)
 
     def _fail(self, task: _Task, message: str) -> None:
         self._write(task, lambda: self._finish(task, records.FAILED, message))
@@ -346,7 +350,7 @@ class Responder:
             record = self._store.event(task.response.event)
             if record is None or task.response.phase == ENDED:
                 continue
-            if (record.phase != ANNOUNCED and task.response.phase == WAITING) or record.phase == ENDED:
+            if (record.phase != ANNOUNCED and task.response.phase in (WAITING, RESTORE)) or record.phase == ENDED:
                 # The next try finds out what has become of the event.
                 return
 
@@ -371,7 +375,9 @@ class Responder:
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
         mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
-        context = StepContext(record.event, task.response.phase, record.outcome, name, mark, again, tries)
+        # The tasks that put this VM back are the same before the event and after it; there is no outcome before.
+        phase = ENDED if task.response.phase == RESTORE else task.response.phase
+        context = StepContext(record.event, phase, record.outcome, name, mark, again, tries)
         return run_step(step.content, context, self._config, self._folders, now, seconds)
 
     def _mark(self, record: EventRecord) -> None:

@@ -17,6 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
     ENDED,
+    RESTORE,
     STARTED,
     WAITING,
     WITHDRAWN,
@@ -45,6 +46,7 @@ _NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is
 _OVERTAKEN = {
     ANNOUNCED: "The event ended before its preparation did.",
     WAITING: "The event is approved, or has started or ended, so its approval waits for nobody any more.",
+    RESTORE: "The event is approved, or has started or ended, so only on_ended puts this VM back into service.",
 }
 _COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing is done"
 

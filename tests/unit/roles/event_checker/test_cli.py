@@ -161,6 +161,7 @@ def shell(folders, capfd, tmp_path, monkeypatch):
         (["respond", "1", "2"], "2"),
         (["retry"], "ID"),
         (["retry", "9" * 30], "number of a response"),
+        (["restore"], "ID"),
         (["status", "--xml"], "--xml"),
         (["validate", "--config"], "--config"),
         (["--config"], "--config"),
@@ -207,6 +208,7 @@ def test_help(shell, capfd):
         ("history", "Shows every event that is remembered"),
         ("validate", "Checks the configuration"),
         ("retry", "Makes a failed response due again."),
+        ("restore", "Runs the steps of on_ended for an event that has not started"),
     ],
 )
 def test_each_command_has_a_sentence_in_its_help(shell, capfd, command, words):
@@ -554,7 +556,8 @@ def test_sigterm_ends_a_check_in_peace(shell, simulator):
 
 
 @pytest.mark.parametrize(
-    ("command", "status"), [("check", 0), ("respond", 1), ("retry", 1), ("status", 1), ("history", 1), ("validate", 1)]
+    ("command", "status"),
+    [("check", 0), ("respond", 1), ("retry", 1), ("restore", 1), ("status", 1), ("history", 1), ("validate", 1)],
 )
 def test_a_command_that_is_stopped_before_its_end_has_failed_unless_the_next_check_does_the_same(
     shell, monkeypatch, command, status
@@ -563,7 +566,7 @@ def test_a_command_that_is_stopped_before_its_end_has_failed_unless_the_next_che
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setitem(cli._COMMANDS, command, stop)
-    arguments = [command, "1"] if command in ("respond", "retry") else [command]
+    arguments = [command, "1"] if command in ("respond", "retry", "restore") else [command]
     assert shell(*arguments) == (status, "", "Stopped.\n")
 
 
@@ -581,7 +584,7 @@ class TestRetry:
         assert failed("retry", "1") == (
             0,
             "",
-            "Response 1 runs again. To watch it: journalctl -fu azure-maintenance-respond@1\n",
+            "Response 1 runs. To watch it: journalctl -fu azure-maintenance-respond@1\n",
         )
         assert failed.units == ["start --no-block azure-maintenance-respond@1.service"]
         assert (failed.response.state, failed.response.message, failed.response.finished_at) == ("due", None, None)
