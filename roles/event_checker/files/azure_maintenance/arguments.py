@@ -92,6 +92,13 @@ def _parser() -> argparse.ArgumentParser:
         "approves nothing any more. At the end of the event on_ended runs once more.",
     )
     restore.add_argument("number", type=_number, metavar="ID", help="the number of on_announced in status")
+    _add(
+        commands,
+        "allow-list",
+        "what an allow list of the guest proxy agent must have",
+        "Prints the rules that an access control profile of the Metadata Security Protocol must have, so that the "
+        "checker of this VM can ask: user, program and paths, as JSON.",
+    )
     return parser
 
 

@@ -253,6 +253,13 @@ def _validate(options: SimpleNamespace, folders: Folders) -> int:
     return FINE
 
 
+def _allow_list(_options: SimpleNamespace, _folders: Folders) -> int:
+    from .allow_list import allow_list_rules
+
+    sys.stdout.write(json.dumps(allow_list_rules(), indent=2) + "\n")
+    return FINE
+
+
 def _count(config: Config) -> str:
     return f"{len(config.rules)} rule{'' if len(config.rules) == 1 else 's'}"
 
@@ -265,4 +272,5 @@ _COMMANDS: dict[str, Callable[[SimpleNamespace, Folders], int]] = {
     "validate": _validate,
     "retry": _retry,
     "restore": _restore,
+    "allow-list": _allow_list,
 }

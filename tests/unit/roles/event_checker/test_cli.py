@@ -37,6 +37,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     due_responses,
     record_answer,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import Asker, is_allowed
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     make_document,
     make_event,
@@ -208,6 +209,7 @@ def test_help(shell, capfd):
         ("history", "Shows every event that is remembered"),
         ("validate", "Checks the configuration"),
         ("retry", "Makes a failed response due again."),
+        ("allow-list", "an access control profile of the Metadata Security Protocol"),
         ("restore", "Runs the steps of on_ended for an event that has not started"),
     ],
 )
@@ -568,6 +570,27 @@ def test_a_command_that_is_stopped_before_its_end_has_failed_unless_the_next_che
     monkeypatch.setitem(cli._COMMANDS, command, stop)
     arguments = [command, "1"] if command in ("respond", "retry", "restore") else [command]
     assert shell(*arguments) == (status, "", "Stopped.\n")
+
+
+def test_g1_the_printed_allow_list_lets_in_the_checker_and_nobody_else(shell):
+    status, printed, said = shell("allow-list")
+    assert (status, said) == (0, "")
+    rules = {"defaultAccess": "deny", "mode": "enforce", "rules": json.loads(printed)}
+    us = Asker("root", os.readlink("/proc/self/exe"), "python3")
+    events, name = "/metadata/scheduledevents?api-version=2020-07-01", "/metadata/instance/compute?api-version=1"
+    assert is_allowed(rules, us, events)
+    assert is_allowed(rules, us, name)
+    assert not is_allowed(rules, us, "/metadata/identity/oauth2/token")
+    assert not is_allowed(rules, us._replace(userName="azureuser"), events)
+    assert not is_allowed(rules, us._replace(exePath="/usr/bin/curl"), events)
+
+
+def test_the_guide_shows_the_allow_list_that_is_printed(shell):
+    guide = Path(__file__).resolve().parents[4] / "docs" / "docsite" / "rst" / "guide_hardened_vms.rst"
+    shown = guide.read_text().split(".. code-block:: json\n\n", 1)[1].split("\n\nAdd them", 1)[0]
+    printed = json.loads(shell("allow-list")[1])
+    printed["identities"][0]["exePath"] = "/usr/bin/python3.11"
+    assert json.loads(shown) == printed
 
 
 class TestRetry:
