@@ -152,6 +152,12 @@ def is_of_another_vm(event: Event, resource_name: str, listed_in_this_boot: bool
     return not listed_in_this_boot and event.affects(resource_name) is False
 
 
+def is_of_another_kind(before: Event, now: Event) -> bool:
+    """Tell whether the type or the source of an event is another than before. A word that is left out tells nothing."""
+    words = ((before.event_type, now.event_type), (before.event_source, now.event_source))
+    return any(new and fold_case(new) != fold_case(old or "") for old, new in words)
+
+
 def outcome(known: Known) -> str:
     """Return the outcome of an event that has ended: what Azure withdraws was never started, approved or due."""
     return COMPLETED if known.took_place else WITHDRAWN

@@ -26,14 +26,14 @@ short_description: Tell what becomes of the maintenance events of this Azure VM
 version_added: 1.0.0
 description:
   - Asks Azure's metadata service over and over, and tells when an event that affects this VM is C(announced), has
-    C(started) or has C(ended). What stays as it was is not told again.
+    C(started) or has C(ended). What stays as it was is not told again; an event whose type or source changes is.
   - 'An event of ansible-rulebook has C(maintenance_event) (with the keys that
     C(fleetops.azure_maintenance.scheduled_events_info) returns), C(maintenance_phase) (C(announced), C(started),
     C(ended)), C(maintenance_outcome) (of an ended one: C(completed) or C(withdrawn), else null) and C(resource_name),
     the same that the webhook of the role C(fleetops.azure_maintenance.event_checker) posts.'
   - C(meta.hosts) is a list with the resource name of this VM, so that actions run on this VM only and never on the
     others of the event; call it so in the inventory. C(meta.uuid) is the same whenever the same phase of the same event
-    is told.
+    is told, as long as its type and source are the same.
   - What is listed when the source starts is told as announced or started, even if it was told before a restart. Of an
     event that is gone by then the end is told only with O(state_file).
   - Only a document ends an event. A failure, an empty answer and a document with an entry that cannot be read end none.

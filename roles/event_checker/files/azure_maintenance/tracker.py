@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Callable, Collection, Iterable, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval_plan import may_approve_alone
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event, fold_case
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._document import Document, Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecycle import (
     ANNOUNCED,
@@ -25,6 +25,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._lifecy
     Known,
     Transition,
     follow,
+    is_of_another_kind,
     is_of_another_vm,
     is_overtaken,
     speaks_for_all,
@@ -228,7 +229,7 @@ def _decide_again(
     """
     if record.rule is None and event.names_its_vms and not record.event.names_its_vms:
         news = "lists this VM now"
-    elif _is_new(record.event.event_type, event.event_type) or _is_new(record.event.event_source, event.event_source):
+    elif is_of_another_kind(record.event, event):
         news = f"was {_kind(record.event)}"
     else:
         return record, []
@@ -242,11 +243,6 @@ def _decide_again(
     # A transition to the next phase in this same document plans that phase itself.
     _plan(store, record.number, rule, record.phase, now)
     return record._replace(rule=rule), [f"{_title(event)} {news}{_choice(rule, note)}."]
-
-
-def _is_new(before: str | None, now: str | None) -> bool:
-    """Tell whether a word of Azure has changed. One that is left out tells nothing."""
-    return bool(now) and fold_case(now or "") != fold_case(before or "")
 
 
 def _kind(event: Event) -> str:
