@@ -40,11 +40,11 @@ RETRIES = 1
 STOP = 180
 LIBRARY = "/usr/local/lib/azure-maintenance"
 TRACE = "/var/tmp/trace"
-# Which old fault, in which file of the VM, and how it is put back by sed.
+# Which old fault, in which file of the VM, how it is put back by sed, and the seed of a history that shows it.
 MUTANTS = {
-    "B1": ("playbook_evidence.py", r's/^    if found\["ran"\]:/    if True:/'),
-    "C1": ("/etc/systemd/system/azure-maintenance-respond@.service", "s/^KillMode=process/KillMode=control-group/"),
-    "C2": ("programs.py", r"s/^    _end_all()$/    return/"),
+    "B1": ("playbook_evidence.py", r's/^    if found\["ran"\]:/    if True:/', 39),
+    "C1": ("/etc/systemd/system/azure-maintenance-respond@.service", "s/^KillMode=process/KillMode=control-group/", 26),
+    "C2": ("programs.py", r"s/^    _end_all()$/    return/", 191),
 }
 # A step: it does what the description of its event says, such as announced-0=daemon.
 STEP = r"""#!/bin/sh
@@ -53,7 +53,7 @@ step=$1 try=$$
 tries=$(grep -c "begin $step $AZURE_EVENT_ID" /var/tmp/trace)
 kind=$(echo "$AZURE_EVENT_DESCRIPTION" | tr ' ' '\n' | sed -n "s/^$step=//p")
 note begin
-live() { trap '' TERM HUP; while :; do note alive; sleep 0.2; done; }
+live() { trap '' HUP; while :; do note alive; sleep 0.2; done; }
 case $kind in
   daemon) live </dev/null >/dev/null 2>&1 & sleep 0.3;;
   fill) yes filled | head -c 300000; yes filled | head -c 300000 >&2;;
@@ -179,7 +179,7 @@ class Vm:
         self.do("systemctl disable azure-maintenance-check.timer")
 
     def mutate(self, name):
-        file, how = MUTANTS[name]
+        file, how, _seed = MUTANTS[name]
         path = file if file.startswith("/") else f"{LIBRARY}/azure_maintenance/{file}"
         before = self.do(f"cat {path}")
         self.do(f"sed -i '{how}' {path}; find {LIBRARY} -name __pycache__ -exec rm -r {{}} +; systemctl daemon-reload")
@@ -369,11 +369,14 @@ def why_not_here(debian):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=300, help="how many histories")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--number", type=int, help="how many histories; 300 without it, and 1 with --mutant")
+    parser.add_argument("--first", type=int, help="the first seed; 0 without it, and one that shows the --mutant")
     parser.add_argument("--debian", choices=IMAGES, default=os.environ.get("LAB_DEBIAN", "12"))
     parser.add_argument("--mutant", choices=MUTANTS, help="put this old fault back; ends with 0 when it is found")
     options = parser.parse_args(arguments)
+    seed, number = (MUTANTS[options.mutant][-1], 1) if options.mutant else (0, 300)
+    first = seed if options.first is None else options.first
+    number = options.number or number
     os.environ.setdefault("CONTAINERS_CONF", str(TREE / ".ci" / "lab" / "containers.conf"))
     why = why_not_here(options.debian)
     if why:
@@ -385,7 +388,7 @@ def main(arguments=None):
         if options.mutant:
             vm.mutate(options.mutant)
         begun = time.monotonic()
-        for seed in range(options.first, options.first + options.number):
+        for seed in range(first, first + number):
             history = History(vm, seed)
             seen = history.run()
             found = find_broken(seen)
@@ -397,8 +400,7 @@ def main(arguments=None):
                 if options.mutant:
                     break
         seconds = time.monotonic() - begun
-    done = seed - options.first + 1
-    print(f"{done} histories on Debian {options.debian} in {seconds:.0f} s, {broken} broken", flush=True)
+    print(f"{seed - first + 1} histories on Debian {options.debian} in {seconds:.0f} s, {broken} broken", flush=True)
     return int(bool(broken) != bool(options.mutant))
 
 
