@@ -18,6 +18,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -383,6 +384,8 @@ def main(arguments=None):
         print(f"The campaign on real systemd does not run here: {why}.", file=sys.stderr)
         return 1
     broken = 0
+    # Whoever ends it in the middle must find nothing of it left on the machine.
+    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(1))
     with contextlib.ExitStack() as stack:
         vm = Vm(stack, options.debian)
         if options.mutant:
