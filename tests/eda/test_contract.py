@@ -18,6 +18,7 @@ import tarfile
 import textwrap
 import threading
 import urllib.request
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -128,6 +129,19 @@ def test_i9_systemd_takes_the_unit_of_the_guide(tmp_path):
     ended = subprocess.run([analyze, "verify", str(path)], capture_output=True, text=True, check=False)
     assert "ansible-rulebook" not in ended.stdout + ended.stderr
     assert ended.returncode == 0, ended.stderr
+
+
+def test_i9_no_secret_of_the_guide_lies_in_the_folder_that_ansible_rulebook_copies_for_each_run():
+    secrets = set(re.findall(r"/etc/ansible-rulebook/[a-z]+\.(?:token|key)", GUIDE))
+    assert len(secrets) == 2
+    variables = [yaml.safe_load(block) for block in re.findall(r":caption: variables.yml\n\n((?:   .*\n)+)", GUIDE)]
+    playbooks = [
+        each[f"{kind}_playbook"] for each in variables for kind in ("prepare", "restore") if f"{kind}_playbook" in each
+    ]
+    assert playbooks
+    for playbook in playbooks:
+        copied = (Path("/etc/ansible-rulebook") / playbook).parent
+        assert not [secret for secret in secrets if copied in Path(secret).parents]
 
 
 def test_i9_a_checker_trusts_the_certificate_that_the_guide_makes(tmp_path):

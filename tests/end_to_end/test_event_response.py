@@ -79,6 +79,19 @@ def test_an_event_of_three_vms_is_approved_once_when_all_are_ready_by_its_leader
     assert not marker.exists()
 
 
+@pytest.mark.matrix
+def test_an_id_that_changes_when_the_event_starts_is_prepared_for_once_and_restored_once(fleet):
+    """As with Microsoft's own mock server: what was approved is gone, and another event is Started in its place."""
+    fleet.azure.control("PATCH", "/simulator/settings", {"new_id_each_state": True})
+    event = fleet.announce("web-1", "web-2", started_for=LONG)
+    with fleet.coming("web-1", "web-2", seconds=LONG):
+        run = fleet.respond()
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("web-1", [event])]
+    for host in ("host-a", "host-b"):
+        assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
+
+
 @pytest.mark.releases
 def test_a_preparation_that_fails_on_one_of_two_holds_the_event_back(fleet):
     """It is due, so the other stays prepared until it is over. That is said at once, and on one line while it waits."""

@@ -300,15 +300,15 @@ def messages(text):
 REASONS = ("unreachable", "timeout", "http_status", "not_imds", "malformed", "throttled")
 ASK_FOR_METADATA_HEADER = {"error": "Bad request. Required metadata header not specified"}
 FAULTS = [
-    {"fault": "hold", "seconds": 20},
+    {"fault": "silent"},
     {"fault": "reset"},
     {"fault": "status", "status": 500},
     {"fault": "status", "status": 400, "body": json.dumps(ASK_FOR_METADATA_HEADER)},
     {"fault": "status", "status": 400, "body": '{"error": "Bad request.", "newest-versions": ["2025-04-07"]}'},
     {"fault": "status", "status": 403},
-    {"fault": "status", "status": 403, "body": ""},
-    {"fault": "status", "status": 403, "headers": {"x-ms-azure-host-authorization": "value"}},
-    {"fault": "status", "status": 421, "body": ""},
+    {"fault": "proxy_agent", "status": 403},
+    {"fault": "proxy_agent", "status": 403, "by_azure": True},
+    {"fault": "proxy_agent"},
     {"fault": "status", "status": 405},
     {"fault": "status", "status": 404, "body": "Not here"},
     {"fault": "proxy_page"},

@@ -138,6 +138,16 @@ def test_g1_the_module_and_the_check_see_azure_through_the_agent(vm):
 
 
 @pytest.mark.matrix
+def test_g1_the_allow_list_that_the_command_prints_lets_the_check_in(vm):
+    printed = vm.checker("allow-list")
+    assert printed.code == 0, printed.err
+    vm.start_agent({"defaultAccess": "deny", "mode": "enforce", "rules": json.loads(printed.out)})
+    checked = vm.checker("check", "--once")
+    assert checked.code == 0, checked.err
+    assert [decision["status"] for decision in vm.decisions()] == [200, 200]
+
+
+@pytest.mark.matrix
 def test_g1_who_is_not_on_the_allow_list_is_told_what_it_must_have(vm):
     vm.start_agent(OTHERS)
     asked = vm.ask()

@@ -27,7 +27,9 @@ ENDED = "ended"
 PHASES = (ANNOUNCED, STARTED, ENDED)
 # No phase of an event: its approval waits for other VMs, and one VM may have something run about it.
 WAITING = "waiting"
-RESPONSE_PHASES = (ANNOUNCED, WAITING, STARTED, ENDED)
+# Nor is this: a person has the VM put back into service before the event, because its preparation failed.
+RESTORE = "restore"
+RESPONSE_PHASES = (ANNOUNCED, WAITING, RESTORE, STARTED, ENDED)
 
 COMPLETED = "completed"
 WITHDRAWN = "withdrawn"
@@ -150,6 +152,12 @@ def is_of_another_vm(event: Event, resource_name: str, listed_in_this_boot: bool
     return not listed_in_this_boot and event.affects(resource_name) is False
 
 
+def is_of_another_kind(before: Event, now: Event) -> bool:
+    """Tell whether the type or the source of an event is another than before. A word that is left out tells nothing."""
+    words = ((before.event_type, now.event_type), (before.event_source, now.event_source))
+    return any(new and fold_case(new) != fold_case(old or "") for old, new in words)
+
+
 def outcome(known: Known) -> str:
     """Return the outcome of an event that has ended: a withdrawn event was never started, approved or due."""
     return COMPLETED if known.took_place else WITHDRAWN
@@ -161,7 +169,7 @@ def same_boot(boot_id: str | None, other: str | None) -> bool:
 
 
 class Response(NamedTuple):
-    """One execution of a rule's steps in one phase of an event, or while its approval waits.
+    """One execution of a rule's steps: in one phase of an event, while its approval waits, or as a person asks.
 
     :ivar number: grows with each response that is made.
     :ivar finished: it has succeeded, failed or been skipped.
@@ -201,7 +209,7 @@ class TrackedEvent(NamedTuple):
     @property
     def prepared(self) -> bool:
         """Whether something was done on this VM that only on_ended, or the run that did it, takes back."""
-        return self.marked or any(each.begun for each in self.responses if each.phase not in (WAITING, ENDED))
+        return self.marked or any(each.begun for each in self.responses if each.phase in (ANNOUNCED, STARTED))
 
 
 def is_leader_of_several(event: Event, resource_name: str) -> bool:
@@ -213,8 +221,8 @@ def is_leader_of_several(event: Event, resource_name: str) -> bool:
 
 def is_obsolete(response: Response, tracked: TrackedEvent) -> bool:
     """Tell whether the event has gone on, so that the remaining steps of a response have no use: of a preparation
-    when it has ended, of on_waiting when it is approved or has started."""
-    if response.phase == WAITING:
+    when it has ended, of on_waiting and of a restore before the event when it is approved or has started."""
+    if response.phase in (WAITING, RESTORE):
         return not response.finished and (tracked.phase != ANNOUNCED or tracked.approved)
     return response.phase == ANNOUNCED and not response.finished and tracked.phase == ENDED
 
@@ -223,6 +231,7 @@ def why_not_now(response: Response, tracked: TrackedEvent, others: Sequence[Trac
     """Return why a response must not run now, as the end of a sentence "it waits …"; None where it may run.
 
     - A preparation waits until a document of this boot has listed its event (P5), and so does on_waiting.
+    - A restore before the event waits as a preparation and as on_ended do.
     - on_ended waits while another event is open that was prepared for or has started; then all run in the order of
       their ends (P3). on_announced and on_started take the VM out of service. They wait for an on_ended that is
       running, which would undo them, and go before one that is not. So an on_ended that is running must ask again
@@ -245,6 +254,10 @@ def why_not_now(response: Response, tracked: TrackedEvent, others: Sequence[Trac
         return _why_not_unlisted(tracked) or _why_not_prepare(others)
     if response.phase == WAITING:
         return _why_not_unlisted(tracked)
+    if response.phase == RESTORE:
+        if tracked.marked:
+            return "for the run that has this VM out of service for the same event"
+        return _why_not_unlisted(tracked) or _why_not_restore(tracked, others, before_event=True)
     if response.phase == ENDED:
         return _why_not_restore(tracked, others)
     return _why_not_prepare(others)
@@ -255,17 +268,22 @@ def _why_not_unlisted(tracked: TrackedEvent) -> str | None:
 
 
 def _why_not_prepare(others: Sequence[TrackedEvent]) -> str | None:
-    restoring = [each for other in others for each in other.responses if each.phase == ENDED and each.running]
+    restoring = [
+        each for other in others for each in other.responses if each.phase in (RESTORE, ENDED) and each.running
+    ]
     if restoring:
         return f"for response {restoring[0].number}, which puts the VM back into service at this moment"
     return None
 
 
-def _why_not_restore(tracked: TrackedEvent, others: Sequence[TrackedEvent]) -> str | None:
+def _why_not_restore(tracked: TrackedEvent, others: Sequence[TrackedEvent], before_event: bool = False) -> str | None:
     for other in others:
         preparations = [each for each in other.responses if each.phase == ANNOUNCED]
+        restores = [each for each in other.responses if each.phase in (RESTORE, ENDED)]
         if other.phase != ENDED:
-            if other.prepared:
+            # Where both are to be put back before their events, neither waits for the end of the other.
+            both = before_event and any(not each.finished for each in restores)
+            if other.prepared and not both:
                 return f"for the end of event number {other.number}, for which a preparation was begun"
             if other.phase == STARTED:
                 return f"for the end of event number {other.number}, which has started"
@@ -273,8 +291,9 @@ def _why_not_restore(tracked: TrackedEvent, others: Sequence[TrackedEvent]) -> s
                 return f"for the end of event number {other.number}, for which this VM is about to be prepared"
         if any(each.running for each in other.responses if each.phase in (ANNOUNCED, STARTED)):
             return f"until the running response to event number {other.number} has stopped"
-        restores = [each for each in other.responses if each.phase == ENDED]
-        if any(each.running or (not each.finished and _end_rank(other) < _end_rank(tracked)) for each in restores):
+        # on_ended of another event waits for what is open here, so that a restore before the event waits for none.
+        earlier = not before_event and _end_rank(other) < _end_rank(tracked)
+        if any(each.running or (not each.finished and earlier) for each in restores):
             return f"for on_ended of event number {other.number}"
     return None
 

@@ -38,6 +38,10 @@ DEFAULT_API_VERSION = "2020-07-01"
 DEFAULT_CONNECT_TIMEOUT = 3.0
 DEFAULT_TIMEOUT = 150.0
 
+_EVENTS_PATH = "/metadata/scheduledevents"
+_COMPUTE_PATH = "/metadata/instance/compute"
+# All that is asked for. An allow list of the guest proxy agent must have them.
+PATHS = (_EVENTS_PATH, _COMPUTE_PATH)
 # scheduledevents and instance have version lists of their own.
 _INSTANCE_API_VERSION = "2021-02-01"
 # The condition of is_vm_name(), as the end of a sentence
@@ -167,7 +171,7 @@ class ImdsClient:
 
         :raises ImdsError: there was no usable answer.
         """
-        path = f"/metadata/instance/compute?api-version={_INSTANCE_API_VERSION}"
+        path = f"{_COMPUTE_PATH}?api-version={_INSTANCE_API_VERSION}"
         limit = deadline or self.deadline()
         try:
             return self._ask_again(
@@ -200,7 +204,7 @@ class ImdsClient:
         )
 
     def _events_path(self) -> str:
-        return f"/metadata/scheduledevents?api-version={quote(self.api_version, safe='')}"
+        return f"{_EVENTS_PATH}?api-version={quote(self.api_version, safe='')}"
 
     def _request(
         self, method: str, path: str, body: bytes | None, deadline: Deadline | None, retries: bool = True
@@ -293,8 +297,7 @@ class ImdsClient:
         if status == 403 and not answer.body:
             return (
                 "The guest proxy agent of this VM (Metadata Security Protocol) refused it. Its allow list must have "
-                f"{self._transport.describe_caller()}, for the paths /metadata/scheduledevents and "
-                "/metadata/instance/compute."
+                f"{self._transport.describe_caller()}, for the paths {' and '.join(PATHS)}."
             )
         if status in (401, 403):
             return (

@@ -19,7 +19,16 @@ from typing import Any
 # Relative, because the event source imports this file where ansible_collections cannot be imported.
 from ...module_utils._errors import NotImdsError, excerpt
 from ...module_utils._event.document import fold_case
-from ...module_utils._event.lifecycle import ENDED, Following, Known, Transition, follow, is_of_another_vm, phase_of
+from ...module_utils._event.lifecycle import (
+    ENDED,
+    Following,
+    Known,
+    Transition,
+    follow,
+    is_of_another_kind,
+    is_of_another_vm,
+    phase_of,
+)
 from ...module_utils._imds.boot_id import read_boot_id
 from ...module_utils._imds.client import ImdsClient
 from ...module_utils._imds.fetch import now_utc
@@ -139,12 +148,13 @@ class Watcher:
 def _find_news(following: Following, before: dict[str, Seen]) -> list[Transition]:
     """Return what is to be told of an answer.
 
-    After a start all that is listed is told again, because what it set off may have been cut short.
+    After a start all that is listed is told again, because what it set off may have been cut short. An event whose
+    type or source has changed is told again, because another rule may be meant for it.
     """
     again = [
         Transition(event, phase_of(event))
         for key, event in following.listed.items()
-        if key in before and not before[key].told
+        if key in before and (not before[key].told or is_of_another_kind(before[key].event, event))
     ]
     told_anyway = {transition.event.key for transition in following.transitions}
     return [*following.transitions, *(each for each in again if each.event.key not in told_anyway)]
@@ -153,7 +163,8 @@ def _find_news(following: Following, before: dict[str, Seen]) -> list[Transition
 def _tell(transition: Transition, name: str, now: datetime) -> dict[str, Any]:
     """Return what ansible-rulebook gets."""
     event, phase = transition.event, transition.phase
-    what = f"fleetops.azure_maintenance/{fold_case(name)}/{event.key}/{phase}"
+    kind = "/".join(fold_case(word or "") for word in (event.event_type, event.event_source))
+    what = f"fleetops.azure_maintenance/{fold_case(name)}/{event.key}/{phase}/{kind}"
     return {
         "maintenance_event": event.to_dict(now, name),
         "maintenance_phase": phase,

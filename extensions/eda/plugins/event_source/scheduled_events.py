@@ -26,14 +26,14 @@ short_description: Report the phases of the maintenance events of this Azure VM
 version_added: 1.0.0
 description:
   - Asks Azure's metadata service over and over, and reports when an event that affects this VM is C(announced), has
-    C(started) or has C(ended). It reports only changes.
+    C(started) or has C(ended). It reports only changes; an event whose type or source changes is reported again.
   - 'An event of ansible-rulebook has C(maintenance_event) (with the keys that
     C(fleetops.azure_maintenance.scheduled_events_info) returns), C(maintenance_phase) (C(announced), C(started),
     C(ended)), C(maintenance_outcome) (of an ended one: C(completed) or C(withdrawn), else null) and C(resource_name),
     the same that the webhook of the role C(fleetops.azure_maintenance.event_checker) posts.'
   - C(meta.hosts) is a list with the resource name of this VM, so that actions run on this VM only and never on the
     others of the event; call it so in the inventory. C(meta.uuid) is the same for each report of the same phase of the
-    same event.
+    same event, as long as its type and source are the same.
   - Events that are listed when the source starts are reported as announced or started, even if that was reported before
     a restart. The end of an event that is gone by then is reported only with O(state_file).
   - Only a document ends an event. A failure, an empty answer and a document with an entry that cannot be read end none.

@@ -84,6 +84,21 @@ def _parser() -> argparse.ArgumentParser:
         "Makes a failed response due again. It begins with the step that failed, as soon as it may run.",
     )
     retry.add_argument("number", type=_number, metavar="ID", help="its number in status")
+    restore = _add(
+        commands,
+        "restore",
+        "put this VM back after a preparation that failed, before the event",
+        "Runs the steps of on_ended for an event that has not started, because on_announced failed. That preparation "
+        "approves nothing any more. At the end of the event on_ended runs once more.",
+    )
+    restore.add_argument("number", type=_number, metavar="ID", help="the number of on_announced in status")
+    _add(
+        commands,
+        "allow-list",
+        "what an allow list of the guest proxy agent must have",
+        "Prints the rules that an access control profile of the Metadata Security Protocol must have, so that the "
+        "checker of this VM can ask: user, program and paths, as JSON.",
+    )
     return parser
 
 

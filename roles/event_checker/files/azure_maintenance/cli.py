@@ -24,7 +24,7 @@ from .config import Config, ConfigError, read_config
 from .database import open_snapshot
 from .marks import read_marked_by_runs, read_marks
 from .opening import has_moved, open_store
-from .records import ResponseRecord
+from .records import Moment, ResponseRecord
 from .store import Store
 from .system import (
     ERROR,
@@ -150,13 +150,27 @@ def _respond(options: SimpleNamespace, folders: Folders) -> int:
 def _retry(options: SimpleNamespace, folders: Folders) -> int:
     from .retry import make_due_again
 
-    number, now = options.number, Clock(folders).now()
+    return _make_due(options.number, folders, make_due_again)
+
+
+def _restore(options: SimpleNamespace, folders: Folders) -> int:
+    from .retry import plan_restore
+
+    return _make_due(options.number, folders, plan_restore)
+
+
+def _make_due(known: int, folders: Folders, make_due: Callable[[Store, ResponseRecord, Moment], int]) -> int:
+    """Make a response due, and start its unit if it may run now.
+
+    :param make_due: does so for the response that was given, in a transaction, and returns which is due.
+    """
+    now = Clock(folders).now()
     with closing(open_store(folders)) as store:
         with store.transaction():
             # It may have waited for the lock while the file was put aside.
             if has_moved(store, folders):
                 raise ConfigError("The state was put aside or moved meanwhile. Try it again.")
-            make_due_again(store, _known_response(store, number), now)
+            number = make_due(store, _known_response(store, known), now)
         marked = read_marked_by_runs(store, folders)
         found = store.courses(now.boot_id, lambda other: is_running(folders, other), marked)
     courses = {course.number: course for _record, course, _responses in found}
@@ -173,7 +187,7 @@ def _retry(options: SimpleNamespace, folders: Folders) -> int:
     if failure:
         say(f"{failure} The next check tries it again.", ERROR)
         return FAILED
-    say(f"Response {number} runs again. To watch it: journalctl -fu azure-maintenance-respond@{number}")
+    say(f"Response {number} runs. To watch it: journalctl -fu azure-maintenance-respond@{number}")
     return FINE
 
 
@@ -239,6 +253,13 @@ def _validate(options: SimpleNamespace, folders: Folders) -> int:
     return FINE
 
 
+def _allow_list(_options: SimpleNamespace, _folders: Folders) -> int:
+    from .allow_list import allow_list_rules
+
+    sys.stdout.write(json.dumps(allow_list_rules(), indent=2) + "\n")
+    return FINE
+
+
 def _count(config: Config) -> str:
     return f"{len(config.rules)} rule{'' if len(config.rules) == 1 else 's'}"
 
@@ -250,4 +271,6 @@ _COMMANDS: dict[str, Callable[[SimpleNamespace, Folders], int]] = {
     "history": _status,
     "validate": _validate,
     "retry": _retry,
+    "restore": _restore,
+    "allow-list": _allow_list,
 }

@@ -20,11 +20,12 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
+    RESTORE,
     STARTED,
 )
 
 from .config import WEBHOOK
-from .records import FAILED, Moment
+from .records import FAILED, SUCCEEDED, Moment, ResponseRecord
 from .rules import APPROVE_STEP
 from .store import Store
 from .system import Folders, write_file
@@ -41,7 +42,7 @@ def takes_out_of_service(phase: str, step: Mapping[str, Any]) -> bool:
 
 def puts_back(phase: str, step: Mapping[str, Any]) -> bool:
     """Tell whether a step may put this VM back into service."""
-    return phase == ENDED and WEBHOOK not in step
+    return phase in (RESTORE, ENDED) and WEBHOOK not in step
 
 
 def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
@@ -112,7 +113,8 @@ def _write(place: str, name: str, text: str) -> None:
 
 
 def remove_marks_of_restored(store: Store, folders: Folders) -> None:
-    """Remove the marks of the checker whose events are over, with nothing left to do for them.
+    """Remove the marks of the checker whose events are over, or for which this VM was put back before, with nothing
+    left to do for them.
 
     :raises OSError: one cannot be removed.
     """
@@ -122,12 +124,21 @@ def remove_marks_of_restored(store: Store, folders: Folders) -> None:
     records = {record.event.key: record for record in store.all_events()}
     for mark in own:
         record = records.get(fold_case(mark["event_id"]))
-        if record is None or record.ended_at is None:
+        if record is None:
             continue
         responses = store.responses_to(record.number)
+        if record.ended_at is None and not _is_put_back(store, responses):
+            continue
         if all(each.finished and (each.phase, each.state) != (ENDED, FAILED) for each in responses):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(mark["file"])
+
+
+def _is_put_back(store: Store, responses: Iterable[ResponseRecord]) -> bool:
+    """Tell whether a person had this VM put back before the event, and nothing was begun for it since."""
+    steps = [step for each in responses if each.phase in (ANNOUNCED, STARTED) for step in store.steps(each.number)]
+    restored = any((each.phase, each.state) == (RESTORE, SUCCEEDED) for each in responses)
+    return restored and all(step.started_at is None for step in steps)
 
 
 def _places(folders: Folders) -> tuple[str, str]:

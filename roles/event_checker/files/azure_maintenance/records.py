@@ -31,6 +31,9 @@ WAITING = "waiting"
 # What the step that approves says of an event that it leaves to others. status goes by it.
 LEFT_TO_FLEET = "Left to a runbook for the fleet."
 
+# What is said of a preparation that was taken back. It may be tried again, as a whole.
+PUT_BACK = "A person had this VM put back into service."
+
 
 class Moment(NamedTuple):
     """One moment on two clocks: the wall clock, which may be set, and the seconds since this boot began.

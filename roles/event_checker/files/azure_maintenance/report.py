@@ -30,6 +30,7 @@ from .metrics import metrics_text
 from .poll_memory import last_answer_at
 from .polls import Polls
 from .records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment
+from .retry import why_not_restore
 from .store import Store
 from .system import Folders, warn, write_file
 
@@ -161,6 +162,7 @@ def _event(
                 "state": response.state,
                 "message": response.message,
                 "waits": waits.get(response.number),
+                "restorable": why_not_restore(response, record) is None,
                 "created_at": _iso(response.created_at),
                 "finished_at": _iso(response.finished_at),
                 "steps": [

@@ -16,6 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
+    RESTORE,
     WAITING,
     Response,
     StepResult,
@@ -145,7 +146,7 @@ class Responder:
             return False
         except _Stop as stop:
             state, why = stop.state, str(stop)
-        if task.response.phase == ENDED:
+        if task.response.phase in (RESTORE, ENDED):
             self._note_state(task, PREPARED)
         if state == records.SKIPPED:
             self._write(task, lambda: self._finish(task, records.SKIPPED, why))
@@ -183,7 +184,7 @@ class Responder:
 
     def _note_success(self, task: _Task) -> None:
         """Bring the mark up to date. Where that fails, the next check removes it, and it claims less than is true."""
-        if task.response.phase != ENDED:
+        if task.response.phase not in (RESTORE, ENDED):
             self._note_state(task, PREPARED)
             return
         try:
@@ -221,7 +222,7 @@ class Responder:
     def _begin_step(self, task: _Task, step: StepRecord) -> None:
         """Note that a step runs, if it may."""
         response, _record, course, others = self._situation(task)
-        if response.phase == ENDED:
+        if response.phase in (RESTORE, ENDED):
             # Between two steps of it another event may have become urgent.
             self._check_may_run(task, course, others)
         else:
@@ -277,7 +278,10 @@ class Responder:
         )
 
     def _finish(self, task: _Task, state: str, message: str | None) -> None:
-        self._store.finish_response(task.response.number, state, message, self._clock.now())
+        now = self._clock.now()
+        self._store.finish_response(task.response.number, state, message, now)
+        if task.response.phase == RESTORE and state == records.SUCCEEDED:
+            self._store.undo_preparation(task.response.event, records.PUT_BACK, now)
 
     def _fail(self, task: _Task, message: str) -> None:
         self._write(task, lambda: self._finish(task, records.FAILED, message))
@@ -380,7 +384,7 @@ class Responder:
             record = self._store.event(task.response.event)
             if record is None or task.response.phase == ENDED:
                 continue
-            if (record.phase != ANNOUNCED and task.response.phase == WAITING) or record.phase == ENDED:
+            if (record.phase != ANNOUNCED and task.response.phase in (WAITING, RESTORE)) or record.phase == ENDED:
                 # The next try finds out what has become of the event.
                 return
 
@@ -406,7 +410,9 @@ class Responder:
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
         mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
-        context = StepContext(record.event, task.response.phase, record.outcome, name, mark, again, tries)
+        # The tasks that put this VM back are the same before the event and after it; there is no outcome before.
+        phase = ENDED if task.response.phase == RESTORE else task.response.phase
+        context = StepContext(record.event, phase, record.outcome, name, mark, again, tries)
         return run_step(step.content, context, self._config, self._folders, now, seconds)
 
     def _mark(self, record: EventRecord) -> None:

@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
+    RESTORE,
     STARTED,
     WAITING,
 )
@@ -108,7 +109,8 @@ def steps_for(rule: Rule, phase: str) -> list[dict[str, Any]]:
         first = [APPROVE_STEP] if rule.approve == AT_ONCE else []
         last = [APPROVE_STEP] if rule.approve == WHEN_READY else []
         return [*first, *rule.on_announced, *last]
-    return list({WAITING: rule.on_waiting, STARTED: rule.on_started, ENDED: rule.on_ended}[phase])
+    steps = {WAITING: rule.on_waiting, RESTORE: rule.on_ended, STARTED: rule.on_started, ENDED: rule.on_ended}
+    return list(steps[phase])
 
 
 def are_whole(positions: Sequence[int], rule: Rule | None, phase: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import RESTORE
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import tell_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import format_duration
 
@@ -118,7 +119,8 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
     else:
         told = state
     alarm = _ALARM if may_be_retried(response, event) else ""
-    lines = fold(f"{alarm}response {response['number']}, on_{response['phase']}: {told}", "  ")
+    name = RESTORE if response["phase"] == RESTORE else f"on_{response['phase']}"
+    lines = fold(f"{alarm}response {response['number']}, {name}: {told}", "  ")
     for step in response["steps"]:
         tries = f", {step['tries']} tries" if step["tries"] > 1 else ""
         why = f": {step['message']}" if step["state"] == "failed" and step["message"] else ""
@@ -135,6 +137,9 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
         lines += fold(f"what it printed: journalctl -u azure-maintenance-respond@{response['number']}", "     ")
     if may_be_retried(response, event):
         lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
+        if response["restorable"]:
+            lines += fold("Until the event ends, this VM stays as these steps have left it.", "     ")
+            lines += fold(f"to put it back now: azure-maintenance restore {response['number']}", "     ")
     elif state == "skipped" and response["message"]:
         lines += fold(response["message"], "     ")
     return lines

@@ -366,6 +366,14 @@ class Store:
         self._db.execute("DELETE FROM step_success WHERE response = ?", (response,))
         self._renew_steps(response, SUCCEEDED, FAILED, RUNNING, SKIPPED)
 
+    def undo_preparation(self, event: int, message: str, now: Moment) -> None:
+        """Note that what was begun to prepare for an event was taken back: nothing is approved on its ground (P2)."""
+        for response in self.responses_to(event):
+            if response.phase == ANNOUNCED:
+                self.renew_all_steps(response.number)
+                self._db.execute("UPDATE step SET started_at = NULL WHERE response = ?", (response.number,))
+                self.finish_response(response.number, SKIPPED, message, now)
+
     def _renew_steps(self, response: int, *states: str) -> None:
         self._db.execute(
             "UPDATE step SET state = ?, failures = 0, interruptions = 0, finished_at = NULL, message = NULL"

@@ -13,14 +13,11 @@ from typing import Callable, Collection, Iterable, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval.guard import may_approve_alone
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
-    Document,
-    Event,
-    fold_case,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Document, Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
+    RESTORE,
     STARTED,
     WAITING,
     WITHDRAWN,
@@ -30,6 +27,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     follow,
     is_leader_of_several,
     is_obsolete,
+    is_of_another_kind,
     is_of_another_vm,
     why_not_now,
 )
@@ -49,6 +47,7 @@ _NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is
 _OVERTAKEN = {
     ANNOUNCED: "The event ended before its preparation did.",
     WAITING: "The event is approved, or has started or ended, so its approval waits for nobody any more.",
+    RESTORE: "The event is approved, or has started or ended, so only on_ended puts this VM back into service.",
 }
 _COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing is done"
 
@@ -230,7 +229,7 @@ def _decide_again(
     """
     if record.rule is None and event.names_its_vms and not record.event.names_its_vms:
         news = "lists this VM now"
-    elif _is_new(record.event.event_type, event.event_type) or _is_new(record.event.event_source, event.event_source):
+    elif is_of_another_kind(record.event, event):
         news = f"was {_kind(record.event)}"
     else:
         return record, []
@@ -244,11 +243,6 @@ def _decide_again(
     # A transition to the next phase in this same document plans that phase itself.
     _plan(store, record.number, rule, record.phase, now)
     return record._replace(rule=rule), [f"{_title(event)} {news}{_choice(rule, note)}."]
-
-
-def _is_new(before: str | None, now: str | None) -> bool:
-    """Tell whether a word of Azure has changed. One that is left out tells nothing."""
-    return bool(now) and fold_case(now or "") != fold_case(before or "")
 
 
 def _kind(event: Event) -> str:

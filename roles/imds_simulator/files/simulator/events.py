@@ -40,6 +40,12 @@ class Event:  # pylint: disable=too-many-instance-attributes
     started_at: float | None = None
     ended_at: float | None = None
     outcome: str | None = None
+    # Under the setting new_id_each_state: the id under which the document lists the event since its start.
+    started_id: str | None = None
+
+    @property
+    def listed_id(self):
+        return self.started_id or self.event_id
 
     @property
     def phase(self):
@@ -69,6 +75,7 @@ class Event:  # pylint: disable=too-many-instance-attributes
     def state(self):
         return {
             "event_id": self.event_id,
+            "listed_id": self.listed_id,
             "event_type": self.event_type,
             "event_status": {"announced": "Scheduled", "started": "Started"}.get(self.phase),
             "event_source": self.event_source,

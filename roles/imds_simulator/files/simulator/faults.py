@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from simulator.checks import (
     Fields,
     Refused,
+    flag,
     header_text,
     list_of,
     map_of,
@@ -35,13 +36,17 @@ _KEYS = {
     "garbage": ("body", "content_type"),
     "oversize": (),
     "proxy_page": ("status",),
+    "proxy_agent": ("status", "by_azure"),
     "redirect": ("status",),
     "throttle": (),
     "body": ("body*", "content_type"),
+    "silent": (),
 }
 # These spoil the way back of a true answer: the request has its effect. The others answer in IMDS's place.
 SPOILED = ("slow", "hold", "reset", "truncated")
 TOO_MANY = "Too many requests"
+# Azure's guest proxy agent adds it to what Azure answers, and not to its own refusals.
+_AGENT_HEADER = {"x-ms-azure-host-authorization": "value"}
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _JSON = "application/json"
 _GARBAGE = b'\x00\x9f\xff{"DocumentIncarnation": 1, "Events": ['
@@ -61,6 +66,7 @@ class Fault:  # pylint: disable=too-many-instance-attributes
     body: str | None = None
     content_type: str = _JSON
     seconds: float = 0.0
+    by_azure: bool = False
     served: int = 0
 
     def matches(self, area, method, vm):
@@ -78,12 +84,15 @@ class Fault:  # pylint: disable=too-many-instance-attributes
             extra = throttle_headers(settings)
         elif self.fault == "redirect":
             extra = {"Location": "/simulator/redirected"}
+        elif self.fault == "proxy_agent":
+            extra = {"Connection": "close", **(_AGENT_HEADER if self.by_azure else {})}
         usual = {
             "status": (self.status, b'{"error":"Simulated fault"}', self.content_type),
             "empty": (200, b"", _JSON),
             "garbage": (200, _GARBAGE, self.content_type),
             "oversize": (200, _OVERSIZE, _JSON),
             "proxy_page": (self.status or 200, _PROXY_PAGE, "text/html"),
+            "proxy_agent": (self.status or 421, b"", _JSON),
             "redirect": (self.status or 302, b"", _JSON),
             "throttle": (429, compact({"error": TOO_MANY}), _JSON),
             "body": (200, b"", self.content_type),
@@ -157,12 +166,13 @@ def _read_fault(value, where, world):
             raise Refused(f"{where}: headers: {show(name)} is not the name of a header.")
     if fault.vms is not None:
         fault.vms = [world.vm_named(name, f"{where}: vms") for name in fault.vms]
-    redirect = one_of(301, 302, 303, 307, 308)
+    statuses = {"redirect": one_of(301, 302, 303, 307, 308), "proxy_agent": one_of(421, 403)}
     checks = {
-        "status": redirect if kind == "redirect" else whole(200, 599),
+        "status": statuses.get(kind, whole(200, 599)),
         "body": sendable_text,
         "content_type": header_text,
         "seconds": seconds,
+        "by_azure": flag,
     }
     for key in _KEYS[kind]:
         name = key.rstrip("*")
@@ -171,4 +181,6 @@ def _read_fault(value, where, world):
         else:
             fields.take(name, checks[name], None)
     fields.end()
+    if fault.by_azure and fault.status != 403:
+        raise Refused(f"{where}: by_azure needs the status 403; 421 comes from the agent alone.")
     return fault

@@ -145,7 +145,7 @@ class Imds:
             wanted = _start_requests(request.body)
             self._check_incarnation(wanted, scope)
             ids = [item["EventId"] for item in wanted["StartRequests"]]
-            listed = {event.event_id: event for event in world.listed(scope)}
+            listed = {event.listed_id: event for event in world.listed(scope)}
             unknown = [event_id for event_id in ids if event_id.upper() not in listed]
             # Nothing of a request is carried out when a part of it is refused.
             if unknown and world.settings.unknown_event_id == 400:

@@ -120,6 +120,11 @@ class _Handler(BaseHTTPRequestHandler):
             entry["fault"] = fault.fault
             if fault.fault == "hold":
                 time.sleep(fault.seconds)
+            elif fault.fault == "silent":
+                self._keep_silent(entry, path)
+                return
+            elif fault.fault == "proxy_agent":
+                self.close_connection = True
         with simulator.world.lock:
             simulator.world.settle()
             if fault is None or fault.fault in SPOILED:
@@ -131,6 +136,18 @@ class _Handler(BaseHTTPRequestHandler):
             answer.headers = _merged(answer.headers, fault.headers)
         self._answer(entry, answer, fault)
 
+    def _keep_silent(self, entry, path):
+        """Give no answer, until the client closes the connection."""
+        simulator = self.server.simulator
+        with simulator.world.lock:
+            simulator.world.settle()
+            self._tell_timeline(path, entry["vm"], "silent", None)
+        simulator.journal.finish(entry)
+        self.close_connection = True
+        self.connection.settimeout(None)
+        while self.rfile.read1(4096):
+            pass
+
     def _tell_timeline(self, path, vm, fault, status):
         if area_of(path) != "scheduledevents":
             return
@@ -138,7 +155,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             timeline.count_poll(vm, fault)
         elif self.command == "POST" and fault is not None:
-            timeline.add("vm", f'its approval met the fault "{fault}" (status {status})', vm)
+            told = f"status {status}" if status else "no answer"
+            timeline.add("vm", f'its approval met the fault "{fault}" ({told})', vm)
 
     def _journal(self, body):
         return self.server.simulator.journal.begin(

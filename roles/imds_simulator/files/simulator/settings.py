@@ -22,6 +22,7 @@ _SETTINGS = {
     "omit_fields": ([], list_of(one_of(*DOCUMENT_FIELDS, *EVENT_FIELDS))),
     "approval": ("starts", one_of("starts", "waits")),
     "skip_started": (False, flag),
+    "new_id_each_state": (False, flag),
     "other_agent_approves": ([], list_of(filled_text)),
     "hold_first_answer": (0, seconds),
     "instance_name": ("present", one_of("present", "missing")),

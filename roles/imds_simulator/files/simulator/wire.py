@@ -96,7 +96,7 @@ def _event(event, version, settings):
     underscore = "_" if version == "2017-03-01" else ""
     started = event.started_at is not None
     members = {
-        "EventId": event_id_text(event.event_id, settings),
+        "EventId": event_id_text(event.listed_id, settings),
         "EventStatus": "Started" if started else "Scheduled",
         "EventType": event.event_type,
         "ResourceType": "VirtualMachine",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from dataclasses import dataclass
 
 from simulator.checks import Refused, show
@@ -188,6 +189,9 @@ class World:
             self._tell(f"completed {_label(event)} without showing it as started ({why})", moment)
             return
         event.started_at = moment
+        if self.settings.new_id_each_state:
+            event.started_id = str(uuid.uuid4()).upper()
+            why += f"; its id is {short(event.started_id)} now"
         self._tell(f"started {_label(event)} ({why})", moment)
 
     def _end(self, event, moment):

@@ -37,6 +37,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     due_responses,
     record_answer,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import Asker, is_allowed
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     make_document,
     make_event,
@@ -161,6 +162,7 @@ def shell(folders, capfd, tmp_path, monkeypatch):
         (["respond", "1", "2"], "2"),
         (["retry"], "ID"),
         (["retry", "9" * 30], "number of a response"),
+        (["restore"], "ID"),
         (["status", "--xml"], "--xml"),
         (["validate", "--config"], "--config"),
         (["--config"], "--config"),
@@ -207,6 +209,8 @@ def test_help(shell, capfd):
         ("history", "Shows every event that is remembered"),
         ("validate", "Checks the configuration"),
         ("retry", "Makes a failed response due again."),
+        ("allow-list", "an access control profile of the Metadata Security Protocol"),
+        ("restore", "Runs the steps of on_ended for an event that has not started"),
     ],
 )
 def test_each_command_has_a_sentence_in_its_help(shell, capfd, command, words):
@@ -554,7 +558,8 @@ def test_sigterm_ends_a_check_in_peace(shell, simulator):
 
 
 @pytest.mark.parametrize(
-    ("command", "status"), [("check", 0), ("respond", 1), ("retry", 1), ("status", 1), ("history", 1), ("validate", 1)]
+    ("command", "status"),
+    [("check", 0), ("respond", 1), ("retry", 1), ("restore", 1), ("status", 1), ("history", 1), ("validate", 1)],
 )
 def test_a_command_that_is_stopped_before_its_end_has_failed_unless_the_next_check_does_the_same(
     shell, monkeypatch, command, status
@@ -563,8 +568,29 @@ def test_a_command_that_is_stopped_before_its_end_has_failed_unless_the_next_che
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setitem(cli._COMMANDS, command, stop)
-    arguments = [command, "1"] if command in ("respond", "retry") else [command]
+    arguments = [command, "1"] if command in ("respond", "retry", "restore") else [command]
     assert shell(*arguments) == (status, "", "Stopped.\n")
+
+
+def test_g1_the_printed_allow_list_lets_in_the_checker_and_nobody_else(shell):
+    status, printed, said = shell("allow-list")
+    assert (status, said) == (0, "")
+    rules = {"defaultAccess": "deny", "mode": "enforce", "rules": json.loads(printed)}
+    us = Asker("root", os.readlink("/proc/self/exe"), "python3")
+    events, name = "/metadata/scheduledevents?api-version=2020-07-01", "/metadata/instance/compute?api-version=1"
+    assert is_allowed(rules, us, events)
+    assert is_allowed(rules, us, name)
+    assert not is_allowed(rules, us, "/metadata/identity/oauth2/token")
+    assert not is_allowed(rules, us._replace(userName="azureuser"), events)
+    assert not is_allowed(rules, us._replace(exePath="/usr/bin/curl"), events)
+
+
+def test_the_guide_shows_the_allow_list_that_is_printed(shell):
+    guide = Path(__file__).resolve().parents[4] / "docs" / "docsite" / "rst" / "guide_hardened_vms.rst"
+    shown = guide.read_text().split(".. code-block:: json\n\n", 1)[1].split("\n\nAdd them", 1)[0]
+    printed = json.loads(shell("allow-list")[1])
+    printed["identities"][0]["exePath"] = "/usr/bin/python3.11"
+    assert json.loads(shown) == printed
 
 
 class TestRetry:
@@ -581,7 +607,7 @@ class TestRetry:
         assert failed("retry", "1") == (
             0,
             "",
-            "Response 1 runs again. To watch it: journalctl -fu azure-maintenance-respond@1\n",
+            "Response 1 runs. To watch it: journalctl -fu azure-maintenance-respond@1\n",
         )
         assert failed.units == ["start --no-block azure-maintenance-respond@1.service"]
         assert (failed.response.state, failed.response.message, failed.response.finished_at) == ("due", None, None)

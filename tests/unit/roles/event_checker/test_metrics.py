@@ -41,7 +41,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_check
 pytestmark = pytest.mark.filterwarnings("error")
 
 A_START = NOW.timestamp() + 900
-NONE_FAILED = [({"phase": phase}, 0) for phase in ("announced", "ended", "started", "waiting")]
+NONE_FAILED = [({"phase": phase}, 0) for phase in ("announced", "ended", "restore", "started", "waiting")]
 
 
 def parse(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -188,11 +188,11 @@ def test_of_what_failed_and_can_be_tried_again(metrics, see, state, clock):
         state.finish_response(1, states.FAILED, "No.", clock.now())
         state.finish_response(2, states.FAILED, "No.", clock.now())
     failed = {labels["phase"]: count for labels, count in metrics()["failed_responses"]}
-    assert failed == {"announced": 2, "ended": 0, "started": 0, "waiting": 0}
+    assert failed == {"announced": 2, "ended": 0, "restore": 0, "started": 0, "waiting": 0}
     # It is too late to prepare for what has ended.
     see(make_event("B"), **steps)
     failed = {labels["phase"]: count for labels, count in metrics()["failed_responses"]}
-    assert failed == {"announced": 1, "ended": 0, "started": 0, "waiting": 0}
+    assert failed == {"announced": 1, "ended": 0, "restore": 0, "started": 0, "waiting": 0}
 
 
 @pytest.mark.parametrize(

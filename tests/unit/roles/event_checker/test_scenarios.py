@@ -316,6 +316,51 @@ def test_s6_an_error_with_a_json_body_is_no_answer(azure, vm):
     assert vm.ran == [f"prepare announced {event}"]
 
 
+@pytest.mark.parametrize(
+    ("fault", "reason", "words"),
+    [
+        ({"fault": "proxy_agent"}, "http_status", "does not know which program asked"),
+        ({"fault": "proxy_agent", "status": 403}, "http_status", "Its allow list must have userName "),
+        ({"fault": "proxy_agent", "status": 403, "by_azure": True}, "http_status", "Azure itself refused it"),
+        ({"fault": "silent"}, "timeout", "took the request and gave no complete answer in time"),
+    ],
+    ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else None,
+)
+def test_g1_p4_a_proxy_agent_that_refuses_and_a_silent_service_end_nothing(azure, vm, fault, reason, words):
+    event = azure.announce()
+    vm.check()
+    # A try has to end in the time of the test; the others may take theirs.
+    vm.configure(vm.rule(), timeout=2)
+    azure.fault(**fault, methods=["GET"])
+    vm.check(expected=1)
+    status = vm.status()
+    assert status["poll_errors"] == {reason: 1}
+    assert words in status["last_error"]["message"]
+    assert vm.event(event)["phase"] == "announced"
+    vm.configure(vm.rule())
+    azure.mend()
+    vm.check()
+    assert vm.status()["last_error"] is None
+    assert vm.ran == [f"prepare announced {event}"]
+
+
+def test_an_id_that_changes_with_the_state_is_two_events_and_the_vm_is_put_back_after_both(azure, vm):
+    """As Microsoft's own mock server has it. P3: nothing puts the VM back while the second is Started."""
+    azure.settings(new_id_each_state=True)
+    first = azure.announce(started_for=600)
+    vm.check()
+    assert azure.approved == [[first]]
+    azure.advance(1)
+    vm.check()
+    vm.check()
+    second = azure.control("GET", "/simulator/events")["events"][0]["listed_id"]
+    assert vm.ran == [f"prepare announced {first}", f"note started {second}"]
+    azure.advance(600)
+    vm.check_until_quiet()
+    assert vm.ran[2:] == [f"restore ended {first} completed", f"restore ended {second} completed"]
+    assert azure.approved == [[first]]
+
+
 def test_s7_an_empty_answer_begins_and_ends_nothing(azure, vm):
     azure.fault(fault="empty", times=1)
     vm.check()

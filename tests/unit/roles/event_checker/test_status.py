@@ -564,6 +564,7 @@ def test_the_report_for_programs(scene):
                 "state": "succeeded",
                 "message": None,
                 "waits": None,
+                "restorable": False,
                 "created_at": "2026-11-21T10:00:00Z",
                 "finished_at": "2026-11-21T10:01:00Z",
                 "steps": [

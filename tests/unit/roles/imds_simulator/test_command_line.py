@@ -147,6 +147,7 @@ def test_the_command_line_goes_before_the_scenario(start, tmp_path):
         ("withdrawn", "Reboot", "Platform", ["x"], False, ["announced", "ended", "ended", "ended"]),
         ("straight_to_started", "Reboot", "Platform", ["x"], False, ["started", "ended", "ended", "ended"]),
         ("predicted_hardware_failure", "Redeploy", "Platform", ["x"], False, ["announced"] * 3 + ["ended"]),
+        ("new_id_each_state", "Reboot", "Platform", ["x"], False, ["announced", "announced", "ended", "ended"]),
     ],
 )
 def test_the_shipped_scenarios(start, name, event_type, source, resources, approve, phases):
@@ -164,9 +165,23 @@ def test_the_shipped_scenarios(start, name, event_type, source, resources, appro
     assert event["outcome"] == ("withdrawn" if name == "withdrawn" else "completed")
 
 
+@pytest.mark.parametrize(
+    ("name", "fault", "times"),
+    [("proxy_agent", {"fault": "proxy_agent", "path": "any", "times": 3}, 3), ("silent", {"fault": "silent"}, 2)],
+)
+def test_the_shipped_scenarios_whose_first_answers_go_wrong(start, name, fault, times):
+    stage = start("--vms", "x,y", "--scenario", name)
+    (set_fault,) = stage.control("GET", "/simulator/faults")["faults"]
+    assert {**set_fault, **fault, "times": times} == set_fault
+    stage.control("DELETE", "/simulator/faults")
+    stage.advance(10)
+    (event,) = stage.document("x")["Events"]
+    assert (event["EventType"], event["Resources"]) == ("Reboot", ["x"])
+
+
 def test_every_shipped_scenario_is_tested_and_listed():
     names = {path.stem for path in (FILES / "scenarios").glob("*.json")}
-    assert len(names) == 8
+    assert len(names) == 11
     shown = " ".join(run("--help").stdout.split())
     assert all(name in shown for name in names)
 

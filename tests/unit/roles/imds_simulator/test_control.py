@@ -11,6 +11,7 @@ import pytest
 
 EVENT_KEYS = [
     "event_id",
+    "listed_id",
     "event_type",
     "event_status",
     "event_source",

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 import time
+from urllib.parse import urlsplit
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.imds_simulator.conftest import EVENTS
@@ -53,6 +55,45 @@ def test_oversize_is_json_of_two_mebibytes(stage):
     body = stage.get().body
     assert len(body) > 2 * 1024 * 1024
     assert json.loads(body)["Events"] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "header"),
+    [
+        ({}, 421, None),
+        ({"status": 421}, 421, None),
+        ({"status": 403}, 403, None),
+        ({"status": 403, "by_azure": True}, 403, "value"),
+    ],
+)
+def test_the_guest_proxy_agent_refuses(stage, more, status, header):
+    stage.fault(fault="proxy_agent", **more)
+    reply = stage.get()
+    assert (reply.status, reply.body, reply.headers["Connection"]) == (status, b"", "close")
+    assert reply.headers["x-ms-azure-host-authorization"] == header
+
+
+def test_the_guest_proxy_agent_closes_the_connection(stage):
+    stage.fault(fault="proxy_agent")
+    parts = urlsplit(stage.simulator.url)
+    with socket.create_connection((parts.hostname, parts.port), 600) as connection:
+        connection.sendall(f"GET /vm/web-1{EVENTS} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n".encode())
+        with connection.makefile("rb") as answer:
+            assert answer.read().startswith(b"HTTP/1.1 421 ")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_silent_takes_the_request_and_never_answers(stage, method):
+    event = stage.schedule()
+    stage.fault(fault="silent", methods=[method], times=1)
+    body = json.dumps({"StartRequests": [{"EventId": event["event_id"]}]}) if method == "POST" else None
+    with pytest.raises(socket.timeout):
+        stage.simulator.request(method, stage.simulator.endpoint("web-1") + EVENTS, body, {"Metadata": "true"}, 0.2)
+    (entry,) = stage.journal()
+    assert (entry["method"], entry["status"], entry["fault"]) == (method, None, "silent")
+    assert stage.event(event["event_id"])["approved_at"] is None
+    assert any("its approval met the fault" in line for line in stage.lines()) == (method == "POST")
+    assert stage.get().status == 200
 
 
 @pytest.mark.parametrize(("more", "status"), [({}, 200), ({"status": 504}, 504)])
@@ -133,7 +174,9 @@ def test_hold_answers_late_with_what_is_true_then(stage):
     assert time.monotonic() - started >= 0.2
 
 
-@pytest.mark.parametrize("fault", [{"fault": "hold", "seconds": 1000}, {"fault": "slow", "seconds": 100}])
+@pytest.mark.parametrize(
+    "fault", [{"fault": "hold", "seconds": 1000}, {"fault": "slow", "seconds": 100}, {"fault": "silent"}]
+)
 def test_a_stopping_simulator_does_not_wait_for_a_held_answer(stage, fault):
     stage.fault(**fault)
 
@@ -224,6 +267,10 @@ def test_faults_pick_their_vm_method_and_path(stage):
         ({"fault": "empty", "headers": {"A": "x\r\nB: y"}}, "headers.A"),
         ({"fault": "empty", "headers": {"A\r\nB": "x"}}, "header"),
         ({"fault": "redirect", "status": 200}, "status"),
+        ({"fault": "proxy_agent", "status": 502}, "status"),
+        ({"fault": "proxy_agent", "by_azure": True}, "by_azure"),
+        ({"fault": "proxy_agent", "status": 403, "by_azure": "yes"}, "by_azure"),
+        ({"fault": "silent", "seconds": 1}, "seconds"),
         ({"fault": "empty", "colour": "red"}, "colour"),
         ([{"fault": "empty"}, {"fault": "emtpy"}], "fault 2"),
         ("empty", "object"),

@@ -22,6 +22,7 @@ DEFAULTS = {
     "omit_fields": [],
     "approval": "starts",
     "skip_started": False,
+    "new_id_each_state": False,
     "other_agent_approves": [],
     "hold_first_answer": 0,
     "instance_name": "present",
@@ -57,6 +58,7 @@ def test_a_change_changes_nothing_else(stage):
         ("omit_fields", ["resources"]),
         ("approval", None),
         ("skip_started", "true"),
+        ("new_id_each_state", 1),
         ("other_agent_approves", "User"),
         ("hold_first_answer", -1),
         ("instance_name", "web-1"),
@@ -134,6 +136,24 @@ def test_an_event_may_go_without_having_been_seen_started(stage):
     assert (state["outcome"], state["started_at"]) == ("completed", None)
     stage.schedule(event_status="Started")
     assert stage.statuses() == ["Started"]
+
+
+def test_an_event_may_have_another_id_once_it_has_started(stage):
+    stage.settings(new_id_each_state=True)
+    first = stage.schedule(started_for=100)["event_id"]
+    (scheduled,) = stage.document()["Events"]
+    assert (scheduled["EventId"], scheduled["EventStatus"]) == (first, "Scheduled")
+    assert stage.approve(first).status == 200
+    stage.advance(1)
+    (started,) = stage.document()["Events"]
+    assert started["EventStatus"] == "Started"
+    assert started["EventId"] != first
+    # The old one is known no more, and the new one is.
+    assert (stage.approve(first).status, stage.approve(started["EventId"]).status) == (400, 200)
+    state = stage.event(first)
+    assert (state["listed_id"], state["phase"], state["approved_by"]) == (started["EventId"], "started", "web-1")
+    stage.advance(100)
+    assert (stage.document()["Events"], stage.event(first)["outcome"]) == ([], "completed")
 
 
 def test_another_agent_approves_first(stage):

@@ -13,6 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
+    RESTORE,
     STARTED,
     UNCLEAR_ENDS_AFTER,
     WAITING,
@@ -239,10 +240,11 @@ def test_a_preparation_that_is_obsolete(phase, state, expected):
     assert is_obsolete(prepare, tracked(1, phase, prepare)) is expected
     restore = response(2, ENDED, state)
     assert not is_obsolete(restore, tracked(1, phase, restore))
-    waiting = response(3, WAITING, state)
-    assert is_obsolete(waiting, tracked(1, phase, waiting)) is (state != "finished" and phase != ANNOUNCED)
-    approved = tracked(1, phase, waiting)._replace(approved=True)
-    assert is_obsolete(waiting, approved) is (state != "finished")
+    for before in (WAITING, RESTORE):
+        waiting = response(3, before, state)
+        assert is_obsolete(waiting, tracked(1, phase, waiting)) is (state != "finished" and phase != ANNOUNCED)
+        approved = tracked(1, phase, waiting)._replace(approved=True)
+        assert is_obsolete(waiting, approved) is (state != "finished")
 
 
 # The states of the preparation, of on_started and of on_ended of one event, and which of them may begin now.
@@ -284,7 +286,9 @@ def test_p6_an_id_that_is_used_anew_waits_for_what_still_runs(running, phase):
     assert why_not_now(due, new, [stopped]) is None
 
 
-@pytest.mark.parametrize(("phase", "expected"), [(ANNOUNCED, False), (WAITING, False), (STARTED, True), (ENDED, True)])
+@pytest.mark.parametrize(
+    ("phase", "expected"), [(ANNOUNCED, False), (WAITING, False), (RESTORE, False), (STARTED, True), (ENDED, True)]
+)
 def test_p5_only_what_comes_before_the_event_waits_until_its_event_is_listed_in_this_boot(phase, expected):
     due = response(1, phase, "due")
     assert (why_not_now(due, tracked(1, phase, due, listed=False), []) is None) is expected
@@ -335,6 +339,56 @@ def test_p6_on_waiting_runs_behind_the_preparation_and_before_on_started():
     assert [why_not_now(each, mine, []) is None for each in mine.responses] == [True, False, False]
     mine = mine._replace(responses=(response(1, ANNOUNCED, "finished"), waiting, begun))
     assert [why_not_now(each, mine, []) is None for each in (waiting, begun)] == [True, False]
+
+
+# Another event, and whether this VM may be put back for this one, which is still announced, beside it.
+BESIDE_A_RESTORE = [
+    pytest.param(tracked(2, ANNOUNCED, response(3, ANNOUNCED, "planned")), True, id="not prepared for yet"),
+    pytest.param(tracked(2, ANNOUNCED, response(3, ANNOUNCED, "finished")), False, id="prepared for"),
+    pytest.param(tracked(2, ANNOUNCED, response(3, ANNOUNCED, "due")), False, id="about to be prepared for"),
+    pytest.param(
+        tracked(2, ANNOUNCED, response(3, ANNOUNCED, "finished"), response(4, RESTORE, "due")), True, id="put back too"
+    ),
+    pytest.param(
+        tracked(2, ANNOUNCED, response(3, ANNOUNCED, "finished"), response(4, RESTORE, "running")),
+        False,
+        id="being put back too",
+    ),
+    pytest.param(tracked(2, STARTED), False, id="started"),
+    pytest.param(tracked(2, STARTED, response(4, RESTORE, "due")), False, id="started, and to be put back before"),
+    pytest.param(tracked(2, ENDED, response(3, ENDED, "running"), end=1), False, id="its on_ended runs"),
+    # It waits for this one, and so this one must not wait for it.
+    pytest.param(tracked(2, ENDED, response(3, ENDED, "due"), end=1), True, id="ended, and its on_ended waits"),
+]
+
+
+@pytest.mark.parametrize(("other", "expected"), BESIDE_A_RESTORE)
+def test_p3_a_restore_before_its_event_beside_another_event(other, expected):
+    restore = response(2, RESTORE, "due")
+    mine = tracked(1, ANNOUNCED, response(1, ANNOUNCED, "finished"), restore)
+    assert (why_not_now(restore, mine, [other]) is None) is expected
+
+
+def test_p3_a_restore_before_its_event_waits_for_a_run_that_prepared_for_the_same_event():
+    restore = response(2, RESTORE, "due")
+    mine = tracked(1, ANNOUNCED, response(1, ANNOUNCED, "finished"), restore)._replace(marked=True)
+    assert "for the run" in (why_not_now(restore, mine, []) or "")
+
+
+@pytest.mark.parametrize("phase", [ANNOUNCED, STARTED])
+def test_p3_nothing_takes_out_of_service_beside_a_restore_before_an_event(phase):
+    prepare = response(1, phase, "due")
+    other = tracked(2, ANNOUNCED, response(2, RESTORE, "running"))
+    assert why_not_now(prepare, tracked(1, phase, prepare), [other]) is not None
+
+
+@pytest.mark.parametrize(("begun", "expected"), [(True, False), (False, True)])
+def test_p3_on_ended_of_another_event_waits_until_the_preparation_was_taken_back(begun, expected):
+    due = response(2, ENDED, "due")
+    mine = tracked(1, ENDED, due, end=1)
+    prepare = response(3, ANNOUNCED, "finished")._replace(begun=begun)
+    other = tracked(2, ANNOUNCED, prepare, response(4, RESTORE, "finished"))
+    assert (why_not_now(due, mine, [other]) is None) is expected
 
 
 def test_p3_on_waiting_prepares_nothing():

@@ -156,6 +156,25 @@ def test_g1_a_403_of_azure_behind_the_agent(start, azure, short_pauses):
     assert agent.statuses()[-1] == 403
 
 
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"fault": "proxy_agent"}, "does not know which program asked"),
+        ({"fault": "proxy_agent", "status": 403}, "Its allow list must have userName"),
+        ({"fault": "proxy_agent", "status": 403, "by_azure": True}, "Azure itself refused it"),
+        ({"fault": "silent"}, "gave no complete answer in time"),
+    ],
+)
+def test_g1_what_the_simulator_plays_is_told_as_what_it_stands_for(azure, one_try, fault, words):
+    azure.control("POST", "/simulator/faults", {**fault, "path": "any"})
+    try:
+        with pytest.raises(_errors.ImdsError) as caught:
+            client.ImdsClient(azure.endpoint("web-1"), timeout=0.5).get_document()
+        assert words in str(caught.value)
+    finally:
+        azure.control("DELETE", "/simulator/faults")
+
+
 def test_g1_502_and_503_are_asked_again(start, azure, clock):
     agent = start(upstream="http://127.0.0.1:9")
     azure.control("POST", "/simulator/faults", {"fault": "reset", "times": 1})

@@ -146,6 +146,37 @@ def test_a_vm_that_could_not_be_read_in_resources_is_still_unknown_after_a_resta
     assert (news["maintenance_phase"], news["maintenance_event"]["affects_this_vm"]) == ("ended", None)
 
 
+def kinds(watcher):
+    news = watcher.poll()[0]
+    watcher.keep()
+    return [(each["maintenance_phase"], each["maintenance_event"]["event_type"], each["meta"]["uuid"]) for each in news]
+
+
+def test_e2_an_event_whose_type_or_source_changes_is_told_again(boot, tmp_path):
+    state = str(tmp_path / "state.json")
+    freeze, same = {**EVENT, "EventType": "Freeze"}, {**EVENT, "EventType": "REBOOT"}
+    user, unsaid = {**EVENT, "EventSource": "User"}, {**EVENT, "EventSource": None}
+    started = {**EVENT, "EventSource": "User", "EventStatus": "Started"}
+    events = [freeze, freeze, EVENT, same, user, unsaid, started]
+    documents = [json.dumps({"Events": [event]}).encode() for event in events]
+    watcher = source.Watcher(Service([], documents), "web-1", 1.0, state)
+    seen = [kinds(watcher) for _document in documents]
+    assert [[each[:2] for each in news] for news in seen] == [
+        [("announced", "Freeze")],
+        [],
+        [("announced", "Reboot")],
+        [],
+        [("announced", "Reboot")],
+        [],
+        [("started", "Reboot")],
+    ]
+    uuids = [each[2] for news in seen for each in news]
+    assert len(set(uuids)) == len(uuids)
+    # After a restart the same is told with the same uuid.
+    again = source.Watcher(Service([], [documents[-1]]), "web-1", 1.0, state)
+    assert kinds(again) == seen[-1]
+
+
 def test_p9_what_is_remembered_is_bounded_while_no_answer_can_be_read_in_full(boot, tmp_path, caplog, monkeypatch):
     """The oldest that are not listed any more are forgotten, and never one that is listed."""
     monkeypatch.setattr(source, "MOST_UNLISTED", 5)

@@ -1,0 +1,182 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judge a history of a real VM from outside: by the lines that its steps left behind, and by what the simulator knows.
+
+Nothing here reads the checker's state or asks it anything. All times are of one clock, that of the machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, NamedTuple
+
+BEGIN, END, ALIVE = "begin", "end", "alive"
+ANNOUNCED, STARTED, ENDED = "announced", "started", "ended"
+# Steps before the event: they must all have succeeded before it is approved.
+PREPARATION = (ANNOUNCED, "playbook")
+# Seconds: two lines of the steps and of the simulator may be noted a little late.
+_LATE = 0.05
+# Within so many seconds a process that lives has left a line.
+_HEARTBEAT = 1.5
+
+
+class Line(NamedTuple):
+    """What a step wrote.
+
+    :ivar step: its phase and its place among the steps of that, such as announced-0.
+    :ivar pid: of the try.
+    """
+
+    at: float
+    word: str
+    step: str
+    event: str
+    pid: str
+
+    @property
+    def phase(self) -> str:
+        return self.step.partition("-")[0]
+
+
+class Try(NamedTuple):
+    """One try of a step; ``ended`` is None where it did not succeed."""
+
+    begun: float
+    ended: float | None
+    step: str
+    event: str
+    pid: str
+
+    @property
+    def phase(self) -> str:
+        return self.step.partition("-")[0]
+
+
+class Seen(NamedTuple):
+    """What is known of a history when it is over.
+
+    :ivar events: as the simulator shows them, with ``steps``, the steps of the preparation, and times in seconds.
+    :ivar posts: times of approvals, with the ids that each had.
+    :ivar reads: times at which the simulator gave its document.
+    :ivar boots: times at which the VM booted.
+    :ivar kills: how often a response was killed.
+    :ivar taken_at: when the lines were read.
+    :ivar left: marks that are still on the VM, and what systemd and the journal say that is wrong.
+    """
+
+    lines: list[Line]
+    events: list[dict[str, Any]]
+    posts: list[tuple[float, list[str]]]
+    reads: list[float]
+    boots: list[float]
+    kills: int
+    retries: int
+    taken_at: float
+    left: list[str]
+
+
+def read_lines(text: str) -> list[Line]:
+    """A line that a crash has cut off is none."""
+    found = [line.split() for line in text.splitlines()]
+    return sorted(Line(float(words[0]), *words[1:]) for words in found if len(words) == 5)
+
+
+def find_broken(seen: Seen) -> list[str]:
+    """Return what was broken, each with the number of its property first."""
+    tries = _tries(seen.lines)
+    return [
+        *_approvals(seen, tries),
+        *_restores(seen, tries),
+        *_once(seen, tries),
+        *_left_running(seen, tries),
+        *_not_restored(seen, tries),
+        *(f"P16 {what}" for what in seen.left),
+    ]
+
+
+def _tries(lines: Iterable[Line]) -> list[Try]:
+    ends = {(line.event, line.step, line.pid): line.at for line in lines if line.word == END}
+    begins = [line for line in lines if line.word == BEGIN]
+    return [Try(each.at, ends.get((each.event, each.step, each.pid)), *each[2:]) for each in begins]
+
+
+def _boot(seen: Seen, at: float) -> int:
+    return sum(boot <= at for boot in seen.boots)
+
+
+def _approvals(seen: Seen, tries: list[Try]) -> Iterable[str]:
+    """P1 and P2: each approval comes after a document, and that after a whole preparation of this boot."""
+    for at, ids in seen.posts:
+        for event in (each for each in seen.events if each["event_id"] in ids):
+            name, done = event["event_id"][:8], []
+            for step in event["steps"]:
+                of_step = [each for each in tries if (each.event, each.step) == (event["event_id"], step)]
+                ends = [each.ended for each in of_step if each.ended is not None and each.ended < at + _LATE]
+                ends = [end for end in ends if _boot(seen, end) == _boot(seen, at)]
+                if not ends:
+                    yield f"P2 {name} was approved, and {step} did not succeed before in this boot"
+                    continue
+                done.append(max(ends))
+            if done and any(each.phase == ENDED and min(done) < each.begun < at for each in tries):
+                yield f"P2 {name} was approved, and the VM was put back after its preparation"
+            if done and not any(max(done) - _LATE < read < at + _LATE for read in seen.reads):
+                yield f"P1 {name} was approved, and no document came after its preparation"
+
+
+def _restores(seen: Seen, tries: list[Try]) -> Iterable[str]:
+    """P3 and P4: nothing is put back before its event ended, nor while another is prepared for; and not beside that."""
+    ends = {event["event_id"]: event["ended_at"] for event in seen.events}
+    out = [each for each in tries if each.phase != ENDED]
+    for restore in (each for each in tries if each.phase == ENDED):
+        name = restore.event[:8]
+        ended_at = ends[restore.event]
+        if ended_at is None or ended_at > restore.begun + _LATE:
+            yield f"P4 {restore.step} of {name} began before the event had ended"
+        for other in out:
+            open_until = ends[other.event] or float("inf")
+            if other.event != restore.event and other.begun < restore.begun < open_until - _LATE:
+                yield f"P3 {restore.step} of {name} began while {other.event[:8]} was prepared for and open"
+            if other.ended and restore.ended and other.begun < restore.ended and restore.begun < other.ended:
+                yield f"P3 {restore.step} of {name} ran beside {other.step} of {other.event[:8]}"
+
+
+def _once(seen: Seen, tries: list[Try]) -> Iterable[str]:
+    """P6: no step succeeds or fails more often than it may, and none begins while the try before it lives."""
+    breaks = seen.kills + len(seen.boots)
+    for event, step in sorted({(each.event, each.step) for each in tries}):
+        of_step = [each for each in tries if (each.event, each.step) == (event, step)]
+        good = sum(each.ended is not None for each in of_step)
+        # One whose success could not be written down any more is run again.
+        if good > 1 + breaks:
+            yield f"P6 {step} of {event[:8]} succeeded {good} times"
+        if len(of_step) > (1 + seen.retries) * (1 + breaks) + breaks:
+            yield f"P6 {step} of {event[:8]} was tried {len(of_step)} times"
+    for before in tries:
+        if before.ended is not None:
+            continue
+        later = [each.begun for each in tries if each.event == before.event and each.begun > before.begun]
+        alive = _signs_of_life(seen, before)
+        if later and alive and max(alive) > min(later) + _LATE:
+            yield f"P6 a try of {before.step} of {before.event[:8]} lived on when the next began (C2)"
+
+
+def _signs_of_life(seen: Seen, each: Try) -> list[float]:
+    return [line.at for line in seen.lines if (line.word, line.pid, line.event) == (ALIVE, each.pid, each.event)]
+
+
+def _left_running(seen: Seen, tries: list[Try]) -> Iterable[str]:
+    """C1: what a step that succeeded left running lives until the VM boots."""
+    for each in tries:
+        alive = _signs_of_life(seen, each)
+        if each.ended is None or not alive or _boot(seen, each.ended) != _boot(seen, seen.taken_at):
+            continue
+        if seen.taken_at - max(alive) > _HEARTBEAT:
+            yield f"C1 what {each.step} of {each.event[:8]} left running is gone"
+
+
+def _not_restored(seen: Seen, tries: list[Try]) -> Iterable[str]:
+    for event in seen.events:
+        mine = [each for each in tries if each.event == event["event_id"]]
+        restored = {each.step for each in mine if each.phase == ENDED and each.ended is not None}
+        if mine and restored != {"ended-0", "ended-1"}:
+            yield f"P16 {event['event_id'][:8]} is over, and of on_ended only {sorted(restored)} succeeded"

@@ -1,0 +1,411 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random histories of one VM of the lab, with real units and steps: python tests/campaign/real_systemd.py --number 8
+
+Steps fill their pipes, fail, ignore SIGTERM and leave processes behind; a playbook may be for nobody; the check and its
+responses are killed, and the VM reboots; the simulator answers falsely. Each history is judged by real_judge.py.
+Needs root and the images of `make lab`. With --mutant an old fault is put back, and must be found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
+
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.real_judge import Seen, find_broken, read_lines
+
+TREE = Path(__file__).resolve().parents[2]
+IMAGES = {"11": "bullseye", "12": "bookworm", "13": "trixie"}
+# In a network namespace of its own, that leads nowhere
+IMDS = "169.254.169.254"
+RETRIES = 1
+# Seconds. What takes longer hangs.
+STOP = 180
+LIBRARY = "/usr/local/lib/azure-maintenance"
+TRACE = "/var/tmp/trace"
+# Which old fault, in which file of the VM, how it is put back by sed, and the seed of a history that shows it.
+MUTANTS = {
+    "B1": ("playbook_evidence.py", r's/^    if found\["ran"\]:/    if True:/', 39),
+    "C1": ("/etc/systemd/system/azure-maintenance-respond@.service", "s/^KillMode=process/KillMode=control-group/", 26),
+    "C2": ("programs.py", r"s/^    _end_all()$/    return/", 191),
+}
+# A step: it does what the description of its event says, such as announced-0=daemon.
+STEP = r"""#!/bin/sh
+note() { echo "$(date +%s.%N) $1 $step $AZURE_EVENT_ID $try" >>/var/tmp/trace; }
+step=$1 try=$$
+tries=$(grep -c "begin $step $AZURE_EVENT_ID" /var/tmp/trace)
+kind=$(echo "$AZURE_EVENT_DESCRIPTION" | tr ' ' '\n' | sed -n "s/^$step=//p")
+note begin
+live() { trap '' HUP; while :; do note alive; sleep 0.2; done; }
+case $kind in
+  daemon) live </dev/null >/dev/null 2>&1 & sleep 0.3;;
+  fill) yes filled | head -c 300000; yes filled | head -c 300000 >&2;;
+  fails) [ "$tries" -gt 0 ] || exit 1;;
+  broken) exit 1;;
+  stubborn) [ "$tries" -gt 0 ] || { trap '' TERM; setsid "$0-life" "$step" "$try" & sleep 600; };;
+esac
+note end
+"""
+LIFE = r"""#!/bin/sh
+trap '' TERM HUP
+while :; do echo "$(date +%s.%N) alive $1 $AZURE_EVENT_ID $2" >>/var/tmp/trace; sleep 0.2; done
+"""
+DRAIN = """
+- hosts: "{{ 'web' if 'nobody' in maintenance_event.description else 'localhost' }}"
+  gather_facts: false
+  tasks:
+    - ansible.builtin.command: /usr/local/sbin/campaign-step playbook-0
+      environment:
+        AZURE_EVENT_ID: "{{ maintenance_event.event_id }}"
+        AZURE_EVENT_DESCRIPTION: "{{ maintenance_event.description }}"
+"""
+KINDS = ("plain", "plain", "daemon", "daemon", "fill", "fails", "stubborn")
+FAULTS = (
+    {"fault": "status", "status": 500, "times": 2},
+    {"fault": "proxy_agent", "times": 2},
+    {"fault": "silent", "times": 1},
+    {"fault": "empty", "times": 2},
+    {"fault": "truncated", "times": 1},
+)
+
+
+def step(name):
+    return {"command": ["/usr/local/sbin/campaign-step", name]}
+
+
+def rules():
+    ended = [step("ended-0"), step("ended-1")]
+    usual = {"on_started": [step("started-0")], "on_ended": ended, "approve": "when_ready", "timeout": 3}
+    usual.update(retries=RETRIES, retry_delay=0)
+    playbook = {"playbook": "drain.yml", "timeout": 60}
+    return [
+        {
+            "name": "With a playbook",
+            "match": {"description": "playbook"},
+            "on_announced": [step("announced-0"), playbook, step("announced-1")],
+            **usual,
+        },
+        {"name": "Commands alone", "on_announced": [step("announced-0"), step("announced-1")], **usual},
+    ]
+
+
+def run(*command, **options):
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=STOP, **options)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+class Vm:
+    """A VM of the lab, and the simulator that is its metadata service, in one network namespace."""
+
+    def __init__(self, stack, debian):
+        self._name = f"azm-real-{os.getpid()}"
+        self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        self._simulator = None
+        run("ip", "netns", "add", self._name)
+        stack.callback(run, "ip", "netns", "del", self._name)
+        run("ip", "-n", self._name, "link", "set", "lo", "up")
+        run("ip", "-n", self._name, "address", "add", f"{IMDS}/32", "dev", "lo")
+        network = f"--network=ns:/run/netns/{self._name}"
+        pid_file = self._folder / "pid"
+        image = f"localhost/azure-maintenance-vm:{IMAGES[debian]}"
+        named = (f"--name={self._name}", f"--pidfile={pid_file}", "--hostname=vm")
+        run("podman", "run", "--detach", *named, network, "--systemd=always", image, "/sbin/init")
+        stack.callback(run, "podman", "rm", "--force", "--time=0", self._name)
+        stack.callback(self.stop_simulator)
+        self._pid_file = pid_file
+        self.wait_for_boot()
+        self._install()
+
+    def do(self, command, given=None):
+        """Run a line of shell on the VM, and return what it printed, whatever its status."""
+        enter = ["nsenter", f"--target={self._pid_file.read_text().strip()}", "--all", "/bin/sh", "-c", command]
+        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "HOME": "/root"}
+        done = subprocess.run(
+            enter, input=given or "", capture_output=True, text=True, env=environment, timeout=STOP, check=False
+        )
+        return done.stdout.strip()
+
+    def wait_for_boot(self):
+        self.wait(lambda: self.do("systemctl is-system-running") in ("running", "degraded"), "the VM does not boot")
+
+    @staticmethod
+    def wait(condition, otherwise):
+        end = time.monotonic() + STOP
+        while not condition():
+            assert time.monotonic() < end, otherwise
+            time.sleep(0.1)
+
+    def _install(self):
+        # The role checks that what its rules name is there.
+        self.do("cat >/usr/local/sbin/campaign-step", STEP)
+        self.do("cat >/usr/local/sbin/campaign-step-life", LIFE)
+        self.do("chmod 0755 /usr/local/sbin/campaign-step*")
+        (self._folder / "drain.yml").write_text(DRAIN)
+        host = {
+            "ansible_connection": "lab_vm",
+            "lab_pid_file": str(self._pid_file),
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "event_checker_rules": rules(),
+            "event_checker_poll_interval": 0.5,
+            "event_checker_timer_interval": 10,
+            "event_checker_timeout": 5,
+            "event_checker_playbooks": [str(self._folder / "drain.yml")],
+        }
+        inventory = self._folder / "inventory.json"
+        inventory.write_text(json.dumps({"all": {"hosts": {"web-1": host}}}))
+        plugins = str(TREE / "extensions" / "molecule" / "plugins" / "connection")
+        environment = {**os.environ, "ANSIBLE_CONNECTION_PLUGINS": plugins, "ANSIBLE_PIPELINING": "true"}
+        command = ("ansible-playbook", "-i", str(inventory), "fleetops.azure_maintenance.install_checker")
+        run(*command, "-e", "target=web-1", env=environment)
+        # A boot must not start it before the history has begun.
+        self.do("systemctl disable azure-maintenance-check.timer")
+
+    def mutate(self, name):
+        file, how, _seed = MUTANTS[name]
+        path = file if file.startswith("/") else f"{LIBRARY}/azure_maintenance/{file}"
+        before = self.do(f"cat {path}")
+        self.do(f"sed -i '{how}' {path}; find {LIBRARY} -name __pycache__ -exec rm -r {{}} +; systemctl daemon-reload")
+        assert before != self.do(f"cat {path}"), f"{name} changes nothing"
+
+    def begin(self):
+        """Boot anew, with nothing remembered, and with a simulator of its own."""
+        self.stop_simulator()
+        self.do("systemctl stop azure-maintenance-check.timer azure-maintenance-check.service")
+        self.reboot(hard=True)
+        self.do(f"rm -rf /var/lib/azure-maintenance* {TRACE}; touch {TRACE}")
+        program = str(TREE / "roles" / "imds_simulator" / "files" / "imds_simulator.py")
+        command = [sys.executable, "-B", program, "--listen", f"{IMDS}:80", "--vms", "web-1"]
+        enter = ["nsenter", f"--net=/run/netns/{self._name}", *command]
+        self._simulator = subprocess.Popen(enter, stdout=subprocess.PIPE, text=True)
+        assert self._simulator.stdout.readline(), "the simulator does not start"
+        self.start_timer()
+
+    def start_timer(self):
+        self.do("systemctl start azure-maintenance-check.timer")
+
+    def stop_simulator(self):
+        if self._simulator is not None:
+            self._simulator.kill()
+            self._simulator.wait(STOP)
+            self._simulator.stdout.close()
+            self._simulator = None
+
+    def reboot(self, hard):
+        if hard:
+            run("podman", "kill", self._name)
+            run("podman", "wait", self._name)
+            run("podman", "start", self._name)
+        else:
+            run("podman", "restart", "--time=100", self._name)
+        self.wait_for_boot()
+
+    def control(self, method, path, body=None):
+        """Ask the control API of the simulator, which is in the other network."""
+        with contextlib.closing(http.client.HTTPConnection(IMDS, 80, timeout=STOP)) as connection:
+            connection.sock = self._connect()
+            connection.request(method, path, None if body is None else json.dumps(body))
+            response = connection.getresponse()
+            value = json.loads(response.read())
+        assert response.status < 300, value
+        return value
+
+    def _connect(self):
+        found = []
+
+        def connect():
+            # Of this thread alone; a socket stays in the network in which it was made.
+            with open(f"/run/netns/{self._name}") as network:
+                if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), 0):
+                    raise OSError(ctypes.get_errno(), "setns")
+            found.append(socket.create_connection((IMDS, 80), STOP))
+
+        thread = threading.Thread(target=connect)
+        thread.start()
+        thread.join()
+        return found[0]
+
+
+class History:
+    """One history: what Azure announces, what goes wrong, and what was seen."""
+
+    def __init__(self, vm, seed):
+        self._vm = vm
+        self._choice = random.Random(seed)
+        self._boots = []
+        self._kills = 0
+        self.story = [f"seed {seed}"]
+        self._begun = time.time()
+
+    def run(self):
+        self._vm.begin()
+        self._begun = time.time()
+        planned = [self._announce() for _number in range(self._choice.randint(1, 2))]
+        for _number in range(self._choice.randint(1, 4)):
+            time.sleep(self._choice.uniform(0.2, 3.0))
+            self._disturb()
+        self._finish()
+        # Time for a process that lives to leave a sign of it
+        time.sleep(0.5)
+        return self._look(planned)
+
+    def _note(self, what):
+        self.story.append(f"{time.time() - self._begun:6.2f} {what}")
+
+    def _announce(self):
+        steps, words = ["announced-0", "announced-1"], []
+        if self._choice.random() < 0.4:
+            steps.insert(1, "playbook-0")
+            words.append("playbook")
+            words += ["nobody"] if self._choice.random() < 0.5 else []
+        words += [f"{name}={self._choice.choice(KINDS)}" for name in ("announced-0", "announced-1", "started-0")]
+        words += [f"{name}={self._choice.choice(KINDS)}" for name in ("ended-0", "ended-1")]
+        if self._choice.random() < 0.15:
+            words = [word for word in words if not word.startswith("announced-1")] + ["announced-1=broken"]
+        event = {
+            "event_type": self._choice.choice(["Reboot", "Redeploy"]),
+            "resources": ["web-1"],
+            "description": " ".join(words),
+            "notice": self._choice.choice([10, 30]),
+            "after": self._choice.choice([0, 0, 4]),
+            "start_delay": self._choice.choice([0, 1]),
+            "started_for": self._choice.choice([1, 3]),
+            "withdraw_after": self._choice.choice([None, None, None, 6]),
+        }
+        event_id = self._vm.control("POST", "/simulator/events", event)["event_id"]
+        self._note(f"{event_id[:8]} {json.dumps(event)}")
+        return {"event_id": event_id, "steps": steps}
+
+    def _disturb(self):
+        what = self._choice.choice(["nothing", "kill check", "kill response", "reboot", "power off", "fault"])
+        self._note(what)
+        if what == "kill check":
+            self._vm.do("systemctl kill --kill-who=main --signal=KILL azure-maintenance-check.service")
+        elif what == "kill response":
+            self._kills += 1
+            self._vm.do("systemctl kill --kill-who=main --signal=KILL 'azure-maintenance-respond@*.service'")
+        elif what in ("reboot", "power off"):
+            self._vm.reboot(what == "power off")
+            self._boots.append(time.time())
+            self._vm.start_timer()
+        elif what == "fault":
+            fault = self._choice.choice(FAULTS)
+            self._vm.control("POST", "/simulator/faults", {**fault, "methods": ["GET"]})
+
+    def _finish(self):
+        """Wait until each event is over and the checker has nothing left to do."""
+        self._vm.control("DELETE", "/simulator/faults")
+
+        def is_over():
+            events = self._vm.control("GET", "/simulator/events")["events"]
+            if any(event["phase"] != "ended" for event in events):
+                return False
+            return json.loads(self._vm.do("azure-maintenance status --json") or "{}").get("events") in ([], None) or (
+                self._only_failed()
+            )
+
+        self._vm.wait(is_over, "\n".join(["it does not come to its end", *self.story]))
+
+    def _only_failed(self):
+        """A preparation that failed stays in the report, and nothing becomes of it."""
+        found = json.loads(self._vm.do("azure-maintenance status --json"))
+        states = [response["state"] for event in found["events"] for response in event["responses"]]
+        ended = all(event["ended_at"] for event in found["events"])
+        return ended and not {"planned", "due", "running"} & set(states)
+
+    def _look(self, planned):
+        taken_at = time.time()
+        lines = read_lines(self._vm.do(f"cat {TRACE}"))
+        shown = {event["event_id"]: event for event in self._vm.control("GET", "/simulator/events")["events"]}
+        events = [{**each, "ended_at": _seconds(shown[each["event_id"]]["ended_at"])} for each in planned]
+        requests = self._vm.control("GET", "/simulator/journal")["requests"]
+        asked = [one for one in requests if "/scheduledevents" in one["path"]]
+        posts = [
+            (_seconds(one["time"]), [each["EventId"] for each in json.loads(one["body"])["StartRequests"]])
+            for one in asked
+            if one["method"] == "POST"
+        ]
+        good = [one for one in asked if one["method"] == "GET" and one["status"] == 200 and one["fault"] is None]
+        reads = [_seconds(one["time"]) for one in good]
+        return Seen(lines, events, posts, reads, self._boots, self._kills, RETRIES, taken_at, self._left())
+
+    def _left(self):
+        left = [f"the mark {name} is left" for name in self._vm.do("ls /var/lib/azure-maintenance-marks").split()]
+        if self._vm.do("systemctl is-active azure-maintenance-check.timer") != "active":
+            left.append("the timer of the check does not run")
+        traces = self._vm.do("journalctl --boot --unit 'azure-maintenance-*' | grep -c Traceback")
+        return left + ([f"the journal has {traces} tracebacks"] if traces != "0" else [])
+
+
+def _seconds(text):
+    return None if text is None else datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def why_not_here(debian):
+    """Return why the lab does not run on this machine, None where it does."""
+    if os.geteuid() != 0 or not shutil.which("podman"):
+        return "it takes root and podman"
+    image = f"localhost/azure-maintenance-vm:{IMAGES[debian]}"
+    found = subprocess.run(["podman", "image", "exists", image], check=False).returncode == 0
+    return None if found else f"{image} is missing; run make lab"
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--number", type=int, help="how many histories; 300 without it, and 1 with --mutant")
+    parser.add_argument("--first", type=int, help="the first seed; 0 without it, and one that shows the --mutant")
+    parser.add_argument("--debian", choices=IMAGES, default=os.environ.get("LAB_DEBIAN", "12"))
+    parser.add_argument("--mutant", choices=MUTANTS, help="put this old fault back; ends with 0 when it is found")
+    options = parser.parse_args(arguments)
+    seed, number = (MUTANTS[options.mutant][-1], 1) if options.mutant else (0, 300)
+    first = seed if options.first is None else options.first
+    number = options.number or number
+    os.environ.setdefault("CONTAINERS_CONF", str(TREE / ".ci" / "lab" / "containers.conf"))
+    why = why_not_here(options.debian)
+    if why:
+        print(f"The campaign on real systemd does not run here: {why}.", file=sys.stderr)
+        return 1
+    broken = 0
+    # Whoever ends it in the middle must find nothing of it left on the machine.
+    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(1))
+    with contextlib.ExitStack() as stack:
+        vm = Vm(stack, options.debian)
+        if options.mutant:
+            vm.mutate(options.mutant)
+        begun = time.monotonic()
+        for seed in range(first, first + number):
+            history = History(vm, seed)
+            seen = history.run()
+            found = find_broken(seen)
+            broken += bool(found)
+            if found:
+                lines = [f"{line.at - seen.lines[0].at:8.2f} {' '.join(line[1:])}" for line in seen.lines]
+                lines = [line for line in lines if " alive " not in line]
+                print("\n".join([*history.story, *lines, *found]), flush=True)
+                if options.mutant:
+                    break
+        seconds = time.monotonic() - begun
+    print(f"{seed - first + 1} histories on Debian {options.debian} in {seconds:.0f} s, {broken} broken", flush=True)
+    return int(bool(broken) != bool(options.mutant))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

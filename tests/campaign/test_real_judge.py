@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The judge of the campaign on real systemd finds what a made-up history breaks, and nothing in a good one."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.real_judge import Seen, find_broken, read_lines
+
+# Prepared from 1 on, approved at 3, started at 4, over at 5, restored from 6 on
+GOOD = """
+1.0 begin announced-0 A 10
+1.2 end announced-0 A 10
+1.3 begin announced-1 A 11
+1.4 alive announced-1 A 11
+1.5 end announced-1 A 11
+4.1 begin started-0 A 12
+4.2 end started-0 A 12
+6.0 begin ended-0 A 13
+6.1 end ended-0 A 13
+6.2 begin ended-1 A 14
+6.3 end ended-1 A 14
+9.5 alive announced-1 A 11
+"""
+A = {"event_id": "A", "ended_at": 5.0, "steps": ["announced-0", "announced-1"]}
+B = {"event_id": "B", "ended_at": 8.0, "steps": ["announced-0", "announced-1"]}
+RESTORED_B = "8.1 begin ended-0 B 23\n8.2 end ended-0 B 23\n8.3 begin ended-1 B 24\n8.4 end ended-1 B 24\n"
+
+
+def broken(lines=GOOD, **changes):
+    seen = Seen(read_lines(lines), [A], [(3.0, ["A"])], [2.9], [], 0, 1, 10.0, [])
+    return [found.split()[0] for found in find_broken(seen._replace(**changes))]
+
+
+def test_nothing_is_found_in_a_good_history():
+    assert broken() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "changes"),
+    [
+        ("P1", GOOD, {"reads": [1.1]}),
+        ("P2", GOOD.replace("1.5 end announced-1 A 11\n", ""), {}),
+        ("P2", GOOD, {"boots": [2.0]}),
+        ("P2", "1.6 begin ended-0 A 30\n" + GOOD, {}),
+        ("P3", GOOD + "5.0 begin announced-0 B 20\n5.1 end announced-0 B 20\n" + RESTORED_B, {"events": [A, B]}),
+        ("P3", GOOD + "6.05 begin started-0 A 21\n6.25 end started-0 A 21\n", {}),
+        ("P4", GOOD, {"events": [{**A, "ended_at": 6.15}]}),
+        ("P6", GOOD + "6.4 begin ended-1 A 15\n6.5 end ended-1 A 15\n", {}),
+        ("P6", GOOD + "6.4 begin ended-1 A 15\n6.5 begin ended-1 A 16\n", {}),
+        ("P6", "0.5 begin announced-0 A 9\n1.1 alive announced-0 A 9\n" + GOOD, {}),
+        ("C1", GOOD.replace("9.5 alive", "6.5 alive"), {}),
+        ("P16", GOOD.replace("6.3 end", "6.3 alive"), {}),
+        ("P16", GOOD, {"left": ["a mark is left"]}),
+    ],
+)
+def test_what_a_history_breaks_is_found(name, lines, changes):
+    assert name in broken(lines, **changes)
+
+
+def test_what_a_reboot_or_a_kill_excuses():
+    twice = GOOD + "6.4 begin ended-1 A 15\n6.5 end ended-1 A 15\n"
+    assert broken(twice, kills=1) == []
+    gone = GOOD.replace("9.5 alive announced-1 A 11\n", "")
+    assert broken(gone, boots=[5.5]) == []
+
+
+def test_a_line_that_a_crash_cut_off_is_none():
+    assert broken(GOOD + "9.6 ali") == []
