@@ -7,9 +7,9 @@
 python3 redis_switch.py NAME SECONDS PRIMARY SENTINEL REPLICA REDIS-CLI...
 
 PRIMARY, SENTINEL and REPLICA are HOST:PORT, REDIS-CLI is the program with its options. For about ten seconds after
-a failover Sentinel lets the old primary take writes, which are lost then. So writes wait, from before the failover until
-the old primary is a replica. Then their connections are cut, and the client that comes again is sent to the new primary.
-What went wrong is one sentence on stderr, with status 1.
+a failover Sentinel lets the old primary take writes, which are lost then. So writes wait, from before the failover
+until the old primary is a replica. Then their connections are cut, and a client that comes again is sent to the new
+primary. What went wrong is one sentence on stderr, with status 1.
 """
 
 from __future__ import annotations
