@@ -23,6 +23,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     unsafe_yaml,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.test_guides import blocks, read
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.redis import (
     DOWN_AFTER,
@@ -86,6 +87,13 @@ class Maintenance:
         run = self._ansible(*argv, *arguments, env=env)
         print(run.out, run.err)
         return run
+
+    def rehearse(self, runbook):
+        for host in self.hosts.values():
+            host.update(ansible_connection="local")
+            del host["azure_maintenance_endpoint"]
+        files = {f"rehearse_{name}": str(runbook / f"{name}.yml") for name in ("prepare", "restore")}
+        return self.respond(playbook="fleetops.azure_maintenance.rehearse", target="all", **files)
 
     @contextlib.contextmanager
     def rebooting(self):
@@ -188,11 +196,20 @@ def test_a_failover_by_sentinel_alone_loses_writes(maintenance):
 
 def test_a_rehearsal_with_the_primary_and_a_replica_in_one_event(maintenance):
     """The first two hosts are in it, so the third takes over, although a short Freeze is announced for it."""
-    files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
-    for host in maintenance.hosts.values():
-        host.update(ansible_connection="local")
-        del host["azure_maintenance_endpoint"]
-    run = maintenance.respond(playbook="fleetops.azure_maintenance.rehearse", target="all", **files)
+    run = maintenance.rehearse(RUNBOOK)
+    assert run.code == 0, run.out + run.err
+    maintenance.assert_whole("redis-3")
+
+
+def test_what_the_guide_builds_passes_the_same_rehearsal(maintenance, tmp_path):
+    (tmp_path / "redis").mkdir()
+    for block in blocks(read("guide_writing_a_runbook")):
+        if block.caption.startswith("redis/"):
+            (tmp_path / block.caption).write_text(block.text)
+    for host, node in maintenance.nodes.items():
+        ports = {"redis_port": node.port, "redis_sentinel_port": node.sentinel_port}
+        maintenance.hosts[host].update(redis_address="127.0.0.1", **ports)
+    run = maintenance.rehearse(tmp_path / "redis")
     assert run.code == 0, run.out + run.err
     maintenance.assert_whole("redis-3")
 
