@@ -115,8 +115,11 @@ def host(ansible, simulator, tmp_path):
         yield made
     finally:
         made.ask("rm", "--all", "--force", "--time=0")
-        # What podman starts to clean up after a container may still write there.
-        wait_until(lambda: shutil.rmtree(storage, ignore_errors=True) or not os.path.exists(storage))
+        # What podman starts to clean up after a container writes there, too.
+        wait_until(
+            lambda: subprocess.run(["pgrep", "--full", storage], stdout=subprocess.DEVNULL, check=False).returncode
+        )
+        shutil.rmtree(storage)
 
 
 def test_the_containers_end_in_their_order_before_the_approval_and_start_the_other_way_round(host):
