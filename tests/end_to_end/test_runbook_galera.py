@@ -134,6 +134,7 @@ def test_two_events_go_in_turn_and_the_nodes_catch_up_without_a_copy_of_all_data
     assert client.gap < 5
 
 
+@pytest.mark.release
 def test_without_the_runbook_nobody_can_write_until_the_others_have_noticed(maintenance):
     """What README compares with."""
     maintenance.azure.announce("Reboot", "db-1", started_for=12)

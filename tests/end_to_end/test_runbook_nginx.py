@@ -150,6 +150,7 @@ def stamp(moment):
     return datetime.fromisoformat(moment).timestamp()
 
 
+@pytest.mark.release
 def test_without_the_runbook_requests_wait_for_a_vm_that_is_down(site):
     """What README compares with."""
     site.azure.announce("Reboot", "web-1", "web-2", started_for=8)

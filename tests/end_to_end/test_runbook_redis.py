@@ -173,6 +173,7 @@ def test_the_one_server_that_stays_takes_over_before_two_others_reboot_and_no_wr
     assert client.gap < DOWN_AFTER / 1000
 
 
+@pytest.mark.release
 def test_without_the_runbook_writes_fail_until_the_sentinels_have_noticed(maintenance):
     """What README compares with."""
     maintenance.azure.announce("Reboot", "vm-1", started_for=12)

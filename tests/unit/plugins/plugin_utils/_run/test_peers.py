@@ -92,6 +92,7 @@ def test_p13_who_is_not_known_to_be_free_is_not(turns, arrange, why):
         ({"settings": None}, "it was not asked"),
         ({"fault": "event_response_prepare cannot be evaluated."}, "event_response_prepare cannot be evaluated."),
         ({"unreadable_marks": ["a1.mark.json"]}, None),
+        ({"marks": [{"event_id": "A1", "by": "checker"}]}, None),
     ],
 )
 def test_p13_an_answer_in_which_something_may_be_missing_frees_nobody(known, why):
