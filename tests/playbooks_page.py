@@ -29,7 +29,7 @@ ROLE_OF = {
 }
 ORDER = (
     *("fleet_report", "respond", "approve", "restore", "install_checker"),
-    *("fleet_history", "rehearse", "rehearse_checker"),
+    *("fleet_history", "rehearse", "rehearse_checker", "new_runbook"),
 )
 HEAD = """..
   Copyright: (c) 2026, fleetops contributors

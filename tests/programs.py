@@ -23,17 +23,17 @@ def need_program(*names, package, folders=()):
         found = shutil.which(name, path=places)
         if found:
             return found
-    return _leave_out(f"there is no {names[0]}: install Debian's package {package}")
+    return leave_out(f"there is no {names[0]}: install Debian's package {package}")
 
 
 def need_network_namespace(unshare):
     """Leave out the module where this program cannot make a network namespace, as in most containers."""
     ended = subprocess.run([unshare, "--net", "true"], capture_output=True, text=True, check=False)
     if ended.returncode != 0:
-        _leave_out(f"no network namespace can be made, which takes root's rights: {ended.stderr.strip()}")
+        leave_out(f"no network namespace can be made, which takes root's rights: {ended.stderr.strip()}")
 
 
-def _leave_out(reason):
+def leave_out(reason):
     if os.environ.get(REQUIRED):
         pytest.fail(reason)
     pytest.skip(reason, allow_module_level=True)

@@ -33,6 +33,7 @@ from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST
 from ..plugin_utils._run.marks import find_hindering, find_removable
 from ..plugin_utils._run.messages import merge_reasons
+from ..plugin_utils._run.peers import describe_hosts
 from ..plugin_utils._step.mark_files import Written, remove_marks, write_mark
 from ..plugin_utils._step.questions import Questions
 from ..plugin_utils._step.task_loader import TaskLoader
@@ -208,7 +209,9 @@ class ActionModule(ActionBase):
         run = engine.enter_play(run, self._play(), self._vars["ansible_play_hosts"])
         run = engine.decide(run, now, returns=bool(self._task.args.get("returns")))
         kept = {**self._keep({**run, "lines": []}), "lines": run["lines"], "orders": _complete(run, self._author())}
-        return {**kept, "refused": " ".join(run["refused"])}
+        # One for all hosts, of which each leaves out itself where a file asks for it
+        peers = describe_hosts(run["hosts"]) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}
+        return {**kept, "refused": " ".join(run["refused"]), "peers": peers}
 
     def _author(self) -> dict[str, str | None]:
         """Return who runs this, for the marks. AWX gives each job its number."""

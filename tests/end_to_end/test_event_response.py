@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
@@ -90,6 +91,45 @@ def test_an_id_that_changes_when_the_event_starts_is_prepared_for_once_and_resto
     assert fleet.approved == [("web-1", [event])]
     for host in ("host-a", "host-b"):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
+
+
+TELL_PEERS = """
+- name: Keep what is told of the others
+  ansible.builtin.copy:
+    content: "{{ maintenance_peers | to_json }}"
+    dest: "{{ story }}.%s"
+    mode: "0600"
+"""
+
+
+@pytest.mark.releases
+def test_both_files_are_told_what_is_announced_and_marked_on_the_other_hosts(three, tmp_path):
+    """Through a file that they include, too. The text of an event is data there."""
+    marker = tmp_path / "run"
+    words = HOSTILE % (marker, marker)
+    event = three.announce("web-1", "web-2", description=words)
+    three.announce("web-1", event_type="Freeze", notice=FAR_OFF)
+    (three.folder / "tell.yml").write_text(TELL_PEERS % "prepared")
+    include = f"- ansible.builtin.include_tasks: {three.folder / 'tell.yml'}"
+    # No template may run in it, and none does where it is asked for an item of it.
+    ask = """
+    - ansible.builtin.assert:
+        that: maintenance_peers['host-c'].free and not maintenance_peers['host-b'].free
+      when: inventory_hostname == 'host-a'
+    """
+    run = three.respond(
+        prepare=include + textwrap.dedent(ask), restore=TELL_PEERS % "restored", event_response_event_types=["Reboot"]
+    )
+    assert run.code == 0, run.out + run.err
+    told = json.loads((three.folder / "host-b.story.prepared").read_text())
+    assert {host: each["free"] for host, each in told.items()} == {"host-a": False, "host-c": True}
+    assert [each["event_type"] for each in told["host-a"]["events"]] == ["Reboot", "Freeze"]
+    assert told["host-a"]["events"][0]["description"] == words
+    assert told["host-a"]["resource_name"] == "web-1"
+    assert told["host-c"] == {"resource_name": "web-3", "events": [], "marks": [], "no_answer": None, "free": True}
+    told = json.loads((three.folder / "host-b.story.restored").read_text())
+    assert [mark["event_id"] for mark in told["host-a"]["marks"]] == [event]
+    assert not marker.exists()
 
 
 @pytest.mark.releases

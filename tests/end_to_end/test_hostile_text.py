@@ -40,6 +40,12 @@ USER_TASKS = """
     content: "{{ maintenance_event | to_json }}"
     dest: "{{ story }}/{{ inventory_hostname }}-{{ maintenance_phase }}"
     mode: "0644"
+- name: Tell about the events of other VMs
+  ansible.builtin.debug:
+    msg: "{{ item.description }}"
+  loop: "{{ maintenance_peers.values() | map(attribute='events') | flatten }}"
+  loop_control:
+    label: "{{ item.description }}"
 """
 
 

@@ -15,7 +15,9 @@ from ansible_collections.fleetops.azure_maintenance.tests import playbooks_page
 PLAYBOOKS = {
     path.stem: playbooks_page.read_playbook(path) for path in (playbooks_page.TREE / "playbooks").glob("*.yml")
 }
-PREFIXES = {name: f"{name}_" for name in ("approve", "fleet_history", "fleet_report", "rehearse", "restore")}
+PREFIXES = {
+    name: f"{name}_" for name in ("approve", "fleet_history", "fleet_report", "new_runbook", "rehearse", "restore")
+}
 PREFIXES["rehearse_checker"] = "rehearse_"
 NO_DEFAULT = ("not given", "none", "must be given")
 

@@ -1,0 +1,211 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Take one server of an upstream of nginx out of service, or put it back, in the file that has the upstream.
+
+python3 nginx_server.py FILE SERVER ACTION NUMBER HEALTH PID-FILE NGINX...
+
+look            say nothing; fail where the file does not have the server once
+drain KEEP      mark it `down`, if at least KEEP other servers of the file are in service and answer 200 at HEALTH
+may_drain KEEP  only fail where drain would refuse
+settle SECONDS  wait until nginx has no connection to it
+refill SECONDS  where drain has marked it: wait until it answers 200 at HEALTH, and take the mark away
+
+Where something changed it prints so. What went wrong is one sentence on stderr, with status 1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+# Tells what drain has marked from what an operator has.
+MARK = " down; # azure-maintenance"
+PAUSE = 0.2
+# Seconds for one question, and for a reload
+PATIENCE = 5
+RELOAD = 30
+
+
+class Refused(Exception):
+    """The message is a sentence that says what to do."""
+
+
+class Upstream:
+    def __init__(self, path, server, health, pid_file, nginx):
+        # Debian's sites-enabled has links.
+        self.path = os.path.realpath(path)
+        self.server = server
+        self.health = health
+        self.pid_file = pid_file
+        self.nginx = nginx
+
+    def servers(self):
+        """Return what stands in the line of each server, by its address."""
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+        except OSError as error:
+            raise Refused(f"{self.path} cannot be read: {error.strerror}.") from error
+        found = [re.match(r"\s*server\s+([^\s;]+)[^;#]*;.*", line) for line in lines]
+        named = [(match[1], match[0]) for match in found if match]
+        if [name for name, _line in named].count(self.server) != 1:
+            names = ", ".join(name for name, _line in named)
+            raise Refused(f"{self.path} must have one server {self.server}, and has {names or 'none'}.")
+        return dict(named)
+
+    @contextlib.contextmanager
+    def locked(self):
+        """Keep others out who would change the file; they wait for no more than a reload."""
+        folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def others(self):
+        """Return the other servers that get requests and answer."""
+        lines = self.servers().items()
+        serving = [name for name, line in lines if not re.search(r"\s(down|backup)\b[^;#]*;", line)]
+        return [name for name in serving if name != self.server and self.answers(name)]
+
+    def answers(self, server):
+        connection = http.client.HTTPConnection(server, timeout=PATIENCE)
+        try:
+            connection.request("GET", self.health)
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def write(self, before, after):
+        """Change the line of the server, and let nginx read it; put it back where nginx refuses it."""
+        with open(self.path, encoding="utf-8") as file:
+            old = file.read()
+        self._replace(old.replace(before, after, 1))
+        tested = subprocess.run([*self.nginx, "-t"], capture_output=True, text=True, check=False)
+        if tested.returncode != 0:
+            self._replace(old)
+            raise Refused(f"nginx refuses {self.path} with this change: {tested.stderr.strip()}")
+        workers = self.workers()
+        subprocess.run([*self.nginx, "-s", "reload"], capture_output=True, check=True)
+        # Until then those that have the old file may take a request.
+        wait_until(lambda: not workers & self.workers(), RELOAD, f"nginx did not read {self.path} anew in {RELOAD} s.")
+
+    def _replace(self, text):
+        folder, name = os.path.split(self.path)
+        # Nothing that nginx includes begins with a dot.
+        new = os.path.join(folder, f".{name}.new")
+        shutil.copy2(self.path, new)
+        with open(new, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(new, self.path)
+
+    def workers(self):
+        """Return the processes that take requests, without those that only end what they have."""
+        try:
+            with open(self.pid_file, encoding="ascii") as file:
+                master = int(file.read())
+            with open(f"/proc/{master}/task/{master}/children", encoding="ascii") as file:
+                children = file.read().split()
+        except (OSError, ValueError) as error:
+            raise Refused(f"nginx does not run, by its file {self.pid_file}: {error}.") from error
+        return {child for child in children if "shutting down" not in title(child)}
+
+    def connections(self):
+        host, _colon, port = self.server.rpartition(":")
+        address = socket.gethostbyname(host) if host else self.server
+        asked = ["ss", "-Htn", "state", "established", "dst", f"{address}:{port}" if host else f"{self.server}:80"]
+        return len(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines())
+
+
+def title(process):
+    try:
+        with open(f"/proc/{process}/cmdline", encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return "shutting down"
+
+
+def wait_until(condition, seconds, otherwise):
+    limit = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > limit:
+            raise Refused(otherwise)
+        time.sleep(PAUSE)
+
+
+def look(upstream, _number):
+    upstream.servers()
+    upstream.workers()
+    return False
+
+
+def may_drain(upstream, keep):
+    line = upstream.servers()[upstream.server]
+    if re.search(r"\sdown\b[^;#]*;", line):
+        return False
+    others = upstream.others()
+    if len(others) < keep:
+        raise Refused(
+            f"{upstream.server} stays in {upstream.path}: {', '.join(others) or 'no other server'} would be left to"
+            f" take requests, and nginx_keep is {keep}."
+        )
+    return True
+
+
+def drain(upstream, keep):
+    # Two servers that look at the same time would each take the other for the one that stays.
+    with upstream.locked():
+        if not may_drain(upstream, keep):
+            return False
+        line = upstream.servers()[upstream.server]
+        upstream.write(line, line.replace(";", MARK, 1))
+        return True
+
+
+def settle(upstream, seconds):
+    wait_until(
+        lambda: upstream.connections() == 0,
+        seconds,
+        f"{upstream.server} still has connections after {seconds} s.",
+    )
+    return False
+
+
+def refill(upstream, seconds):
+    if MARK not in upstream.servers()[upstream.server]:
+        return False
+    ill = f"{upstream.server} did not answer 200 at {upstream.health} within {seconds} s; it stays out of service."
+    wait_until(lambda: upstream.answers(upstream.server), seconds, ill)
+    with upstream.locked():
+        line = upstream.servers()[upstream.server]
+        upstream.write(line, line.replace(MARK, ";", 1))
+        return True
+
+
+ACTIONS = {"look": look, "may_drain": may_drain, "drain": drain, "settle": settle, "refill": refill}
+
+
+def main():
+    path, server, action, number, health, pid_file, *nginx = sys.argv[1:]
+    try:
+        if ACTIONS[action](Upstream(path, server, health, pid_file, nginx), int(number)):
+            print("changed")
+    except (Refused, OSError, subprocess.CalledProcessError) as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

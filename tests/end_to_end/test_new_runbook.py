@@ -1,0 +1,34 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The skeleton of a runbook, from the command that makes it to its rehearsal."""
+
+from __future__ import annotations
+
+import pytest
+
+NEW_RUNBOOK = "fleetops.azure_maintenance.new_runbook"
+pytestmark = pytest.mark.matrix
+
+
+def test_a_new_runbook_is_rehearsed_as_it_says_and_is_never_overwritten(ansible, tmp_path):
+    run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", "new_runbook_path=shop", cwd=tmp_path)
+    assert run.code == 0, run.out + run.err
+    assert sorted(path.name for path in (tmp_path / "shop").iterdir()) == ["prepare.yml", "restore.yml"]
+    command = run.words[run.words.index("ansible-playbook fleetops.azure_maintenance.rehearse") :].split('"')[0]
+    rehearsal = ansible(*command.split(), cwd=tmp_path)
+    assert rehearsal.code == 0, rehearsal.out + rehearsal.err
+    assert "Here rehearsal-web-2 leaves the balancer" in rehearsal.words
+    assert "The rehearsal went well." in rehearsal.out
+
+    (tmp_path / "shop" / "prepare.yml").write_text("mine")
+    run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", "new_runbook_path=shop", cwd=tmp_path)
+    assert (run.code, (tmp_path / "shop" / "prepare.yml").read_text()) == (0, "mine")
+
+
+@pytest.mark.parametrize("given", [(), ("-e", "new_runbook_path=")])
+def test_p14_without_a_folder_nothing_is_written(ansible, tmp_path, given):
+    run = ansible("ansible-playbook", NEW_RUNBOOK, *given, cwd=tmp_path)
+    assert run.code == 2
+    assert "Give the folder of the runbook: -e new_runbook_path=redis" in run.words

@@ -1,0 +1,171 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook docs/runbooks/containers, by real ansible-playbook, with real containers of podman.
+
+Docker is not tried; the commands are those that both have. A container here is a shell of this machine in an image
+without files.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.programs import leave_out, need_program
+
+pytestmark = pytest.mark.matrix
+
+PROGRAM = need_program("podman", package="podman")
+need_program("runc", package="runc", folders=["/usr/sbin"])
+if os.geteuid() != 0:
+    leave_out("the containers of this test take root's rights")
+TREE = Path(__file__).resolve().parents[2]
+RUNBOOK = TREE / "docs" / "runbooks" / "containers"
+SETTINGS = {"CONTAINERS_CONF": str(TREE / ".ci" / "lab" / "containers.conf")}
+IMAGE = "localhost/empty:1"
+# The order in which they are stopped
+NAMES = ("proxy", "shop", "database")
+WORK = 'echo "start {0}" >>/story/story; trap \'echo "{1} {0}" >>/story/story; {2}\' TERM; while :; do sleep 0.1; done'
+
+
+class Host:
+    """A VM that is this machine, with three containers."""
+
+    def __init__(self, ansible, azure, folder, storage):
+        self._ansible = ansible
+        self._folder = folder
+        self.azure = azure
+        self.podman = [PROGRAM, f"--root={storage}/root", f"--runroot={storage}/run", "--storage-driver=vfs"]
+        self.variables = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "azure_maintenance_endpoint": azure.endpoint("web-1"),
+            "containers": [{"name": name, "timeout": 20} for name in NAMES],
+            "containers_program": self.podman,
+        }
+
+    def ask(self, *words, **options):
+        environment = {**os.environ, **SETTINGS}
+        return subprocess.run(
+            [*self.podman, *words], env=environment, capture_output=True, check=True, **options
+        ).stdout
+
+    def make_image(self):
+        """Links into /usr, which is that of this machine."""
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            for name in ("bin", "lib", "lib64", "sbin"):
+                link = tarfile.TarInfo(name)
+                link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
+                archive.addfile(link)
+        self.ask("import", "-", IMAGE, input=content.getvalue())
+
+    def run_container(self, name, at_end="exit 0", word="end"):
+        volumes = ["--volume=/usr:/usr:ro", f"--volume={self._folder}:/story"]
+        work = WORK.format(name, word, at_end)
+        self.ask("run", "--detach", "--network=none", f"--name={name}", *volumes, IMAGE, "sh", "-c", work)
+
+    def is_running(self):
+        told = json.loads(self.ask("inspect", *NAMES))
+        return [each["State"]["Running"] for each in told]
+
+    @property
+    def story(self):
+        return (self._folder / "story").read_text().splitlines()
+
+    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
+        inventory = self._folder / "inventory.json"
+        inventory.write_text(json.dumps({"web": {"hosts": {"web-1": self.variables}}}))
+        files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+        settings = json.dumps({"event_response_wait_timeout": 60, **files, **variables})
+        argv = ["-i", str(inventory), playbook, "--extra-vars", settings]
+        return self._ansible("ansible-playbook", *argv, *arguments, env=SETTINGS)
+
+    def run_file(self, name):
+        """As by hand, or by the checker: a run of its own."""
+        event = {"event_type": "Reboot", "resources": ["web-1"]}
+        own = {"maintenance_event": event, "maintenance_phase": "announced" if name == "prepare" else "ended"}
+        play = {"hosts": "web-1", "gather_facts": False, "vars": own}
+        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")}]
+        (self._folder / "play.json").write_text(json.dumps([play]))
+        return self.run(playbook=str(self._folder / "play.json"))
+
+
+@pytest.fixture
+def host(ansible, simulator, tmp_path):
+    # Not the folder of the test: the path of a socket may have 107 characters.
+    storage = tempfile.mkdtemp(prefix="podman-")
+    made = Host(ansible, simulator("--vms", "web-1"), tmp_path, storage)
+    try:
+        made.make_image()
+        for name in NAMES:
+            made.run_container(name)
+        yield made
+    finally:
+        made.ask("rm", "--all", "--force", "--time=0")
+        # What podman starts to clean up after a container writes there, too.
+        wait_until(
+            lambda: subprocess.run(["pgrep", "--full", storage], stdout=subprocess.DEVNULL, check=False).returncode
+        )
+        shutil.rmtree(storage)
+
+
+def test_the_containers_end_in_their_order_before_the_approval_and_start_the_other_way_round(host):
+    host.azure.announce("Reboot", "web-1", started_for=1)
+    run = host.run()
+    assert run.code == 0, run.out + run.err
+    assert [vm for vm, _body in host.azure.posted()] == ["web-1"]
+    begun = [f"start {name}" for name in NAMES]
+    assert host.story == [*begun, *(f"end {name}" for name in NAMES), *reversed(begun)]
+    assert host.is_running() == [True, True, True]
+
+
+def test_check_mode_and_a_freeze_stop_nothing(host):
+    host.azure.announce("Freeze", "web-1", started_for=1)
+    assert host.run().code == 0
+    host.azure.announce("Reboot", "web-1", notice=FAR_OFF)
+    run = host.run("--check")
+    assert run.code == 0, run.out + run.err
+    assert host.story == [f"start {name}" for name in NAMES]
+
+
+def test_a_container_that_must_be_killed_holds_the_event_back_and_all_are_started_again(host):
+    host.ask("rm", "--force", "--time=0", "shop")
+    host.run_container("shop", at_end="", word="ignore")
+    host.variables["containers"][1]["timeout"] = 1
+    host.azure.announce("Reboot", "web-1", notice=FAR_OFF)
+    run = host.run()
+    assert run.code == 2
+    assert "Check that none had to be killed: shop did not end in time and had to be killed." in run.words
+    assert host.azure.posted() == []
+    assert host.is_running() == [True, True, True]
+
+
+def test_each_file_alone_can_be_run_again_and_an_unknown_container_is_refused_before_one_is_stopped(host):
+    for name, changes, runs in (
+        ("prepare", 1, False),
+        ("prepare", 0, False),
+        ("restore", 3, True),
+        ("restore", 0, True),
+    ):
+        run = host.run_file(name)
+        assert run.code == 0, run.out + run.err
+        assert f"changed={changes}" in run.words
+        assert host.is_running() == [runs] * 3
+    host.variables["containers"].append({"name": "nosuch"})
+    run = host.run_file("prepare")
+    assert run.code == 2
+    assert "nosuch" in run.words
+    assert host.is_running() == [True, True, True]

@@ -1,0 +1,175 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook docs/runbooks/galera, by real ansible-playbook, on three real MariaDB servers under load.
+
+Not real: the VMs are this machine. A server that runs when its VM reboots is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.galera import PROVIDER, cluster, writing
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.programs import leave_out, need_program
+
+pytestmark = pytest.mark.matrix
+
+PROGRAM = need_program("mariadbd", package="mariadb-server", folders=["/usr/sbin"])
+INSTALL = need_program("mariadb-install-db", package="mariadb-server")
+if not Path(PROVIDER).exists():
+    leave_out("there is no Galera: install Debian's package galera-4")
+RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "galera"
+HOSTS = ("db-1", "db-2", "db-3")
+FAR_OFF = 900
+
+
+class Maintenance:
+    """The three nodes as hosts of an inventory."""
+
+    def __init__(self, ansible, azure, folder, nodes):
+        self._ansible = ansible
+        self._folder = folder
+        self.azure = azure
+        self.nodes = dict(zip(HOSTS, nodes))
+        self.hosts = {
+            host: {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+                "galera_client": node.client,
+                "galera_start": node.start_command,
+                "galera_stop": node.stop_command,
+            }
+            for host, node in self.nodes.items()
+        }
+
+    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
+        inventory = self._folder / "inventory.json"
+        inventory.write_text(json.dumps({"db": {"hosts": self.hosts}}))
+        files = {
+            f"{role}_{name}": str(RUNBOOK / f"{name}.yml")
+            for role in ("event_response", "rehearse")
+            for name in ("prepare", "restore")
+        }
+        settings = {"target": "db", "event_response_wait_timeout": 300, **files, **variables}
+        if "rehearse" not in playbook:
+            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
+        argv = ["-i", str(inventory), playbook, "--extra-vars", json.dumps(settings)]
+        return self._ansible("ansible-playbook", *argv, *arguments)
+
+    def run_file(self, host, name):
+        """As by hand, or by the checker: a run of its own."""
+        event = {"event_type": "Reboot", "resources": [host], "duration_seconds": None}
+        phase = "announced" if name == "prepare" else "ended"
+        play = {"hosts": host, "gather_facts": False, "vars": {"maintenance_event": event, "maintenance_phase": phase}}
+        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")}]
+        (self._folder / "play.json").write_text(json.dumps([play]))
+        return self.run(playbook=str(self._folder / "play.json"))
+
+    @contextlib.contextmanager
+    def rebooting(self, boot_starts_it=False):
+        def live(over):
+            down = set()
+            while not over.wait(0.1):
+                events = self.azure.control("GET", "/simulator/events")["events"]
+                started = {vm for event in events if event["phase"] == "started" for vm in event["resources"]}
+                for host in started - down:
+                    self.nodes[host].kill()
+                for host in down - started if boot_starts_it else ():
+                    self.nodes[host].start()
+                down = started
+
+        with beside(live):
+            yield
+
+    def assert_whole(self, client=None):
+        wait_until(lambda: all(node.is_synced and node.size == 3 for node in self.nodes.values()))
+        rows = {node.ask("SELECT GROUP_CONCAT(number) FROM shop.entries") for node in self.nodes.values()}
+        assert len(rows) == 1
+        if client is not None:
+            assert client.acknowledged <= set(map(int, rows.pop().split(",")))
+
+    @property
+    def approved(self):
+        return [vm for vm, _body in self.azure.posted()]
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with cluster(PROGRAM, INSTALL) as made:
+        yield made
+
+
+@pytest.fixture
+def maintenance(ansible, simulator, tmp_path, nodes):
+    made = Maintenance(ansible, simulator("--vms", ",".join(HOSTS)), tmp_path, nodes)
+    made.assert_whole()
+    nodes[0].ask("SET SESSION group_concat_max_len = 1000000; DELETE FROM shop.entries")
+    for node in nodes:
+        node.ask("SET GLOBAL group_concat_max_len = 1000000")
+    yield made
+    made.assert_whole()
+
+
+def test_two_events_go_in_turn_and_the_nodes_catch_up_without_a_copy_of_all_data(maintenance):
+    for host in ("db-1", "db-2"):
+        maintenance.azure.announce("Reboot", host, started_for=3)
+    with writing(maintenance.nodes.values()) as client, maintenance.rebooting():
+        run = maintenance.run(event_response_max_unavailable=1)
+    assert run.code == 0, run.out + run.err
+    assert sorted(maintenance.approved) == ["db-1", "db-2"]
+    maintenance.assert_whole(client)
+    client.tell("with the runbook")
+    logs = [(node.folder / "log.err").read_text() for node in maintenance.nodes.values()]
+    assert any("--role 'donor'" in log for log in logs), "the log tells of what a node gave to another"
+    assert not any(node.gave_all_data for node in maintenance.nodes.values())
+    # Less than the others need to notice that one is gone
+    assert client.gap < 5
+
+
+@pytest.mark.release
+def test_without_the_runbook_nobody_can_write_until_the_others_have_noticed(maintenance):
+    """What README compares with."""
+    maintenance.azure.announce("Reboot", "db-1", started_for=12)
+    with writing(maintenance.nodes.values()) as client, maintenance.rebooting(boot_starts_it=True):
+        run = maintenance.run(event_response_prepare="nothing", event_response_restore="nothing")
+        assert run.code == 0, run.out + run.err
+        maintenance.assert_whole()
+    client.tell("without the runbook")
+    assert client.gap > 5
+
+
+def test_the_second_of_three_is_refused(maintenance):
+    maintenance.azure.announce("Reboot", "db-1", "db-2", notice=FAR_OFF)
+    run = maintenance.run(event_response_wait_timeout=60)
+    assert run.code == 2
+    assert "db-2 stays in the cluster: 1 nodes would be left, and galera_keep is 2." in run.words
+    assert "db-1 could not be prepared" not in run.words
+    assert maintenance.approved == []
+
+
+def test_a_rehearsal_and_check_mode(maintenance):
+    """The rehearsal has two hosts in one event, so one must be enough."""
+    run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", galera_keep=1)
+    assert run.code == 0, run.out + run.err
+    maintenance.assert_whole()
+    event = maintenance.azure.announce("Reboot", "db-1", notice=FAR_OFF)
+    maintenance.azure.announce("Freeze", "db-2", notice=FAR_OFF, duration_seconds=3)
+    run = maintenance.run("--check")
+    assert run.code == 0, run.out + run.err
+    assert f"Reboot {event} announced, would be approved by db-1" in run.words
+
+
+def test_each_file_alone_can_be_run_again(maintenance):
+    for name, changes in (("prepare", 1), ("prepare", 0), ("restore", 1), ("restore", 0)):
+        run = maintenance.run_file("db-3", name)
+        assert run.code == 0, run.out + run.err
+        assert f"changed={changes}" in run.words
+        assert maintenance.nodes["db-3"].is_synced == (name == "restore")

@@ -1,0 +1,209 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook docs/runbooks/nginx, by real ansible-playbook, with a real nginx whose clients must not notice it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import sys
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.nginx import READ_TIMEOUT, Nginx
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+
+pytestmark = pytest.mark.matrix
+
+PROGRAM = need_program("nginx", package="nginx-light", folders=["/usr/sbin"])
+RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "nginx"
+VMS = ("web-1", "web-2", "web-3")
+FAR_OFF = 900
+
+
+class Site:
+    """Three VMs with an application each, behind one nginx."""
+
+    def __init__(self, ansible, azure, folder):
+        self._ansible = ansible
+        self.azure = azure
+        self.folder = folder
+        self.applications = {name: Application(name) for name in VMS}
+        self.nginx = Nginx(PROGRAM, self.applications.values())
+        shared = {"nginx_balancers": ["lb-1"], "nginx_file": str(self.nginx.file), "nginx_health_path": "/health"}
+        self.hosts = {name: {**shared, "nginx_server": self.nginx.addresses[name]} for name in VMS}
+
+    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        balancer = {"nginx_pid": str(self.nginx.pid_file), "nginx_program": self.nginx.program}
+        inventory = {"web": {"hosts": self.hosts}, "balancers": {"hosts": {"lb-1": balancer}}}
+        (self.folder / "inventory.json").write_text(json.dumps({"all": {"vars": local, "children": inventory}}))
+        files = {
+            f"{role}_{name}": str(RUNBOOK / f"{name}.yml")
+            for role in ("event_response", "rehearse")
+            for name in ("prepare", "restore")
+        }
+        settings = {"target": "web", "event_response_wait_timeout": PATIENCE, **files, **variables}
+        if "rehearse" not in playbook:
+            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
+        argv = ["-i", str(self.folder / "inventory.json"), playbook, "--extra-vars", json.dumps(settings)]
+        return self._ansible("ansible-playbook", *argv, *arguments)
+
+    @contextlib.contextmanager
+    def rebooting(self):
+        """A VM that is down takes no connection and refuses none: what was sent to it gets no answer."""
+
+        def live(over):
+            silent = {}
+            while not over.wait(0.1):
+                events = self.azure.control("GET", "/simulator/events")["events"]
+                down = {vm for event in events if event["phase"] == "started" for vm in event["resources"]}
+                for name in down - set(silent):
+                    self.applications[name].stop()
+                    silent[name] = socket.create_server(("127.0.0.1", self.applications[name].port))
+                for name in set(silent) - down:
+                    silent.pop(name).close()
+                    self.applications[name].start()
+
+        with beside(live):
+            yield
+
+    @contextlib.contextmanager
+    def slow_request_to(self, name):
+        """A client whose request this application answers only when it is released; gives what it got, and when."""
+        application, got = self.applications[name], []
+
+        def ask():
+            # nginx balances in turns, and some other may get it.
+            while not got or got[-1][1] != name:
+                got.append((*self.nginx.get("/slow/hold"), time.time()))
+
+        for other in VMS:
+            if other != name:
+                self.applications[other].release.set()
+        client = threading.Thread(target=ask)
+        client.start()
+        try:
+            assert application.holds.wait(PATIENCE)
+            yield got
+        finally:
+            application.release.set()
+            client.join()
+
+    def tell(self, how):
+        failed, gap = len(self.nginx.failed()), self.nginx.longest_gap()
+        print(f"{how}: {failed} of {len(self.nginx.requests)} requests failed, longest gap {gap:.1f} s")
+
+    @property
+    def approved(self):
+        return [vm for vm, _body in self.azure.posted()]
+
+    def stop(self):
+        self.nginx.stop()
+        for application in self.applications.values():
+            application.stop()
+
+
+@pytest.fixture
+def site(ansible, simulator, tmp_path):
+    made = Site(ansible, simulator("--vms", ",".join(VMS)), tmp_path)
+    try:
+        wait_until(lambda: made.nginx.served_by() == set(VMS))
+        yield made
+    finally:
+        made.stop()
+
+
+def test_two_of_three_servers_reboot_and_no_client_notices(site):
+    """The event is approved only when the last request has ended; requests come back when the application answers."""
+    site.azure.announce("Reboot", "web-1", "web-2", started_for=5)
+
+    def release_once_drained(over):
+        wait_until(lambda: "web-1" in site.nginx.down() or over.is_set())
+        site.applications["web-1"].release.set()
+
+    with site.slow_request_to("web-1") as got, site.rebooting(), beside(release_once_drained):
+        run = site.run()
+    assert run.code == 0, run.out + run.err
+    assert len(site.approved) == 1
+    assert got[-1][:2] == (200, "web-1")
+    (event,) = site.azure.control("GET", "/simulator/events")["events"]
+    assert got[-1][2] < stamp(event["approved_at"])
+    assert site.nginx.served_by(stamp(event["approved_at"]), stamp(event["ended_at"])) == {"web-3"}
+    assert site.nginx.down() == set()
+    begun = time.time()
+    wait_until(lambda: site.nginx.served_by(begun) == set(VMS))
+    site.tell("with the runbook")
+    assert site.nginx.failed() == []
+    assert site.nginx.longest_gap() < READ_TIMEOUT
+
+
+def stamp(moment):
+    return datetime.fromisoformat(moment).timestamp()
+
+
+@pytest.mark.release
+def test_without_the_runbook_requests_wait_for_a_vm_that_is_down(site):
+    """What README compares with."""
+    site.azure.announce("Reboot", "web-1", "web-2", started_for=8)
+    with site.rebooting():
+        run = site.run(event_response_prepare="nothing", event_response_restore="nothing")
+    assert run.code == 0, run.out + run.err
+    site.tell("without the runbook")
+    assert site.nginx.longest_gap() > READ_TIMEOUT
+
+
+def test_the_last_server_is_refused_also_when_two_events_come_at_once(site):
+    site.nginx.mark_by_hand("web-3")
+    for name in ("web-1", "web-2"):
+        site.azure.announce("Reboot", name, notice=FAR_OFF)
+    run = site.run(event_response_wait_timeout=60, event_response_approve=False)
+    assert run.code == 2
+    assert "no other server would be left to take requests, and nginx_keep is 1." in run.words
+    assert site.nginx.down() == {"web-3"}, "what an operator has taken out stays out"
+    assert site.nginx.failed() == []
+
+
+def test_check_mode_and_wrong_input_change_nothing(site):
+    event = site.azure.announce("Reboot", "web-1", notice=FAR_OFF)
+    before = site.nginx.file.read_text()
+    run = site.run("--check")
+    assert run.code == 0, run.out + run.err
+    assert f"Reboot {event} announced, would be approved by web-1" in run.words
+    site.hosts["web-1"]["nginx_server"] = "127.0.0.1:9"
+    run = site.run("--check")
+    assert run.code == 2
+    assert f"lb-1: {site.nginx.file} must have one server 127.0.0.1:9, and has" in run.words
+    assert site.nginx.file.read_text() == before
+
+
+def test_a_rehearsal_takes_two_out_and_puts_them_back(site):
+    run = site.run(playbook="fleetops.azure_maintenance.rehearse")
+    assert run.code == 0, run.out + run.err
+    assert site.nginx.down() == set()
+    assert site.nginx.failed() == []
+
+
+def test_requests_that_do_not_end_hold_the_event_back_and_restore_alone_puts_the_server_back(site):
+    site.azure.announce("Reboot", "web-1", notice=FAR_OFF)
+    with site.slow_request_to("web-1") as got:
+        run = site.run(nginx_drain_timeout=2, event_response_restore="nothing")
+        assert run.code == 2
+        assert f"lb-1: {site.nginx.addresses['web-1']} still has connections after 2 s." in run.words
+        assert site.approved == []
+        assert site.nginx.down() == {"web-1"}
+    assert got[-1][:2] == (200, "web-1")
+    play = [{"hosts": "web-1", "gather_facts": False, "tasks": [{"include_tasks": str(RUNBOOK / "restore.yml")}]}]
+    (site.folder / "restore_now.yml").write_text(json.dumps(play))
+    for changed in ("changed=1", "changed=0"):
+        run = site.run(playbook=str(site.folder / "restore_now.yml"))
+        assert (run.code, site.nginx.down()) == (0, set()), run.out + run.err
+        assert changed in run.words
