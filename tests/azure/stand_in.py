@@ -438,7 +438,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             return True
         with contextlib.suppress(ValueError, IndexError, KeyError):
             header = json.loads(_decode(assertion.split(".")[0]))
-            return any(header.get(name) in self.azure.certificates for name in ("x5t", "x5t#S256"))
+            return any(str(header.get(name)).rstrip("=") in self.azure.certificates for name in ("x5t", "x5t#S256"))
         return False
 
     def _issue(self, audience):
