@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import os
+import types
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.task import run_on_controller
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
 
@@ -43,3 +45,14 @@ def principal(azure, monkeypatch):
     }.items():
         monkeypatch.setenv(name, value)
     return azure
+
+
+@pytest.fixture
+def run(principal):
+    """run(SPEC, work, check_mode=False, **options) does a task as its action plugin would, and returns the result."""
+
+    def run_task(spec, work, check_mode=False, **options):
+        task = types.SimpleNamespace(args=options, action="module", check_mode=check_mode)
+        return run_on_controller(types.SimpleNamespace(_task=task), spec, work)
+
+    return run_task
