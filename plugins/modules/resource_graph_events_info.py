@@ -85,6 +85,7 @@ options:
     default: false
 seealso:
   - module: fleetops.azure_maintenance.scheduled_events_info
+  - module: fleetops.azure_maintenance.scheduled_event_acknowledge
 author:
   - fleetops contributors (@fleetops)
 """
@@ -147,7 +148,7 @@ events:
     target_resource_ids:
       description:
         - The VM, scale set or availability set that it is an event of. By this id
-          Azure takes an approval from outside.
+          M(fleetops.azure_maintenance.scheduled_event_acknowledge) approves it.
       type: list
       elements: str
       sample: ["/subscriptions/5b4b650e-28b9-4790-b3ab-ddbd88d727c4/resourceGroups/web\

@@ -138,15 +138,14 @@ class ArmClient:
         pauses = growing_pauses()
         logged_in_anew = False
         while True:
-            retry_after = 0.0
             try:
                 token = self._get_token()
                 address = locate(self.cloud())
                 answer = self._exchange(method, address, body, {**(headers or {}), "Authorization": f"Bearer {token}"})
                 if answer.status < 300:
                     return answer
-                retry_after = read_retry_after(answer.headers)
                 failure = _fault(answer)
+                failure.retry_after = read_retry_after(answer.headers)
             except AzureError as error:
                 failure = error
             if failure.http_status == 401 and not logged_in_anew:
@@ -155,7 +154,7 @@ class ArmClient:
                 continue
             if not (again and failure.may_pass):
                 raise failure
-            self.pause(max(next(pauses), retry_after), failure)
+            self.pause(max(next(pauses), failure.retry_after), failure)
 
     def cloud(self) -> Cloud:
         if self._cloud is None:

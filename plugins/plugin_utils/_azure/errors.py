@@ -29,6 +29,7 @@ class AzureError(Exception):
     :ivar http_status: of the last answer, None where there was none.
     :ivar code: Azure's own word for it, None where it gave none.
     :ivar details: what Azure says of single targets.
+    :ivar retry_after: the seconds that Azure asked to wait before the next request.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class AzureError(Exception):
         self.http_status = http_status
         self.code = code
         self.details = details
+        self.retry_after = 0.0
 
     @property
     def may_pass(self) -> bool:
