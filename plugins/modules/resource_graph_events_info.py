@@ -13,8 +13,8 @@ version_added: 1.1.0
 description:
   - Reads the Scheduled Events of whole subscriptions from Azure Resource Graph, without touching a VM.
   - Azure tells there what it never tells a VM, which events have ended, and whether they took place.
-  - Azure must have been asked to publish them there. How is in the guide "Without touching the VMs". Where nobody asked
-    for it, the answer is empty.
+  - Azure must have been asked to publish them there, by M(fleetops.azure_maintenance.scheduled_events_policy). Where
+    nobody asked for it, the answer is empty. The guide "Without touching the VMs" says what else it takes.
   - A VM's own word counts more. Resource Graph is late, by how much is not known.
 extends_documentation_fragment:
   - fleetops.azure_maintenance._azure

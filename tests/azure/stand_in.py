@@ -109,6 +109,7 @@ class Azure:
     :ivar faults: are used up by the requests that they match, the first first.
     :ivar approved: (id of the resource, id of the event) for each approval that was taken.
     :ivar after_approval: is called with the row of an event once its approval was taken.
+    :ivar before_write, after_write: are called before a resource is changed and afterwards.
     """
 
     def __init__(self):
@@ -120,6 +121,8 @@ class Azure:
         self.faults = []
         self.approved = []
         self.after_approval = None
+        self.before_write = None
+        self.after_write = None
         self.page_size = 1000
         self.quota = 15
         self.token_seconds = 3600
@@ -604,6 +607,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return 200, resource, headers
 
     def _need_etag(self, resource):
+        if self.azure.before_write:
+            self.azure.before_write()
         if "etag" not in resource:
             return
         if "If-Match" not in self.headers:
@@ -642,6 +647,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _written(self, resource):
         if "etag" in resource:
             resource["etag"] = f'"{int(resource["etag"].strip(chr(34))) + 1}"'
+        if self.azure.after_write:
+            self.azure.after_write()
         if not self.azure.asynchronous:
             return 200, resource, {}
         name = str(uuid.uuid4())
