@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
@@ -96,6 +97,14 @@ def test_a_library_that_is_missing_is_one_sentence(principal, play, tmp_path, mo
     assert said in printed
     assert "-m pip install azure-identity requests" in printed
     assert "Traceback" not in printed
+
+
+def test_p15_the_time_limit_of_a_task_holds(principal, play):
+    principal.add_fault("/oauth2/", "hang", times=9)
+    began = time.monotonic()
+    printed, status = play({INFO: {"timeout": 100}, "run_once": True, "timeout": 5})
+    assert status == 2, printed
+    assert time.monotonic() - began < 60
 
 
 def test_nobody_imports_a_library_who_does_not_ask_azure():
