@@ -63,6 +63,8 @@ notes:
   - Of the policy of a scale set Azure takes only the whole scale set, C(PUT). It is sent as it was read but for the
     change, and only with its ETag, so that Azure refuses it where somebody else changed the scale set meanwhile. Such a
     change is read and kept. Everything else is sent as C(PATCH).
+  - What Azure does not show of a scale set, such as passwords and protected settings of extensions, is not in what is
+    sent as C(PUT). The Azure CLI changes scale sets in the same way. Try it first on a scale set that may be lost.
   - The login needs the right to write the resource, such as the role Virtual Machine Contributor.
   - After a change the resource is read again. The task fails where Azure does not show the settings.
 seealso:
