@@ -53,6 +53,8 @@ VENVS = {
     "molecule": ("molecule.txt", ("3.11", "3.12", "3.13")),
     "ansible-9": ("ansible-9.txt", ("3.11", "3.12")),
     "awx": ("awx.txt", ("3.11", "3.12", "3.13")),
+    "azure": ("azure.txt", ("3.11", "3.12", "3.13")),
+    "azure-cli": ("azure-cli.txt", ("3.11", "3.12", "3.13")),
     "eda": ("eda.txt", ("3.11", "3.12", "3.13")),
     "galaxy-importer": ("galaxy-importer.txt", ("3.11", "3.12", "3.13")),
     "target-3.8": ("target.txt", ("3.8",)),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from typing import Any, Iterator
 
 
@@ -21,12 +22,20 @@ class TimeIsUpError(BaseException):
 def limit(seconds: float) -> Iterator[None]:
     """End the block after some seconds. It works in the main thread of a process only.
 
+    A limit that is there already, such as the keyword timeout of a task, goes on.
+
     :raises TimeIsUpError: the time is up. Python looks for signals within a regular expression, too.
     """
+    outer = signal.getitimer(signal.ITIMER_REAL)[0]
+    if 0 < outer <= seconds:
+        # It ends this sooner.
+        yield
+        return
 
     def end(_signal: int, _frame: Any) -> None:
         raise TimeIsUpError
 
+    began = time.monotonic()
     before = signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -34,3 +43,6 @@ def limit(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        if outer:
+            # Not 0, which would be no limit
+            signal.setitimer(signal.ITIMER_REAL, max(outer - (time.monotonic() - began), 0.001))

@@ -22,8 +22,8 @@ EVENT, IMDS, APPROVAL, MODULE = f"{UTILS}/_event", f"{UTILS}/_imds", f"{UTILS}/_
 FAILURE, MASKING, TEXT_INPUT, UNSAFE, LOAD_ACTION = (
     f"{ON_CONTROLLER}/{name}" for name in ("_failure_text", "_masking", "_text_input", "_unsafe", "_load_action")
 )
-EDA, REPORT, RUN, STEP, WINDOWS = (
-    f"{ON_CONTROLLER}/{name}" for name in ("_eda", "_report", "_run", "_step", "_windows")
+AZURE, EDA, REPORT, RUN, STEP, WINDOWS = (
+    f"{ON_CONTROLLER}/{name}" for name in ("_azure", "_eda", "_report", "_run", "_step", "_windows")
 )
 CHECKER, SIMULATOR = "roles/event_checker/files", "roles/imds_simulator/files"
 
@@ -44,6 +44,7 @@ MAY_IMPORT = {
     TEXT_INPUT: [ERRORS],
     UNSAFE: ["ansible", "jinja2"],
     LOAD_ACTION: [],
+    AZURE: [ERRORS, TIME_LIMIT, EVENT, f"{IMDS}/transport", f"{APPROVAL}/guard", UNSAFE, "ansible", "azure", "requests"],
     EDA: [ERRORS, EVENT, IMDS],
     REPORT: [ERRORS, EVENT, FAILURE, MASKING],
     RUN: [ERRORS, EVENT, f"{APPROVAL}/guard", FAILURE, TEXT_INPUT],
@@ -58,6 +59,7 @@ MAY_IMPORT = {
     "plugins/lookup": [TEXT_INPUT, "ansible"],
     "plugins/modules": [EVENT, IMDS, APPROVAL, MODULE, "ansible"],
     "extensions/eda": [ERRORS, IMDS, EDA],
+    "extensions/eda/plugins/event_filter/event_grid": [f"{AZURE}/messages"],
     CHECKER: [ERRORS, TIME_LIMIT, EVENT, IMDS, APPROVAL, "jmespath", "requests"],
     f"{CHECKER}/azure_maintenance/playbook_callback": ["ansible"],
     # It shares no code with the client: a mistake of both would never be seen.

@@ -118,7 +118,7 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
         for event_id in absent:
             short = f" {_TOO_SHORT}" if request.beginnings and len(event_id) < SHORTEST_BEGINNING else ""
             warnings.append(f"Event {one_line(event_id)} is not in the document: {why}{short}")
-    return ApprovalPlan(_hold_back(approvals), tuple(warnings), tuple(events))
+    return ApprovalPlan(hold_back(approvals), tuple(warnings), tuple(events))
 
 
 def may_approve_alone(document: Document, event_id: str, resource_name: str, now: datetime) -> bool:
@@ -153,7 +153,7 @@ def _select(
     return selected, warnings
 
 
-def _hold_back(approvals: list[Approval]) -> tuple[Approval, ...]:
+def hold_back(approvals: list[Approval]) -> tuple[Approval, ...]:
     """Refuse everything where one event is refused: then nothing at all is sent."""
     if not any(approval.result == REFUSED for approval in approvals):
         return tuple(approvals)

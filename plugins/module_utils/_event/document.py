@@ -168,9 +168,8 @@ def format_utc(moment: datetime | None) -> str | None:
     """Return ``2026-11-21T10:00:00Z``, or None for None."""
     if moment is None:
         return None
-    # strftime writes a year before 1000 with three digits, which strptime refuses.
-    moment = moment.astimezone(timezone.utc)
-    return f"{moment.year:04}{moment.strftime(_UTC[2:])}"
+    # Not strftime, which is slow, and writes a year before 1000 with three digits, which strptime refuses.
+    return f"{moment.astimezone(timezone.utc).isoformat()[:19]}Z"
 
 
 def parse_utc(text: str) -> datetime:

@@ -107,7 +107,7 @@ def parse_document(content: dict[str, Any], api_version: str) -> Document:
     :param content: the result of decode_document().
     :param api_version: the version that was asked for; 2017-03-01 puts an underscore before VM names.
     """
-    warnings = _Warnings()
+    warnings = Warnings()
     incarnation = content.get("DocumentIncarnation")
     if isinstance(incarnation, bool) or not isinstance(incarnation, (int, str, type(None))):
         warnings.add("DocumentIncarnation is neither a number nor a string: ", incarnation)
@@ -119,7 +119,7 @@ def parse_document(content: dict[str, Any], api_version: str) -> Document:
     if not is_clear:
         warnings.add(f"The document has {len(entries)} entries. Only the first {_MOST_ENTRIES} are read.")
     for number, raw in enumerate(entries[:_MOST_ENTRIES], start=1):
-        event = _parse_event(raw, f"Event {number} of the document", api_version, warnings.add)
+        event = parse_event(raw, f"Event {number} of the document", api_version, warnings.add)
         if event is None:
             is_clear = False
             continue
@@ -127,11 +127,11 @@ def parse_document(content: dict[str, Any], api_version: str) -> Document:
         if first is not event:
             warnings.add(f"The document lists event {one_line(event.event_id)} twice; the two are taken for one.")
             twins.setdefault(event.key, [first]).append(event)
-    events.update((key, _merge(entries_of_one)) for key, entries_of_one in twins.items())
+    events.update((key, merge_entries(entries_of_one)) for key, entries_of_one in twins.items())
     return Document(incarnation, tuple(events.values()), warnings.sentences(), is_clear)
 
 
-class _Warnings:
+class Warnings:
     """The first warnings, and the number of the others: one answer may cause half a million."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class _Warnings:
         return (*self._first, *([f"And {self._more} more warnings of this document."] if self._more else []))
 
 
-def _merge(entries: Sequence[Event]) -> Event:
+def merge_entries(entries: Sequence[Event]) -> Event:
     """Return one event for several entries with one id: no VM is lost, and started means started."""
     base = next((event for event in entries if event.has_started), entries[0])
     if not all(event.resources for event in entries):
@@ -167,7 +167,12 @@ def _merge(entries: Sequence[Event]) -> Event:
     return base._replace(resources=tuple(names.values()), names_its_vms=known_all)
 
 
-def _parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | None:
+def parse_event(raw: Any, place: str, api_version: str, warn: Warn) -> Event | None:
+    """Return one member of Events, or None where it cannot be read.
+
+    :param place: names it in a warning.
+    :param warn: is called as Warnings.add.
+    """
     if not isinstance(raw, dict):
         warn(f"{place} is not an object and is left out: ", raw)
         return None

@@ -1,0 +1,311 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""Approve events by Azure's control plane: the work of the module scheduled_event_acknowledge."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Iterable, Mapping, NamedTuple
+
+from ...module_utils._approval.guard import (
+    APPROVED,
+    NOT_FOUND,
+    REFUSED,
+    Approval,
+    ApprovalRequest,
+    hold_back,
+    plan_approval,
+)
+from ...module_utils._errors import one_line
+from ...module_utils._event.document import Document, fold_case
+from ...module_utils._event.selection import words
+from .arm import ArmClient, growing_pauses, read_error
+from .errors import HTTP_STATUS, MALFORMED, AzureError
+from .events import OutsideEvent
+from .graph import Found, Scope, ask_events
+from .info import read_scope
+from .resource_ids import ResourceId
+from .task import Task
+
+ENDED, FAILED = "ended", "failed"
+
+_API_VERSION = "2025-10-01-preview"
+_GUID = re.compile(r"[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}", re.IGNORECASE)
+# Nobody speaks for itself from outside: each VM must be vouched for.
+_NO_VM = ""
+_NO_SUCH_EVENT = "no such event"
+_IN_DOUBT = "An approval was sent and was not confirmed. Azure may have taken it."
+
+SPEC: dict[str, Any] = {
+    "argument_spec": {
+        "event_ids": {"type": "list", "elements": "str", "required": True, "aliases": ["event_id"]},
+        "subscriptions": {"type": "list", "elements": "str"},
+        "management_groups": {"type": "list", "elements": "str"},
+        "resources_ready": {"type": "list", "elements": "str", "default": []},
+        "force": {"type": "bool", "default": False},
+    },
+    "mutually_exclusive": [("subscriptions", "management_groups")],
+}
+
+
+class Outcome(NamedTuple):
+    """What became of one event.
+
+    :ivar result: a word of _approval_plan, ENDED or FAILED.
+    :ivar why: a sentence for people where it was not approved.
+    :ivar code: Azure's own word for it.
+    """
+
+    event_id: str
+    result: str
+    event_status: str | None = None
+    waiting_for: tuple[str, ...] = ()
+    why: str = ""
+    code: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "event_id": self.event_id,
+            "result": self.result,
+            "waiting_for": list(self.waiting_for),
+            "event_status": self.event_status,
+            "error_code": self.code,
+            "message": self.why or None,
+        }
+
+
+def acknowledge(task: Task) -> dict[str, Any]:
+    """Do what the module documents, and return its result; ``failed`` where it must fail.
+
+    :raises ValueError: an option is wrong.
+    """
+    try:
+        return _acknowledge(task)
+    except AzureError as error:
+        # Before anything was sent
+        return {"failed": True, "msg": str(error), **error.data(), "in_doubt": False}
+
+
+def _acknowledge(task: Task) -> dict[str, Any]:
+    options = task.options
+    wanted = words(options["event_ids"])
+    if options["event_ids"] == []:
+        # The ids of what was not found must not approve anything else.
+        return {**_Work([], {}).describe(task.check_mode), "msg": _NO_SUCH_EVENT}
+    for event_id in wanted or [""]:
+        if not _GUID.fullmatch(event_id):
+            raise ValueError(f"event_ids must be whole ids of events, which are GUIDs, not {one_line(event_id)!r}.")
+    scope = read_scope(options, task.subscription_id)
+    client = task.client()
+    request = ApprovalRequest(
+        resource_name=_NO_VM,
+        event_ids=tuple({fold_case(each): each for each in wanted}.values()),
+        resources_ready=words(options["resources_ready"]),
+        force=options["force"],
+    )
+    found = ask_events(client, scope, task.warn)
+    outcomes, events = judge(found, request, client)
+    for outcome in outcomes:
+        if outcome.result == NOT_FOUND:
+            task.warn(outcome.why)
+    work = _Work(outcomes, events)
+    if not task.check_mode and not work.refused:
+        work.send(client, scope, request, task.warn)
+    if work.in_doubt:
+        task.warn(_IN_DOUBT)
+    return work.describe(task.check_mode)
+
+
+def judge(found: Found, request: ApprovalRequest, client: ArmClient) -> tuple[list[Outcome], dict[str, OutsideEvent]]:
+    """Return what may become of each event, by the guard of scheduled_event_approve, and the events by their keys.
+
+    APPROVED is what may be sent.
+    """
+    events = {key: each for key in map(fold_case, request.event_ids) if (each := found.find(key)) is not None}
+    live = {key: each for key, each in events.items() if each.outcome is None}
+    document = Document(None, tuple(each.event for each in live.values()), (), found.is_complete)
+    plan = plan_approval(document, request._replace(event_ids=tuple(live)), client.now()) if live else None
+    approvals = {fold_case(each.event_id): each for each in _with_targets(plan.approvals if plan else (), live)}
+    outcomes = []
+    for event_id in request.event_ids:
+        key = fold_case(event_id)
+        if key in approvals:
+            outcomes.append(_from_approval(approvals[key]))
+        elif key in events:
+            event = events[key].event
+            why = f"Event {one_line(event_id)} is {event.event_status}, so nothing was sent."
+            outcomes.append(Outcome(event.event_id, ENDED, event.event_status, why=why))
+        else:
+            outcomes.append(_not_found(event_id, found))
+    return outcomes, live
+
+
+def _with_targets(approvals: Iterable[Approval], live: Mapping[str, OutsideEvent]) -> tuple[Approval, ...]:
+    """Refuse an event of which nobody knows to whom its approval would be sent."""
+    return hold_back(
+        [
+            approval._replace(
+                result=REFUSED,
+                why=f"Event {one_line(approval.event_id)} is not approved: Azure does not tell whose event it is.",
+            )
+            if approval.result == APPROVED and not live[fold_case(approval.event_id)].targets
+            else approval
+            for approval in approvals
+        ]
+    )
+
+
+def _from_approval(approval: Approval) -> Outcome:
+    why = f"{approval.why} {approval.advice}".strip()
+    return Outcome(approval.event_id, approval.result, approval.event_status, approval.waiting_for, why)
+
+
+def _not_found(event_id: str, found: Found) -> Outcome:
+    why = "it has ended and is gone from there, was never there, or Azure is late."
+    if not found.is_complete:
+        why = "Azure's answer is not complete, so it may be there. Ask again."
+    return Outcome(event_id, NOT_FOUND, why=f"Event {one_line(event_id)} is not in Azure Resource Graph: {why}")
+
+
+class _Work:
+    """What becomes of the events while approvals are sent.
+
+    :ivar in_doubt: keys of events for which an approval was sent whose answer was lost, and none was taken afterwards.
+    """
+
+    def __init__(self, outcomes: Iterable[Outcome], events: Mapping[str, OutsideEvent]) -> None:
+        self._outcomes = {fold_case(each.event_id): each for each in outcomes}
+        self._events = dict(events)
+        self._before = {each.event_id: each.event_status for each in self._outcomes.values() if each.event_status}
+        # Of an event of several resources, which of them have taken the approval
+        self._taken: set[tuple[str, str]] = set()
+        self._failure: AzureError | None = None
+        self.in_doubt: set[str] = set()
+
+    @property
+    def refused(self) -> bool:
+        return any(each.result == REFUSED for each in self._outcomes.values())
+
+    def send(self, client: ArmClient, scope: Scope, request: ApprovalRequest, warn: Callable[[str], None]) -> None:
+        """Send what may be sent, and what failed again as long as there is time and the guard allows it."""
+        open_ = {key for key, each in self._outcomes.items() if each.result == APPROVED}
+        pauses = growing_pauses()
+        while open_:
+            failures = self._send_once(client, open_)
+            open_ = {key for key, error in failures.items() if error.may_pass}
+            unknown = {key for key, error in failures.items() if error.http_status == 404}
+            for key in failures.keys() - open_ - unknown:
+                self._fail(key, failures[key])
+            if not open_ and not unknown:
+                return
+            try:
+                if open_:
+                    wait = max(failures[key].retry_after for key in open_)
+                    client.pause(max(next(pauses), wait), failures[min(open_)])
+                found = ask_events(client, scope, warn)
+            except AzureError as error:
+                self._failure = error
+                for key in open_ | unknown:
+                    self._fail(key, failures[key])
+                return
+            ids = tuple(self._outcomes[key].event_id for key in open_ | unknown)
+            again, events = judge(found, request._replace(event_ids=ids), client)
+            self._events.update(events)
+            open_ = self._take_up({fold_case(each.event_id): each for each in again}, open_, unknown, failures)
+
+    def _send_once(self, client: ArmClient, keys: set[str]) -> dict[str, AzureError]:
+        """Send one request for each resource, and return why events were not taken."""
+        by_target: dict[ResourceId, list[str]] = {}
+        for key in self._outcomes:
+            if key in keys:
+                for target in self._events[key].targets:
+                    if (key, target.key) not in self._taken:
+                        by_target.setdefault(target, []).append(key)
+        failures: dict[str, AzureError] = {}
+        for target, of_target in by_target.items():
+            failed = self._post(client, target, of_target)
+            failures.update(failed)
+            self._taken.update((key, target.key) for key in of_target if key not in failed)
+        self.in_doubt.update(key for key, error in failures.items() if not error.refused)
+        self.in_doubt.difference_update(keys - failures.keys())
+        return failures
+
+    def _post(self, client: ArmClient, target: ResourceId, keys: list[str]) -> dict[str, AzureError]:
+        """Approve events of one resource, and return why some were not taken."""
+        ids = [self._outcomes[key].event_id for key in keys]
+        path = f"{target}/providers/Microsoft.Maintenance/scheduledevents"
+        try:
+            if len(ids) == 1:
+                answer = client.send("POST", f"{path}/{ids[0]}/acknowledge", _API_VERSION, again=False)
+            else:
+                answer = client.send("POST", path, _API_VERSION, {"value": ids}, again=False)
+        except AzureError as error:
+            return dict.fromkeys(keys, error)
+        return _read_partial_failure(answer.body, answer.status, keys)
+
+    def _take_up(
+        self, again: Mapping[str, Outcome], open_: set[str], unknown: set[str], failures: Mapping[str, AzureError]
+    ) -> set[str]:
+        """Take what Resource Graph says now of the events that were not taken; return those to send again."""
+        if any(again[key].result == REFUSED for key in open_):
+            # Something changed, such as another VM in one of the events: nothing more is sent.
+            self._outcomes.update({key: again[key] for key in open_})
+            open_ = set()
+        for key in (*open_, *unknown):
+            now = again[key]
+            if key in unknown and now.result == APPROVED:
+                self._fail(key, failures[key], "Resource Graph lists it, but Azure's maintenance service has it not.")
+            elif now.result != APPROVED:
+                self._outcomes[key] = now
+        return {key for key in open_ if again[key].result == APPROVED}
+
+    def _fail(self, key: str, error: AzureError, more: str = "") -> None:
+        event_id, status = self._outcomes[key].event_id, self._outcomes[key].event_status
+        why = f"Event {one_line(event_id)} was not approved: {error} {more}".strip()
+        self._outcomes[key] = Outcome(event_id, FAILED, status, why=why, code=error.code)
+        self._failure = self._failure or error
+
+    def describe(self, check_mode: bool) -> dict[str, Any]:
+        """Return what was done as users see it."""
+        outcomes = list(self._outcomes.values())
+        approved = [each.event_id for each in outcomes if each.result == APPROVED]
+        bad = [each for each in outcomes if each.result in (REFUSED, FAILED)]
+        done = f"{'would be approved' if check_mode else 'approved'}: {', '.join(map(one_line, approved))}."
+        told = [done] if approved else []
+        told += [each.why for each in outcomes if each.result != APPROVED and each.why]
+        after = {each.event_id: each.event_status or each.result for each in outcomes}
+        after.update(dict.fromkeys(approved, APPROVED))
+        result = {
+            "changed": bool(approved) or bool(self.in_doubt),
+            "in_doubt": bool(self.in_doubt),
+            "approvals": [each.to_dict() for each in outcomes],
+            "diff": {"before": self._before, "after": {each: after.get(each) for each in self._before}},
+            "msg": " ".join(told) or "; ".join(f"{each.result} {each.event_id}" for each in outcomes) or _NO_SUCH_EVENT,
+        }
+        if self._failure is not None:
+            result.update(self._failure.data())
+        return {**result, "failed": True} if bad else result
+
+
+def _read_partial_failure(body: Any, status: int, keys: list[str]) -> dict[str, AzureError]:
+    """Return which events an answer that is a success was none for; 207 is a success with an error in it."""
+    code, message, details = read_error(body)
+    if status != 207 and code is None:
+        return {}
+    named = {}
+    for each in details:
+        target = each.get("target")
+        key = fold_case(target) if isinstance(target, str) else ""
+        if key in keys:
+            inner, said, _more = read_error({"error": each})
+            gone = fold_case(inner or "") in ("notfound", "invalidscheduledeventid")
+            named[key] = AzureError(f"{inner}: {said}", HTTP_STATUS, 404 if gone else 409, inner)
+    if not named:
+        # Some of them were not taken, and nobody knows which.
+        told = f"{code}: {message}" if code else f"Azure answered {status} without saying for which events."
+        return dict.fromkeys(keys, AzureError(told, MALFORMED, status, code))
+    return named

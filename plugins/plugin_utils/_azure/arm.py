@@ -1,0 +1,349 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# This plugin util is PRIVATE to the collection: it may change in any release.
+
+"""The client of Azure Resource Manager: a token, a request, and errors that say what to do. It alone knows requests."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from urllib.parse import urlsplit
+
+from ...module_utils._errors import excerpt
+from ...module_utils._imds.transport import Deadline
+from ...module_utils._time_limit import TimeIsUpError, limit
+from .cloud import Cloud, find_cloud
+from .credentials import Login, ask_token, make_credential
+from .errors import (
+    CERTIFICATE,
+    FORBIDDEN,
+    HTTP_STATUS,
+    LOGIN,
+    MALFORMED,
+    THROTTLED,
+    TIMEOUT,
+    UNREACHABLE,
+    AzureError,
+    missing_library,
+    plain,
+)
+
+# Seconds
+_CONNECT, _READ = 10, 60
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+# Less is the way of a request, and of a clock that keeps time.
+_CLOCKS_DIFFER = 60
+
+# A page of Resource Graph has 1,000 rows.
+_LARGEST_ANSWER = 64 * 1024 * 1024
+
+
+class Answer(NamedTuple):
+    """An answer with a status below 300.
+
+    :ivar headers: by their names in lower case.
+    :ivar body: JSON, None where there was none.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+class ArmClient:
+    """Asks Azure Resource Manager, all within one time.
+
+    :param warn: is called with each warning.
+    """
+
+    def __init__(self, login: Login, timeout: float, warn: Callable[[str], None]) -> None:
+        if not 0 < timeout <= 86400:
+            raise ValueError(f"timeout must be more than 0 and at most 86400 seconds, not {timeout:g}.")
+        try:
+            import requests
+        except ImportError as error:
+            raise missing_library(error) from error
+        self._requests = requests
+        self._session = requests.Session()
+        self._login = login
+        self._warn = warn
+        self._credential: Any = None
+        self._token: str | None = None
+        self._cloud: Cloud | None = None
+        self._skew: float | None = None
+        self.timeout = timeout
+        self.deadline = Deadline(timeout)
+
+    def now(self) -> datetime:
+        """Return the time by Azure's clock, as far as it is known and another one than this machine's."""
+        return datetime.now(timezone.utc) + timedelta(seconds=self._skew or 0)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        api_version: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        again: bool = True,
+    ) -> Answer:
+        """Return the answer to a request.
+
+        :param path: of the control plane, such as ``/subscriptions/…``.
+        :param again: ask again where that may help, until the time is up. Only for what changes nothing.
+        :raises AzureError: there was no answer with a status below 300.
+        """
+        return self._send(
+            method, lambda cloud: f"{cloud.resource_manager}{path}?api-version={api_version}", body, headers, again
+        )
+
+    def follow(self, address: str) -> Answer:
+        """Return what is at an address that Azure gave; the token goes to the control plane only.
+
+        :raises AzureError: it is elsewhere, or there was no answer with a status below 300.
+        """
+
+        def check(cloud: Cloud) -> str:
+            if urlsplit(address)[:2] != urlsplit(cloud.resource_manager)[:2]:
+                raise AzureError(f"Azure named {excerpt(address)}, which is not {cloud.resource_manager}.", MALFORMED)
+            return address
+
+        return self._send("GET", check, None, None, True)
+
+    def pause(self, seconds: float, reason: AzureError | None = None) -> None:
+        """Wait, or fail where that takes longer than there is time.
+
+        :raises AzureError: the reason, or that the time is up.
+        """
+        if seconds >= self.deadline.remaining():
+            raise reason or self._late("waiting for Azure's quota")
+        time.sleep(seconds)
+
+    def _send(
+        self,
+        method: str,
+        locate: Callable[[Cloud], str],
+        body: Any,
+        headers: Mapping[str, str] | None,
+        again: bool,
+    ) -> Answer:
+        pauses = growing_pauses()
+        logged_in_anew = False
+        while True:
+            try:
+                token = self._get_token()
+                address = locate(self.cloud())
+                answer = self._exchange(method, address, body, {**(headers or {}), "Authorization": f"Bearer {token}"})
+                if answer.status < 300:
+                    return answer
+                failure = _fault(answer)
+                failure.retry_after = read_retry_after(answer.headers)
+            except AzureError as error:
+                failure = error
+            if failure.http_status == 401 and not logged_in_anew:
+                # The token ran out, or Azure wants another. azure-identity would give the same one again.
+                logged_in_anew, self._token, self._credential = True, None, None
+                continue
+            if not (again and failure.may_pass):
+                raise failure
+            self.pause(max(next(pauses), failure.retry_after), failure)
+
+    def cloud(self) -> Cloud:
+        if self._cloud is None:
+            self._cloud = find_cloud(self._login.cloud_environment, self._read_metadata)
+        return self._cloud
+
+    def _read_metadata(self, address: str) -> Any:
+        answer = self._exchange("GET", address, None, {})
+        if answer.status != 200:
+            raise _fault(answer)
+        return answer.body
+
+    def _get_token(self) -> str:
+        if self._token is None:
+            cloud = self.cloud()
+            with self._limit(f"the login at {cloud.login}"):
+                if self._credential is None:
+                    self._credential = make_credential(self._login, cloud, self.deadline.remaining())
+                self._token = ask_token(self._credential, self._login, cloud)
+        return self._token
+
+    @contextmanager
+    def _limit(self, what: str) -> Iterator[None]:
+        """End what takes longer than there is time, such as an answer that comes byte by byte (P15)."""
+        left = self.deadline.remaining()
+        if left <= 0:
+            raise self._late(what)
+        try:
+            with limit(left):
+                yield
+        except TimeIsUpError:
+            raise self._late(what) from None
+
+    def _late(self, what: str) -> AzureError:
+        return AzureError(
+            f"After {self.timeout:g} s there was no end of {what}. Check the network and the proxy of the controller, "
+            "or give more timeout.",
+            TIMEOUT,
+        )
+
+    def _exchange(self, method: str, address: str, body: Any, headers: Mapping[str, str]) -> Answer:
+        """Send one request, and return the answer whatever its status.
+
+        :raises AzureError: there was no answer.
+        """
+        requests = self._requests
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/json", **headers}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        host = urlsplit(address).netloc
+        left = max(self.deadline.remaining(), 0.001)
+        try:
+            with self._limit(f"the answer of {host}"), self._session.request(
+                method,
+                address,
+                data=content,
+                headers=headers,
+                # Or requests would put a login of ~/.netrc in the place of the token.
+                auth=lambda request: request,
+                timeout=(min(_CONNECT, left), min(_READ, left)),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                found = {name.lower(): str(value) for name, value in response.headers.items()}
+                raw = self._read(response)
+        except requests.exceptions.SSLError as error:
+            raise AzureError(
+                f"{host} has no certificate that this machine trusts: {plain(error)} Set the variable "
+                "REQUESTS_CA_BUNDLE to a file with that of your proxy.",
+                CERTIFICATE,
+            ) from error
+        except requests.exceptions.Timeout as error:
+            raise AzureError(f"{host} gave no answer in time: {plain(error)}", TIMEOUT) from error
+        except (requests.exceptions.RequestException, OSError) as error:
+            raise AzureError(f"{host} cannot be reached: {plain(error)}", UNREACHABLE) from error
+        self._compare_clocks(found.get("date"))
+        return Answer(response.status_code, found, _decode(raw, response.status_code, host))
+
+    def _read(self, response: Any) -> bytes:
+        raw = bytearray()
+        for chunk in response.iter_content(1 << 16):
+            raw += chunk
+            if len(raw) > _LARGEST_ANSWER:
+                raise AzureError(f"The answer is larger than {_LARGEST_ANSWER} bytes.", MALFORMED, response.status_code)
+        return bytes(raw)
+
+    def _compare_clocks(self, date: str | None) -> None:
+        """Note how much this machine's clock differs from Azure's, by the first answer."""
+        if self._skew is not None or date is None:
+            return
+        try:
+            theirs = parsedate_to_datetime(date)
+            skew = (theirs - datetime.now(timezone.utc)).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return
+        self._skew = skew if abs(skew) > _CLOCKS_DIFFER else 0.0
+        if self._skew:
+            side = "behind" if skew > 0 else "ahead of"
+            self._warn(
+                f"The clock of this machine is {abs(skew):.0f} s {side} Azure's. Times are told by Azure's clock. "
+                "Set the clock of this machine, for a login may fail by it."
+            )
+
+
+def growing_pauses() -> Iterator[float]:
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def read_retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds that an answer asks to wait, by Retry-After or by when the quota begins anew."""
+    try:
+        seconds = float(headers.get("retry-after", ""))
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    except ValueError:
+        pass
+    return read_quota_reset(headers)
+
+
+def read_quota_reset(headers: Mapping[str, str]) -> float:
+    """Return the seconds until the quota of Resource Graph begins anew, 0 where that is not said."""
+    parts = headers.get("x-ms-user-quota-resets-after", "").split(":")
+    try:
+        hours, minutes, seconds = (int(part.partition(".")[0]) for part in parts)
+    except ValueError:
+        return 0.0
+    return float(max(0, hours * 3600 + minutes * 60 + seconds))
+
+
+def fold_keys(value: Any) -> Any:
+    """Return an answer with its keys in lower case: Azure spells the keys of errors in more than one way."""
+    if isinstance(value, Mapping):
+        return {str(key).lower(): fold_keys(each) for key, each in value.items()}
+    return [fold_keys(each) for each in value] if isinstance(value, list) else value
+
+
+def read_error(body: Any) -> tuple[str | None, str, tuple[Mapping[str, Any], ...]]:
+    """Return code, message and details of an error in an answer, as far as it has them."""
+    folded = fold_keys(body)
+    error = folded.get("error") if isinstance(folded, dict) else None
+    if not isinstance(error, dict):
+        return None, "", ()
+    code, message, details = error.get("code"), error.get("message"), error.get("details")
+    known = tuple(each for each in details if isinstance(each, dict)) if isinstance(details, list) else ()
+    inner = "; ".join(plain(each["message"]) for each in known if isinstance(each.get("message"), str))
+    told = plain(message) if isinstance(message, str) else ""
+    return (plain(code) if isinstance(code, str) else None), f"{told} {inner}".strip(), known
+
+
+def _decode(raw: bytes, status: int, host: str) -> Any:
+    text = raw.decode("utf-8-sig", errors="replace").strip()
+    if not text:
+        return None
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError) as error:
+        if status >= 300:
+            return text[:200]
+        raise AzureError(
+            f"{host} did not answer with JSON, but {excerpt(text)}. Check for a proxy or portal on the way.",
+            MALFORMED,
+            status,
+        ) from error
+
+
+def _fault(answer: Answer) -> AzureError:
+    """Return the error for an answer that is none."""
+    code, message, details = read_error(answer.body)
+    told = f"{code}: {message}" if code else message
+    if not told and isinstance(answer.body, str):
+        told = excerpt(answer.body)
+    said = f" {told}" if told else ""
+    status = answer.status
+    if status == 401:
+        return AzureError(f"Azure does not take the token of this login (401).{said}", LOGIN, 401, code)
+    if status == 403:
+        return AzureError(
+            f"This login may not do that (403).{said} Give it the role that the guide "
+            '"Without touching the VMs" names.',
+            FORBIDDEN,
+            403,
+            code,
+        )
+    if status == 429:
+        return AzureError(
+            f"Azure kept refusing for too many requests (429).{said} Ask less often.", THROTTLED, 429, code
+        )
+    return AzureError(f"Azure answered {status}.{said}", HTTP_STATUS, status, code, details)

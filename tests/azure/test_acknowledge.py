@@ -1,0 +1,306 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""scheduled_event_acknowledge approves at the stand-in: the guard, each of Azure's answers, and what is in doubt."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.acknowledge import SPEC, acknowledge
+from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from azure.identity import ClientSecretCredential
+from azure.mgmt.maintenance import MaintenanceManagementClient
+
+GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
+VM, PAIR = f"{GROUP}/virtualMachines/web-1", f"{GROUP}/availabilitySets/pair"
+FIRST, SECOND = "3da1b9aa-5204-4335-8c33-c54e315dcffe", "743C15D8-A994-46FC-93AF-B84EE33F9A14"
+UNKNOWN = "00000000-0000-4000-8000-000000000000"
+GRAPH, ACKNOWLEDGE = "/providers/microsoft.resourcegraph", "/scheduledevents"
+
+
+@pytest.fixture
+def approve(run):
+    return partial(run, SPEC, acknowledge)
+
+
+def results(result):
+    return {each["event_id"]: each["result"] for each in result["approvals"]}
+
+
+def posts(azure):
+    return azure.requests(ACKNOWLEDGE)
+
+
+def test_approved_once_every_vm_is_ready(principal, approve):
+    principal.add_event(FIRST, PAIR, ["web-1", "web-2"])
+    result = approve(event_ids=[FIRST.upper()], resources_ready=["WEB-2", "web-1"])
+    assert results(result) == {FIRST: "approved"}
+    assert (result["changed"], result["in_doubt"], result.get("failed")) == (True, False, None)
+    assert result["diff"] == {"before": {FIRST: "Scheduled"}, "after": {FIRST: "approved"}}
+    assert result["msg"] == f"approved: {FIRST}."
+    assert [each["path"] for each in posts(principal)] == [
+        f"{PAIR}/providers/Microsoft.Maintenance/scheduledevents/{FIRST}/acknowledge"
+    ]
+
+
+@pytest.mark.parametrize("ready", [[], ["web-1"]])
+def test_refused_while_a_vm_is_not_ready(principal, approve, ready):
+    principal.add_event(FIRST, PAIR, ["web-1", "web-2"])
+    principal.add_event(SECOND, VM, ["web-1"])
+    result = approve(event_ids=[FIRST, SECOND], resources_ready=ready)
+    assert result["failed"]
+    assert set(results(result).values()) == {"refused"}
+    assert result["approvals"][0]["waiting_for"] == [name for name in ("web-1", "web-2") if name not in ready]
+    assert "add " in result["msg"]
+    assert posts(principal) == []
+
+
+def test_force(principal, approve):
+    principal.add_event(FIRST, PAIR, [])
+    assert approve(event_ids=[FIRST], force=True)["approvals"][0]["result"] == "approved"
+
+
+def test_refused_where_nobody_knows_whose_event_it_is(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"], id=f"/subscriptions/{stand_in.SUBSCRIPTION}/elsewhere")
+    result = approve(event_ids=[FIRST], force=True)
+    assert (result["failed"], results(result)) == (True, {FIRST: "refused"})
+    assert "whose event it is" in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [("Started", "already_started"), ("Completed", "ended"), ("Cancelled", "ended"), ("Canceled", "ended")],
+)
+def test_nothing_is_sent_for_an_event_that_has_started_or_ended(principal, approve, status, word):
+    principal.add_event(FIRST, VM, ["web-1"], {"EventStatus": status})
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"])
+    assert (results(result), result["changed"], result.get("failed")) == ({FIRST: word}, False, None)
+    assert posts(principal) == []
+
+
+def test_an_event_that_is_not_there_is_a_warning(principal, approve):
+    result = approve(event_ids=[UNKNOWN])
+    assert (results(result), result["changed"], result.get("failed")) == ({UNKNOWN: "not_found"}, False, None)
+    assert "is not in Azure Resource Graph" in result["warnings"][0]
+
+
+def test_idempotent_once_the_event_has_started(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.after_approval = lambda row: row["properties"].update(EventStatus="Started", NotBefore="")
+    assert approve(event_ids=[FIRST], resources_ready=["web-1"])["changed"]
+    assert not approve(event_ids=[FIRST], resources_ready=["web-1"])["changed"]
+    assert len(principal.approved) == 1
+
+
+def test_check_mode(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    result = approve(check_mode=True, event_ids=[FIRST], resources_ready=["web-1"])
+    assert (result["changed"], results(result), posts(principal)) == (True, {FIRST: "approved"}, [])
+    assert result["msg"] == f"would be approved: {FIRST}."
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "missing required arguments: event_ids"),
+        ({"event_ids": ["3da1b9aa"]}, "event_ids must be whole ids"),
+        ({"event_ids": [f"{FIRST}/../x"]}, "event_ids must be whole ids"),
+        ({"event_ids": ""}, "event_ids must be whole ids"),
+    ],
+)
+def test_p14_only_whole_ids(principal, approve, options, said):
+    result = approve(**options)
+    assert result["failed"]
+    assert said in result["msg"]
+    assert principal.journal == []
+
+
+def test_p14_an_empty_list_approves_nothing(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    result = approve(event_ids=[], force=True)
+    assert (result["approvals"], result["changed"], result["msg"]) == ([], False, "no such event")
+    assert principal.journal == []
+
+
+def test_several_events_of_one_resource_are_one_request(principal, approve):
+    for each in (FIRST, SECOND):
+        principal.add_event(each, VM, ["web-1"])
+    assert set(results(approve(event_ids=[FIRST, SECOND], resources_ready=["web-1"])).values()) == {"approved"}
+    (post,) = posts(principal)
+    assert post["body"] == {"value": [FIRST, SECOND]}
+
+
+def test_an_event_of_several_resources_is_approved_when_all_took_it(principal, approve):
+    other = VM.replace("web-1", "web-2")
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_event(FIRST, other, ["web-2"])
+    principal.add_fault(f"web-2{'/providers/microsoft.maintenance'}", 503)
+    result = approve(event_ids=[FIRST], resources_ready=["web-1", "web-2"])
+    assert results(result) == {FIRST: "approved"}
+    assert [parent.rsplit("/", 1)[1] for parent, _event in principal.approved] == ["web-1", "web-2"]
+    # What was taken is not sent again.
+    assert len(posts(principal)) == 3
+
+
+def test_207_is_a_partial_failure(principal, approve):
+    for each in (FIRST, SECOND):
+        principal.add_event(each, VM, ["web-1"])
+    body = {
+        "Error": {
+            "Code": "MultiStatusResponse",
+            "Message": "The operation returned different statuses for the Scheduled Events.",
+            "Details": [{"Target": SECOND.lower(), "Code": "Conflict", "Message": "Not now."}],
+        }
+    }
+    principal.add_fault(ACKNOWLEDGE, 207, body=body)
+    result = approve(event_ids=[FIRST, SECOND], resources_ready=["web-1"])
+    assert results(result) == {FIRST: "approved", SECOND: "failed"}
+    assert (result["failed"], result["changed"], result["in_doubt"]) == (True, True, False)
+    assert result["approvals"][1]["error_code"] == "Conflict"
+    assert f"approved: {FIRST}." in result["msg"]
+    assert "Not now." in result["msg"]
+
+
+@pytest.mark.parametrize("status_after", ["Completed", "Canceled", None])
+def test_207_for_an_event_that_is_gone(principal, approve, status_after):
+    """Resource Graph is asked whether it has ended."""
+    for each in (FIRST, SECOND):
+        principal.add_event(each, VM, ["web-1"])
+    row = principal.rows[1]
+
+    def vanish(_row):
+        if status_after is None:
+            principal.rows.remove(row)
+        else:
+            row["properties"]["EventStatus"] = status_after
+        principal.after_approval = None
+
+    principal.after_approval = vanish
+    result = approve(event_ids=[FIRST, SECOND], resources_ready=["web-1"])
+    assert results(result) == {FIRST: "approved", SECOND: "ended" if status_after else "not_found"}
+    assert not result.get("failed")
+
+
+def test_207_without_saying_for_which(principal, approve):
+    for each in (FIRST, SECOND):
+        principal.add_event(each, VM, ["web-1"])
+    principal.add_fault(ACKNOWLEDGE, 207, body={"error": {"code": "MultiStatusResponse", "message": "Some failed."}})
+    result = approve(event_ids=[FIRST, SECOND], resources_ready=["web-1"])
+    assert set(results(result).values()) == {"failed"}
+    assert (result["failed"], result["in_doubt"], result["changed"]) == (True, True, True)
+
+
+def test_404_although_it_is_listed(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    body = {"Error": {"Code": "InvalidScheduledEventId", "Details": [{"Target": FIRST}]}}
+    principal.add_fault(ACKNOWLEDGE, 404, body=body)
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"])
+    assert (results(result), result["failed"], result["error_code"]) == (
+        {FIRST: "failed"},
+        True,
+        "InvalidScheduledEventId",
+    )
+    assert "Resource Graph lists it" in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (400, stand_in._BAD_ID, "http_status"),
+        (405, stand_in.WRONG_REGION, "http_status"),
+        (403, {"error": {"code": "AuthorizationFailed", "message": "No role."}}, "forbidden"),
+    ],
+)
+def test_answers_that_do_not_pass(principal, approve, status, body, reason):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_fault(ACKNOWLEDGE, status, body=body)
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"])
+    assert (results(result), result["reason"], result["http_status"]) == ({FIRST: "failed"}, reason, status)
+    assert (result["failed"], result["changed"], result["in_doubt"]) == (True, False, False)
+    assert body["error"]["message"].rstrip(". ") in result["msg"]
+    assert len(posts(principal)) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(204, None), (200, {"value": "Successfully approved scheduled event"}), (200, None)]
+)
+def test_successes_of_all_kinds(principal, approve, status, body):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_fault(ACKNOWLEDGE, status, body=body)
+    assert results(approve(event_ids=[FIRST], resources_ready=["web-1"])) == {FIRST: "approved"}
+
+
+@pytest.mark.parametrize("status", [500, 502, 429, "reset", "take"])
+def test_p1_asks_resource_graph_anew_before_each_try(principal, approve, status):
+    principal.add_event(FIRST, VM, ["web-1"])
+    body = "<html>502</html>" if status == 502 else stand_in.INTERNAL
+    principal.add_fault(ACKNOWLEDGE, status, body=body)
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"])
+    assert (results(result), result["in_doubt"]) == ({FIRST: "approved"}, False)
+    asked = [
+        each["path"] for each in principal.journal if "/metadata" not in each["path"] and "2.0" not in each["path"]
+    ]
+    assert ["acknowledge" in path for path in asked] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "word", "failed"),
+    [
+        ({"Resources": ["web-1", "web-2"]}, "refused", True),
+        ({"EventStatus": "Started"}, "already_started", None),
+        ({"EventStatus": "Completed"}, "ended", None),
+    ],
+)
+def test_p1_what_changed_meanwhile_is_not_sent_again(principal, approve, change, word, failed):
+    """The answer to the first try is lost, so that it is in doubt."""
+    principal.add_event(FIRST, PAIR, ["web-1"])
+    principal.after_approval = lambda row: row["properties"].update(change)
+    principal.add_fault(ACKNOWLEDGE, "take")
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"])
+    assert (results(result), result.get("failed")) == ({FIRST: word}, failed)
+    assert (result["in_doubt"], result["changed"]) == (True, True)
+    assert "Azure may have taken it" in " ".join(result["warnings"])
+    assert len(posts(principal)) == 1
+
+
+def test_p15_an_approval_that_hangs(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_fault(ACKNOWLEDGE, "hang", times=9)
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"], timeout=4)
+    assert (results(result), result["reason"]) == ({FIRST: "failed"}, "timeout")
+    assert (result["failed"], result["in_doubt"]) == (True, True)
+
+
+def test_an_answer_that_fails_before_anything_is_sent(principal, approve):
+    principal.add_fault(GRAPH, 403, body={"error": {"code": "AuthorizationFailed", "message": "No role."}})
+    result = approve(event_ids=[FIRST])
+    assert (result["failed"], result["reason"], result["in_doubt"]) == (True, "forbidden", False)
+
+
+def test_microsofts_client_sends_the_same(principal, approve, certificate):
+    for each in (FIRST, SECOND):
+        principal.add_event(each, VM, ["web-1"])
+    approve(event_ids=[FIRST], resources_ready=["web-1"])
+    approve(event_ids=[FIRST, SECOND], resources_ready=["web-1"])
+    tls = {"connection_verify": str(certificate.with_suffix(".crt"))}
+    credential = ClientSecretCredential(
+        stand_in.TENANT,
+        stand_in.CLIENT_ID,
+        stand_in.SECRET,
+        authority=principal.url,
+        disable_instance_discovery=True,
+        **tls,
+    )
+    client = MaintenanceManagementClient(
+        credential,
+        stand_in.SUBSCRIPTION,
+        base_url=principal.url,
+        credential_scopes=[f"{stand_in.AUDIENCE}/.default"],
+        **tls,
+    )
+    client.scheduled_events.acknowledge("web", "virtualMachines", "web-1", FIRST)
+    client.scheduled_events.acknowledge_list("web", "virtualMachines", "web-1", {"value": [FIRST, SECOND]})
+    sent = [(each["method"], each["path"].lower(), each["query"], each["body"]) for each in posts(principal)]
+    assert sent[:2] == sent[2:]

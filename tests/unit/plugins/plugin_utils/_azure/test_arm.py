@@ -1,0 +1,69 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What headers and errors of Azure Resource Manager say, in each form in which they were seen."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.arm import (
+    read_error,
+    read_quota_reset,
+    read_retry_after,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.errors import plain
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, 0),
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "-7"}, 0),
+        ({"retry-after": "soon"}, 0),
+        ({"retry-after": "nan"}, 0),
+        ({"retry-after": "inf"}, 0),
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:00 GMT", "x-ms-user-quota-resets-after": "00:00:03"}, 3),
+        ({"retry-after": "2", "x-ms-user-quota-resets-after": "00:00:03"}, 2),
+    ],
+)
+def test_retry_after(headers, seconds):
+    assert read_retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("00:00:05", 5), ("01:02:03", 3723), ("00:00:04.9990000", 4), ("", 0), ("5", 0), ("a:b:c", 0), ("-1:0:0", 0)],
+)
+def test_quota_reset(text, seconds):
+    assert read_quota_reset({"x-ms-user-quota-resets-after": text}) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message", "targets"),
+    [
+        ({"error": {"code": "NotFound", "message": "Gone."}}, "NotFound", "Gone.", []),
+        ({"Error": {"Code": "Bad", "Details": [{"Target": "e-1"}, 5]}}, "Bad", "", ["e-1"]),
+        (
+            {"ERROR": {"CODE": "Multi", "MESSAGE": "Some.", "details": [{"target": "e-1", "message": "Not now."}]}},
+            "Multi",
+            "Some. Not now.",
+            ["e-1"],
+        ),
+        ({"error": {"code": 5, "message": {"a": 1}, "details": "text"}}, None, "", []),
+        ({"error": "text"}, None, "", []),
+        ({"value": "Successfully Approved"}, None, "", []),
+        ("<html>", None, "", []),
+        (None, None, "", []),
+        ([], None, "", []),
+    ],
+)
+def test_errors(body, code, message, targets):
+    found, told, details = read_error(body)
+    assert (found, told, [each.get("target") for each in details]) == (code, message, targets)
+
+
+def test_text_of_others_steers_no_terminal_and_tells_no_secret():
+    told = plain("a\n\tb \x1b[31m the-secret " + "x" * 1000, "the-secret", None, "")
+    assert told.startswith(r"a b \u001b[31m ******** xxx")
+    assert len(told) == 501
