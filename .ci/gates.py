@@ -110,7 +110,8 @@ def run(gate: Gate, env: dict[str, str]) -> tuple[Result, str]:
     printed = log.read_text(errors="replace")
     if process.returncode == -signal.SIGKILL:
         printed += f"\nERROR: killed, after {seconds:.0f} s; a gate may take {LIMIT} s.\n"
-    reasons = [line[:300] for line in printed.splitlines() if REASON.match(line)][-20:] if state == "failed" else []
+    lines = printed.splitlines() if state == "failed" else []
+    reasons = [line[:300] for line in [line for line in lines if REASON.match(line)] or lines][-20:]
     return Result(gate.name, state, seconds, used.ru_utime + used.ru_stime, reasons), printed
 
 

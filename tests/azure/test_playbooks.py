@@ -114,5 +114,6 @@ def test_nobody_imports_a_library_who_does_not_ask_azure():
         "import ansible_collections.fleetops.azure_maintenance.plugins.action.scheduled_events_info\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('azure', 'msal', 'requests')])\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert ended.stdout.strip() == "[]"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
