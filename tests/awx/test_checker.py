@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import notify
 from ansible_collections.fleetops.azure_maintenance.tests.awx import access, controller
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 

@@ -31,7 +31,7 @@ LAUNCHER = COLLECTION / "roles" / "event_checker" / "templates" / "azure-mainten
 PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else sys.executable
 SECONDS = 60
 ROUNDS = 15
-LIMIT_IDLE = 0.06
+LIMIT_IDLE = 0.055
 LIMIT_MEMORY = 20.0
 LIMIT_ONCE = 2.0
 BODY = b'{"DocumentIncarnation":1,"Events":[]}'
@@ -42,6 +42,10 @@ def install_program(root: Path, endpoint: str) -> list[str]:
     library = root / "library"
     utils = library / "ansible_collections" / "fleetops" / "azure_maintenance" / "plugins" / "module_utils"
     shutil.copytree(PROGRAM, library / "azure_maintenance", ignore=shutil.ignore_patterns("__pycache__"))
+    # As install_library.py makes them
+    for folder in (library / "azure_maintenance").iterdir():
+        if folder.is_dir():
+            (folder / "__init__.py").touch()
     shutil.copytree(PURE_FILES, utils, ignore=shutil.ignore_patterns("__pycache__", "_module"))
     compile_all = [PYTHON, "-m", "compileall", "-q", str(library)]
     subprocess.run(compile_all, check=True)

@@ -53,6 +53,7 @@ class Connection:
     def __init__(self, path: str, timeout: float = 5.0, **options: Any) -> None:
         name = path.partition("?")[0].replace("file:", "")
         self.on_disk = name.startswith(world.state_folder)
+        self._lockable = self.on_disk and not name.endswith(".new")
         self._patience = timeout
         if self.on_disk and world.disk == "gone" and "immutable" not in path:
             raise sqlite3.OperationalError("unable to open database file")
@@ -85,13 +86,13 @@ class Connection:
 
     def close(self) -> None:
         if not world.is_killed():
-            self._release()
+            self.end()
 
     def end(self) -> None:
         """The process has ended; if it was killed, it may have been in the middle of something."""
         if not isinstance(self._real, _Closed):
             if self.in_transaction:
-                self._real.execute("ROLLBACK")
+                self.execute("ROLLBACK")
             self._release()
 
     def _release(self) -> None:
@@ -147,7 +148,7 @@ class Connection:
                 if self.on_disk:
                     if world.disk == "read-only":
                         raise sqlite3.OperationalError(_ERRORS["read-only"][0])
-                    if world.now < world.locked_until:
+                    if self._lockable and world.now < world.locked_until:
                         raise sqlite3.OperationalError("database is locked")
                 cursor = self._real.execute(sql)
                 self._begun = True
@@ -224,20 +225,11 @@ class Os:
 
 
 _COLUMNS = (
-    ("event", "content"),
-    ("event", "rule"),
-    ("event", "phase"),
-    ("event", "seen_at"),
-    ("event", "boot_id"),
-    ("event", "approval"),
-    ("event", "waiting_for"),
+    *[("event", "content")] * 4,
+    *[("response", "content")] * 4,
     ("response", "phase"),
     ("response", "state"),
-    ("response", "boot_id"),
-    ("step", "content"),
-    ("step", "state"),
-    ("step", "interruptions"),
-    ("fact", "value"),
+    ("fact", "content"),
     ("fact", "name"),
 )
 
@@ -279,8 +271,6 @@ def _flip(connection: sqlite3.Connection, table: str, column: str, bit: float) -
     owner = {
         "event": "SELECT key FROM event WHERE rowid = ?",
         "response": "SELECT key FROM event JOIN response ON event = event.number WHERE response.rowid = ?",
-        "step": "SELECT key FROM event JOIN response ON event = event.number JOIN step ON step.response ="
-        " response.number WHERE step.rowid = ?",
     }.get(table)
     key = owner and connection.execute(owner, (rowid,)).fetchone()
     connection.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE rowid = ?", (bytes(spoilt), rowid))

@@ -9,7 +9,9 @@ twenty each part takes its full time, so that what comes late is seen too.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
 from typing import Any, Callable
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
@@ -111,9 +113,12 @@ class Ending:
         else:
             return []
         sql = "SELECT number FROM response WHERE phase = 'ended' AND state = 'failed'"
-        with disk.open_beside(path) as connection:
-            rows = connection.execute(sql).fetchall()
-        return [row[0] for row in rows]
+        try:
+            with disk.open_beside(path) as connection:
+                return [row[0] for row in connection.execute(sql).fetchall()]
+        except sqlite3.DatabaseError:
+            # It was lost a moment ago.
+            return []
 
     def _announce_last(self) -> None:
         if self._last is None:
@@ -153,11 +158,20 @@ class Ending:
         self._machine.scheduler.stop()
 
     def _check_bounds(self) -> None:
-        with disk.open_beside(os.path.join(self._machine.state_folder, "state.db")) as connection:
+        # The check may not have looked at a file yet that was lost a moment ago.
+        with contextlib.suppress(sqlite3.DatabaseError):
+            self._check_state()
+
+    def _check_state(self) -> None:
+        path = os.path.join(self._machine.state_folder, "state.db")
+        if not os.path.exists(path):
+            # It was lost while the disk could not be written, and the state in memory has not moved home yet.
+            return
+        with disk.open_beside(path) as connection:
             for sql, most in (
                 ("SELECT COUNT(*) FROM event WHERE ended_at IS NULL", 100),
                 ("SELECT COUNT(*) FROM put_aside", 100),
-                ("SELECT MAX(LENGTH(value)) FROM fact", 10000),
+                ("SELECT MAX(LENGTH(content)) FROM fact", 10000),
             ):
                 count = connection.execute(sql).fetchone()[0] or 0
                 if count > most:

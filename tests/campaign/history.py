@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import random
 import shutil
@@ -16,7 +17,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import OTHER, VM, Event
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.ending import LAST_EVENTS, Ending
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.shared_state import SharedState, leave_empty_state
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.upgrade import leave_state_of_1_0
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
 KINDS = ("Reboot", "Reboot", "Redeploy", "Preempt", "Freeze")
@@ -77,8 +77,8 @@ class History:
         poll_interval = luck.choice((1.0, *[5.0] * 9, *[10.0] * 40))
         knows_name = luck.random() < 0.3
         timer_interval = luck.choice((60.0, 60.0, 180.0))
-        self._old_state, self._is_first = luck.random() < 0.05, luck.random() < 0.05
-        alone = self._old_state or self._is_first or luck.random() < 0.04
+        self._is_first = luck.random() < 0.05
+        alone = self._is_first or luck.random() < 0.04
         shared_state = None if alone else shared_state
         self.machine = Machine(seed, folder, poll_interval, knows_name, timer_interval, shared_state)
         self.azure = self.machine.azure
@@ -100,9 +100,7 @@ class History:
         machine = self.machine
         disk.world = machine
         at = machine.scheduler.at
-        if self._old_state:
-            leave_state_of_1_0(machine)
-        elif machine.shared_state:
+        if machine.shared_state:
             machine.shared_state.begin()
         elif not self._is_first:
             leave_empty_state(machine.state_folder)
@@ -272,6 +270,24 @@ def _flip(history: History, action: Action) -> None:
             machine.judge.damaged(*found)
 
 
+def _lose(history: History, action: Action) -> None:
+    """The file of the state is removed, or garbage stands in its place."""
+    machine = history.machine
+    path = f"{machine.state_folder}/state.db"
+    if not os.path.exists(path) or machine.disk is not None or os.path.exists(f"{machine.folders.run}/state.db"):
+        return
+    if machine.shared_state:
+        machine.shared_state.become_file()
+    for name in glob.glob(f"{path}-*"):
+        os.unlink(name)
+    if action.a < 0.5:
+        os.unlink(path)
+    else:
+        with open(path, "r+b") as file:
+            file.write(b"garbage " * 1000)
+    machine.judge.lost_state()
+
+
 def _prepare_by_run(history: History, event: Event, action: Action) -> None:
     """A run over the fleet takes the VM out of service, and puts it back later, or is broken off."""
     machine, key = history.machine, event.id.lower()
@@ -316,6 +332,7 @@ ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
     "disk": (1, _disk),
     "lock": (0.7, _lock),
     "flip": (2, _flip),
+    "lose": (0.8, _lose),
     "clock": (0.8, _clock),
     "run": (1.5, _with_event(_prepare_by_run)),
     "retry": (2.5, _retry),

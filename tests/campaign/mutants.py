@@ -24,12 +24,18 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import parser as document_parser
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import fetch, poller
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.poll import check
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
     approval,
-    check,
-    cli,
-    respond,
-    store,
+    decision,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
+    responder as respond,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track import (
+    situation,
     tracker,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import run_history
@@ -41,11 +47,8 @@ Patch = tuple[Any, str, Any]
 def _unreadable_record() -> list[Patch]:
     """2: a record that cannot be read stops the checker."""
 
-    def readable(_self: Any, rows: Any, read: Callable[[Any], Any]) -> list[Any]:
-        found = [read(row) for row in rows]
-        if any(getattr(record, "damaged", False) for record in found):
-            raise ValueError("a record cannot be read")
-        return found
+    def readable(self: Any, sql: str, values: Any, decode: Callable[..., Any]) -> list[Any]:
+        return [decode(*row) for row in self.connection.execute(sql, tuple(values))]
 
     return [(store.Store, "_readable", readable)]
 
@@ -103,7 +106,7 @@ def _post_without_looking() -> list[Patch]:
 
 def _approved_after_boot() -> list[Patch]:
     """5: a preparation of an earlier boot is good enough for an approval."""
-    return [(respond, "must_prepare_again", lambda *_all: False), (respond, "may_approve", lambda *_all: True)]
+    return [(decision, "must_prepare_again", lambda *_all: False), (decision, "may_approve", lambda *_all: True)]
 
 
 def _deaf() -> list[Patch]:
@@ -119,8 +122,8 @@ def _deaf() -> list[Patch]:
 
 def _same_id_side_by_side() -> list[Patch]:
     """9: an id that is listed again is prepared for beside what still runs for its earlier event."""
-    real = store.TrackedEvent
-    return [(store, "TrackedEvent", lambda number, _key, *rest: real(number, str(number), *rest))]
+    real = situation.TrackedEvent
+    return [(situation, "TrackedEvent", lambda number, _key, *rest: real(number, str(number), *rest))]
 
 
 def _word_for_a_name() -> list[Patch]:
@@ -174,7 +177,7 @@ def _side_by_side() -> list[Patch]:
         alone = tracked._replace(responses=tuple(each for each in tracked.responses if each.number == response.number))
         return real(response, alone, others)
 
-    return [(place, "why_not_now", why) for place in (respond, tracker, cli)]
+    return [(place, "why_not_now", why) for place in (decision, situation, cli)]
 
 
 def _unreadable_entry_ends() -> list[Patch]:
@@ -200,7 +203,7 @@ def _started_beside_restore() -> list[Patch]:
         beside = [other._replace(responses=()) for other in others] if response.phase == lifecycle.STARTED else others
         return real(response, tracked, beside)
 
-    return [(place, "why_not_now", why) for place in (lifecycle, respond, tracker)]
+    return [(place, "why_not_now", why) for place in (lifecycle, decision, situation)]
 
 
 def _restored_while_started() -> list[Patch]:
@@ -225,7 +228,7 @@ def _mark_stays() -> list[Patch]:
 
 def _run_overlooked() -> list[Patch]:
     """on_ended does not wait for what a run over the fleet has prepared."""
-    return [(place, "read_marked_by_runs", lambda *_all: set()) for place in (respond, check)]
+    return [(place, "read_marked_by_runs", lambda *_all: set()) for place in (decision, check)]
 
 
 MUTANTS: dict[str, Callable[[], list[Patch]]] = {

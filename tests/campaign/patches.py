@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import os
 import time
 from signal import SIGTERM as REAL_SIGTERM
@@ -17,14 +16,19 @@ from unittest import mock
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, transport
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
-    cli,
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli, system
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
+    responder as respond,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    copies,
     database,
-    readers,
-    report,
-    respond,
     store,
-    system,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.changes import (
+    PHASE_CHANGES,
+    RESPONSE_CHANGES,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 
@@ -118,6 +122,26 @@ def _publish(publisher: report.Publisher, *arguments: Any) -> None:
         current().judge.published()
 
 
+def _change_response(self: store.Store, number: int, **changes: Any) -> None:
+    found = self.response(number)
+    before, after = found and found.state, changes.get("state")
+    if before and after and before != after and (before, after) not in _RESPONSE_CHANGES:
+        current().judge.fail("P6", f"response {number} goes from {before} to {after}")
+    _real_change_response(self, number, **changes)
+
+
+def _change_event(self: store.Store, number: int, **changes: Any) -> None:
+    found = self.event(number)
+    before, after = found and found.phase, changes.get("phase")
+    if before and after and (before, after) not in _PHASE_CHANGES:
+        current().judge.fail("P6", f"event {number} goes from {before} to {after}")
+    _real_change_event(self, number, **changes)
+
+
+_RESPONSE_CHANGES = {change[:2] for change in RESPONSE_CHANGES}
+_PHASE_CHANGES = {change[:2] for change in PHASE_CHANGES}
+_real_change_response = store.Store._change_response
+_real_change_event = store.Store._change_event
 _real_publish = report.Publisher.publish
 
 
@@ -139,14 +163,13 @@ def patched() -> Iterator[None]:
         (report, "time", clock),
         (report.Publisher, "publish", _publish),
         (respond, "run_step", _run_step),
-        # What a row means depends on nothing else, and takes long to find out.
-        (store, "read_event", functools.lru_cache(maxsize=512)(store.read_event)),
-        (store, "read_response", functools.lru_cache(maxsize=512)(store.read_response)),
-        (store, "read_step", functools.lru_cache(maxsize=512)(store.read_step)),
+        (store.Store, "_change_response", _change_response),
+        (store.Store, "_change_event", _change_event),
+        (copies, "sqlite3", sqlite),
+        (copies, "os", files),
         (database, "sqlite3", sqlite),
         (database, "os", files),
         (database, "time", clock),
-        (readers, "sqlite3", sqlite),
         (client, "time", clock),
         (transport, "time", clock),
         (approve, "time", clock),

@@ -14,12 +14,14 @@ import shutil
 import sqlite3
 from typing import Any
 
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.database import (
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tables import prepare
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.schema import (
+    prepare,
+)
 
-_TABLES = ("step_success", "step", "response", "event", "fact", "put_aside", "history", "sqlite_sequence")
+_TABLES = ("response", "event", "fact", "put_aside", "history", "sqlite_sequence")
 _empty_state: list[bytes] = []
 
 

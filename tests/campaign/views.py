@@ -116,6 +116,12 @@ class View:
         )
         return self.may_have_ended and self.instances == 1 and interrupted
 
+    def is_prepared_and_open(self) -> bool:
+        """Tell whether a mark says all that must be known of it: the VM is prepared for it, and nothing came since."""
+        begun = [run for run in self._last.values() if run.phase == "announced"]
+        untouched = not (self.may_have_ended or self.started_seen or self.led or self.restore_begun)
+        return bool(begun) and self.instances == 1 and untouched and all(run.done for run in begun)
+
     def begin(self, run: Run) -> None:
         self._last[run.phase, run.label] = run
         if run.phase == "ended":

@@ -17,15 +17,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import ImdsClient
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.transport import Deadline, Response
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.codec import (
-    DAMAGED,
-    DAMAGED_STEP,
-)
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     Config,
     parse_config,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import StepError
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.steps import (
+    StepError,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import patches
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import EPOCH, VM, Azure, Told
@@ -323,11 +321,7 @@ class Machine:
         """Stands in for run_step(): what the step does is luck."""
         actor = self.scheduler.current
         assert actor is not None
-        if content == DAMAGED_STEP:
-            # The product does not run it either.
-            raise StepError(DAMAGED, permanent=True)
-        # A bit of the step may have flipped.
-        label = content.get("command", ["", "unreadable"])[-1]
+        label = content["command"][-1]
         key = (context.event.event_id.lower(), context.phase, label)
         number = self._tries[key] = self._tries.get(key, 0) + 1
         luck, length = self.chance("step", key, number), self.chance("length", key, number)

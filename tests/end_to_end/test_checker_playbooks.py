@@ -15,13 +15,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import playbook_evidence
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
+    Config,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
+    playbook_evidence,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.steps import (
     StepContext,
     StepError,
     run_step,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    Moment,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import test_programs

@@ -239,7 +239,8 @@ def knows_secrets():
 # Runs the command as its user does, in folders of the test's own.
 CHECKER = """
 import sys
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli, system
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import system
 place = sys.argv[1]
 names = {name: "config.json" if name == "config" else name for name in system.Folders._fields}
 folders = system.Folders(**{name: f"{place}/{file}" for name, file in names.items()})

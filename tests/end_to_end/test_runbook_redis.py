@@ -16,11 +16,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.steps import (
     StepContext,
     playbook_command,
     unsafe_yaml,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    Moment,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.test_guides import blocks, read

@@ -43,7 +43,12 @@ def options():
 
 @pytest.fixture(scope="module")
 def config():
-    return importlib.import_module(f"{PROGRAM}.config")
+    return importlib.import_module(f"{PROGRAM}.config.config")
+
+
+@pytest.fixture(scope="module")
+def step():
+    return importlib.import_module(f"{PROGRAM}.config.step")
 
 
 def test_argument_specs_and_defaults_have_the_same_variables_and_values(options):
@@ -91,29 +96,32 @@ def test_no_key_of_a_rule_has_a_default_in_the_specification(options):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_the_specification_knows_the_steps_that_the_program_knows(options, config, phase):
+def test_the_specification_knows_the_steps_that_the_program_knows(options, step, phase):
     spec = options["event_checker_rules"]["options"][phase]
-    kinds = set(config.STEP_OPTIONS)
-    others = {name for required, optional in config.STEP_OPTIONS.values() for name in required + optional}
-    assert spec["options"].keys() == kinds | others | set(config.OPTIONS_OF_EACH_STEP)
+    kinds = set(step.STEP_OPTIONS)
+    others = {name for required, optional in step.STEP_OPTIONS.values() for name in required + optional}
+    assert spec["options"].keys() == kinds | others | set(step.OPTIONS_OF_EACH_STEP)
     assert [set(group) for group in spec["mutually_exclusive"]] == [kinds]
     assert [set(group) for group in spec["required_one_of"]] == [kinds]
-    needed = {kind: set(required) for kind, (required, _optional) in config.STEP_OPTIONS.items() if required}
+    needed = {kind: set(required) for kind, (required, _optional) in step.STEP_OPTIONS.items() if required}
     asked = {kind: {names} if isinstance(names, str) else set(names) for kind, names in spec["required_by"].items()}
     assert asked == needed
 
 
-def test_the_readme_names_every_variable_and_every_key(options, config):
+def test_the_readme_names_every_variable_and_every_key(options, config, step):
     text = (ROLE / "README.md").read_text(encoding="utf-8")
-    steps = [name for required, optional in config.STEP_OPTIONS.values() for name in required + optional]
-    names = [*options, *config._RULE_FIELDS, *config._MATCH_FIELDS, *config.STEP_OPTIONS, *steps]
+    steps = [name for required, optional in step.STEP_OPTIONS.values() for name in required + optional]
+    names = [*options, *config._RULE_FIELDS, *config._MATCH_FIELDS, *step.STEP_OPTIONS, *steps]
     assert [name for name in names if not re.search(rf"`{name}\b", text)] == []
 
 
 def test_all_of_the_program_is_copied():
-    """The role copies *.py of that folder, and nothing below it."""
-    folder = ROLE / "files" / "azure_maintenance"
-    assert [path.name for path in folder.iterdir() if path.suffix != ".py" and path.name != "__pycache__"] == []
+    """The role copies *.py of these folders, and nothing else."""
+    program = ROLE / "files" / "azure_maintenance"
+    files = [path for path in program.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
+    assert {path.suffix for path in files} == {".py"}
+    rooms = {str(path.parent.relative_to(program)) for path in files}
+    assert rooms == set(load("vars/main.yml")["__event_checker_program_rooms"])
 
 
 def test_all_that_the_program_imports_of_the_collection_is_copied():
@@ -258,7 +266,7 @@ def test_the_removal_asks_before_anything_is_removed_and_the_timer_starts_again(
         "See it again, because an event may have come meanwhile",
     ]
     assert block["rescue"][0]["name"] == "Start the timer again"
-    names = [task["name"] for task in load("tasks/see_nothing_is_lost.yml")]
+    names = [task["name"] for task in load("tasks/refuse_unsafe_removal.yml")]
     assert names.index("Wait until no response runs") < names.index("Ask the checker what is not over yet")
     assert "Stop where what the checker knows would be lost" in names
     assert names[-1] == "Stop where nothing would put the VM back into service"

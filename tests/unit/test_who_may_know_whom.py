@@ -26,6 +26,10 @@ AZURE, EDA, REPORT, RUN, STEP, WINDOWS = (
     f"{ON_CONTROLLER}/{name}" for name in ("_azure", "_eda", "_report", "_run", "_step", "_windows")
 )
 CHECKER, SIMULATOR = "roles/event_checker/files", "roles/imds_simulator/files"
+CONFIG, STATE, TRACK, POLL, RESPOND, STATUS, SYSTEM = (
+    f"{CHECKER}/azure_maintenance/{name}"
+    for name in ("config", "state", "track", "poll", "respond", "report", "system")
+)
 
 # Of the lines that name a file or a folder in which it lies, the longest counts, alone.
 MAY_IMPORT = {
@@ -71,7 +75,16 @@ MAY_IMPORT = {
     "extensions/eda": [ERRORS, IMDS, EDA],
     "extensions/eda/plugins/event_filter/event_grid": [f"{AZURE}/messages"],
     CHECKER: [ERRORS, TIME_LIMIT, EVENT, IMDS, APPROVAL, "jmespath", "requests"],
-    f"{CHECKER}/azure_maintenance/playbook_callback": ["ansible"],
+    CONFIG: [ERRORS, TIME_LIMIT, EVENT, IMDS, SYSTEM, "jmespath"],
+    f"{CONFIG}/requirements": [ERRORS, EVENT, IMDS, CONFIG, RESPOND, SYSTEM, "jmespath"],
+    STATE: [ERRORS, EVENT, IMDS, CONFIG, SYSTEM],
+    SYSTEM: [ERRORS, EVENT, f"{IMDS}/boot_id", f"{STATE}/records"],
+    TRACK: [ERRORS, EVENT, APPROVAL, CONFIG, STATE, SYSTEM],
+    RESPOND: [ERRORS, EVENT, IMDS, APPROVAL, CONFIG, STATE, TRACK, SYSTEM, "requests"],
+    f"{RESPOND}/playbook_callback": ["ansible"],
+    POLL: [EVENT, IMDS, CONFIG, STATE, TRACK, SYSTEM, f"{STATUS}/report"],
+    STATUS: [ERRORS, EVENT, CONFIG, STATE, TRACK, SYSTEM, f"{POLL}/memory", f"{POLL}/statistics", f"{RESPOND}/retry"],
+    f"{STATUS}/report": [EVENT, CONFIG, STATE, TRACK, SYSTEM, POLL, f"{RESPOND}/retry", CHECKER],
     # It shares no code with the client: a mistake of both would never be seen.
     SIMULATOR: ["simulator"],
 }

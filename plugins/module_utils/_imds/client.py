@@ -16,7 +16,6 @@ import json
 import re
 import time
 from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
 from typing import Any, Callable, NamedTuple, Protocol, Sequence, TypeVar
 from urllib.parse import quote
 
@@ -343,6 +342,9 @@ def _parse_retry_after(value: str | None) -> float | None:
         return None
     if re.fullmatch(r"\d{1,9}", value.strip(), re.ASCII):
         return float(value)
+    # Imported when needed: it takes longer than many polls, and the check of each minute imports this file.
+    from email.utils import parsedate_to_datetime
+
     try:
         moment = parsedate_to_datetime(value)
     except (ArithmeticError, LookupError, TypeError, ValueError):

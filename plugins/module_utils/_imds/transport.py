@@ -11,7 +11,6 @@ It never uses a proxy, follows a redirect or keeps a cookie.
 
 from __future__ import annotations
 
-import http.client
 import io
 import os
 import pwd
@@ -24,8 +23,6 @@ from urllib.parse import urlsplit
 from .._errors import MalformedError, NoAnswerError, NotImdsError, NoTimeError, UnreachableError, excerpt, one_line
 
 MAX_BODY = 1024 * 1024
-# Bytes of a body that are read at once; most bodies have fewer.
-_PIECE = 16 * 1024
 # Azure holds the first answer up to two minutes while it switches the feature on; an answer later than that is lost.
 LONGEST_ANSWER = 125.0
 # The guest proxy agent of the Metadata Security Protocol adds it to Azure's answers, and not to its own.
@@ -78,29 +75,20 @@ class SocketTransport:
         sock = self._connect(deadline)
         try:
             timed = _TimedSocket(sock, deadline)
-            connection = _Connection(self._host, self._port, timed)
-            headers = {"Metadata": "true", "Connection": "close"}
-            if body is not None:
-                headers["Content-Type"] = "application/json"
-            connection.request(method, self._prefix + path, body=body, headers=headers)
-            response = connection.getresponse()
-            if timed.ended:
-                # http.client takes headers that end early for whole ones, and then there is no body to miss.
-                raise http.client.IncompleteRead(b"")
-            return self._read(response)
+            timed.sendall(self._request(method, self._prefix + path, body))
+            return self._read(io.BufferedReader(timed))
         except socket.timeout as error:
             raise NoAnswerError(
                 f"{self._endpoint} took the request and gave no complete answer in time. Azure holds the first answer "
                 "up to two minutes: give timeout 150 seconds or more, or ask again."
             ) from error
-        except (OSError, http.client.IncompleteRead) as error:
+        except OSError as error:
             raise NoAnswerError(
                 f"{self._endpoint} broke the connection before its answer was complete ({error}). Ask again."
             ) from error
-        except http.client.HTTPException as error:
+        except _NoHttpError as error:
             raise NotImdsError(
-                f"The server at {self._endpoint} does not speak HTTP as IMDS does ({type(error).__name__}: "
-                f"{excerpt(str(error))}). Check the endpoint."
+                f"The server at {self._endpoint} does not speak HTTP as IMDS does ({error}). Check the endpoint."
             ) from error
         finally:
             sock.close()
@@ -128,39 +116,114 @@ class SocketTransport:
                 f"Nothing answers at {self._endpoint} ({error}). This machine is not an Azure VM, a firewall or a "
                 "missing route keeps it from the metadata service, or the endpoint is wrong."
             ) from error
-        # http.client sends a body apart from its headers, and would wait for the first to be acknowledged.
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return sock
 
-    def _read(self, response: http.client.HTTPResponse) -> Response:
-        # read(amount) trusts a chunk of negative size, and then reads without end.
-        piece, received = memoryview(bytearray(_PIECE)), bytearray()
-        while len(received) <= MAX_BODY:
+    def _request(self, method: str, target: str, body: bytes | None) -> bytes:
+        if not re.fullmatch("[!-~]+", target):
+            raise _NoHttpError(f"no request can ask for {excerpt(target)}")
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        host += "" if self._port == 80 else f":{self._port}"
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity", "Metadata: true"]
+        if body is not None:
+            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        return "\r\n".join([*lines, "Connection: close", "", ""]).encode("ascii") + (body or b"")
+
+    def _read(self, source: io.BufferedReader) -> Response:
+        status = _read_status(source)
+        headers, length = _read_headers(source)
+        while status == 100:
+            status = _read_status(source)
+            headers, length = _read_headers(source)
+        if status < 200 or status in (204, 304):
+            length = 0
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            body = _read_chunks(source)
+        else:
             # One byte more than is allowed shows that the body is too large. A read for more could wait without need.
-            count = response.readinto(piece[: MAX_BODY + 1 - len(received)])
-            if not count:
-                break
-            received += piece[:count]
-        body = bytes(received)
+            wanted = MAX_BODY + 1 if length is None else min(length, MAX_BODY + 1)
+            body = _read_exactly(source, wanted) if length is not None else source.read(wanted)
         if len(body) > MAX_BODY:
-            raise too_large_error(self._endpoint, body, response.status)
-        if response.length:
-            # readinto says nothing of a body that ends early.
-            raise http.client.IncompleteRead(body, response.length)
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return Response(response.status, headers, body)
+            raise too_large_error(self._endpoint, body, status)
+        return Response(status, headers, body)
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP on a socket that is connected already, so that no proxy or tunnel setting can come between."""
-
-    def __init__(self, host: str, port: int, timed: _TimedSocket) -> None:
-        super().__init__(host, port)
-        self.sock: Any = timed
+# http.client would do, but for the parser of mails below it: the check of a VM would spend more on that than on the
+# rest of a poll.
 
 
-class _TimedSocket:
-    """The part of a socket that http.client uses, every wait of which ends at one deadline.
+class _NoHttpError(Exception):
+    """What is answered is not HTTP as IMDS speaks it."""
+
+
+_LONGEST_LINE = 65536
+_MOST_HEADERS = 100
+
+
+def _read_line(source: io.BufferedReader) -> bytes:
+    line = source.readline(_LONGEST_LINE + 1)
+    if len(line) > _LONGEST_LINE:
+        raise _NoHttpError(f"a line has more than {_LONGEST_LINE} bytes")
+    return line
+
+
+def _read_whole_line(source: io.BufferedReader) -> bytes:
+    line = _read_line(source)
+    if not line.endswith(b"\n"):
+        raise ConnectionError("it ended in the middle of a line")
+    return line.strip()
+
+
+def _read_status(source: io.BufferedReader) -> int:
+    line = _read_line(source)
+    if not line:
+        raise ConnectionError("it was closed without an answer")
+    found = re.match(rb"HTTP/1\.[0-9] +([1-9][0-9]{2})(?![^ \r\n])", line)
+    if not found:
+        raise _NoHttpError(f"its first line is {excerpt(line[:200].decode('latin-1'))}")
+    return int(found[1])
+
+
+def _read_headers(source: io.BufferedReader) -> tuple[dict[str, str], int | None]:
+    """Return the headers, and the length of the body that they tell."""
+    headers: dict[str, str] = {}
+    for _number in range(_MOST_HEADERS + 1):
+        line = _read_whole_line(source)
+        if not line:
+            length = headers.get("content-length", "")
+            return headers, int(length) if re.fullmatch("[0-9]{1,18}", length) else None
+        name, colon, value = line.decode("latin-1").partition(":")
+        if colon:
+            headers[name.strip().lower()] = value.strip()
+    raise _NoHttpError(f"it has more than {_MOST_HEADERS} headers")
+
+
+def _read_exactly(source: io.BufferedReader, count: int) -> bytes:
+    body = source.read(count)
+    if len(body) < count:
+        raise ConnectionError(f"{len(body)} bytes of the body came, and {count - len(body)} are missing")
+    return body
+
+
+def _read_chunks(source: io.BufferedReader) -> bytes:
+    """Return the body, or the first bytes of one that is too large."""
+    body = bytearray()
+    while len(body) <= MAX_BODY:
+        size = _read_whole_line(source).partition(b";")[0].strip()
+        if not re.fullmatch(b"[0-9a-fA-F]{1,16}", size):
+            raise ConnectionError(f"a chunk has the size {excerpt(size[:40].decode('latin-1'))}")
+        if not int(size, 16):
+            # What follows the last chunk is of no interest, but must come to its end in time.
+            while _read_line(source).strip():
+                pass
+            break
+        body += _read_exactly(source, min(int(size, 16), MAX_BODY + 1 - len(body)))
+        if len(body) <= MAX_BODY and _read_whole_line(source):
+            raise ConnectionError("a chunk is longer than its size")
+    return bytes(body)
+
+
+class _TimedSocket(io.RawIOBase):
+    """A socket, every wait of which ends at one deadline.
 
     A plain socket timeout starts again with each byte, so a server that trickles would hold us for ever.
     """
@@ -169,7 +232,6 @@ class _TimedSocket:
         self._sock = sock
         self._deadline = deadline
         self._answer_end = Deadline(LONGEST_ANSWER)
-        self.ended = False
 
     def _limit_wait(self) -> None:
         seconds = min(self._deadline.remaining(), self._answer_end.remaining())
@@ -181,28 +243,12 @@ class _TimedSocket:
         self._limit_wait()
         self._sock.sendall(data)
 
-    def recv_into(self, buffer: Any) -> int:
-        self._limit_wait()
-        count = self._sock.recv_into(buffer)
-        self.ended = not count
-        return count
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_SocketReader(self))
-
-    def close(self) -> None:
-        """Keep the socket: http.client closes it before the answer is read; SocketTransport closes it afterwards."""
-
-
-class _SocketReader(io.RawIOBase):
-    def __init__(self, timed: _TimedSocket) -> None:
-        self._timed = timed
-
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        return self._timed.recv_into(buffer)
+        self._limit_wait()
+        return self._sock.recv_into(buffer)
 
 
 def no_time_error(endpoint: str) -> NoTimeError:

@@ -20,12 +20,14 @@ from typing import Any, Callable, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import why_not_now
 
-from .config import Config, ConfigError, read_config
-from .database import open_snapshot
-from .marks import read_marked_by_runs, read_marks
-from .opening import has_moved, open_store
-from .records import Moment, ResponseRecord
-from .store import Store
+from .config.config import Config, read_config
+from .config.values import ConfigError
+from .state.database import find_put_aside, open_snapshot
+from .state.marks import read_marked_by_runs, read_marks
+from .state.open_state import has_moved, open_store
+from .state.records import Moment, ResponseRecord
+from .state.schema import is_locked, is_unwritable
+from .state.store import Store
 from .system import (
     ERROR,
     Clock,
@@ -38,7 +40,7 @@ from .system import (
     warn,
     write_file,
 )
-from .tables import is_locked, is_unwritable
+from .track.situation import read_situation
 
 FINE, FAILED, UNUSABLE = 0, 1, 2
 # Seconds after which a bad configuration is told again
@@ -78,7 +80,7 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
 def _advice(error: sqlite3.Error) -> str:
     if is_locked(error):
         return "Another program holds its lock."
-    return "Is the disk full?" if is_unwritable(error) else "The next check keeps what can be read of it."
+    return "Is the disk full?" if is_unwritable(error) else "The next check puts it aside."
 
 
 def _read_arguments(arguments: list[str]) -> SimpleNamespace:
@@ -118,7 +120,7 @@ def _stop(_number: int, _frame: Any) -> None:
 
 def _check(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
-    from .check import LOCK_WAIT, START_TIMEOUT, Checker
+    from .poll.check import LOCK_WAIT, START_TIMEOUT, Checker
 
     with lock(folders.run, "check") as free:
         if not free:
@@ -135,26 +137,28 @@ def _check(options: SimpleNamespace, folders: Folders) -> int:
 
 def _respond(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
-    from .respond import Responder
+    from .respond.responder import Responder
+    from .respond.writer import Writer
 
     # Whoever tests whether the response runs, holds the lock for an instant.
     with lock(folders.run, response_lock(options.number), patience=2.0) as free:
         if not free:
             say(f"Response {options.number} is running already.")
             return FINE
-        with closing(Responder(functools.partial(open_store, folders), config, folders, Clock(folders))) as responder:
-            _known_response(responder.store, options.number)
-            return FINE if responder.run(options.number) else FAILED
+        with closing(Writer(functools.partial(open_store, folders), folders)) as writer:
+            _known_response(writer.store, options.number)
+            done = Responder(writer, config, folders, Clock(folders)).run(options.number)
+        return FINE if done else FAILED
 
 
 def _retry(options: SimpleNamespace, folders: Folders) -> int:
-    from .retry import make_due_again
+    from .respond.retry import make_due_again
 
     return _make_due(options.number, folders, make_due_again)
 
 
 def _restore(options: SimpleNamespace, folders: Folders) -> int:
-    from .retry import plan_restore
+    from .respond.retry import plan_restore
 
     return _make_due(options.number, folders, plan_restore)
 
@@ -172,7 +176,7 @@ def _make_due(known: int, folders: Folders, make_due: Callable[[Store, ResponseR
                 raise ConfigError("The state was put aside or moved meanwhile. Try it again.")
             number = make_due(store, _known_response(store, known), now)
         marked = read_marked_by_runs(store, folders)
-        found = store.courses(now.boot_id, lambda other: is_running(folders, other), marked)
+        found = read_situation(store, now.boot_id, lambda other: is_running(folders, other), marked)
     courses = {course.number: course for _record, course, _responses in found}
     why = None
     for course in courses.values():
@@ -200,10 +204,10 @@ def _known_response(store: Store, number: int) -> ResponseRecord:
 
 
 def _status(options: SimpleNamespace, folders: Folders) -> int:
-    from .poll_memory import last_answer_at
-    from .report import exit_status, history_report, needing_attention, report
-    from .status import status_text
-    from .status_history import history_text
+    from .poll.memory import last_answer_at
+    from .report.history_text import history_text
+    from .report.report import exit_status, history_report, needing_attention, report
+    from .report.status_text import status_text
 
     whole = options.command == "history"
     now = Clock(folders).now()
@@ -213,20 +217,12 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
         warnings.append(warning)
         warn(warning)
 
-    def read(damage: sqlite3.Error | None = None) -> dict[str, Any]:
-        with closing(Store(open_snapshot(folders.state, folders.run, note, damage))) as store:
-            marks = read_marks(store, folders)
-            answered = last_answer_at(folders)
-            if whole:
-                return history_report(store, now, warnings, marks, answered)
-            return report(store, now, needing_attention(store), marks, answered)
-
-    try:
-        found = read()
-    except sqlite3.DatabaseError as error:
-        if is_locked(error) or is_unwritable(error):
-            raise
-        found = read(error)
+    with closing(Store(open_snapshot(folders.state, folders.run, note))) as store:
+        known = (read_marks(store, folders), last_answer_at(folders), find_put_aside(folders.state, folders.run))
+        if whole:
+            found = history_report(store, now, warnings, *known)
+        else:
+            found = report(store, now, needing_attention(store), *known)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The terminal may know fewer characters than Azure.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -242,7 +238,7 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
 def _validate(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
     if not options.syntax_only:
-        from .validate import find_missing
+        from .config.requirements import find_missing
 
         missing = find_missing(config, folders)
         for sentence in missing:

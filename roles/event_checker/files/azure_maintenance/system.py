@@ -18,7 +18,7 @@ from typing import Iterator, NamedTuple
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as _marks
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.boot_id import read_boot_id
 
-from .records import Moment
+from .state.records import Moment
 
 # Priorities of the journal
 ERROR = 3
@@ -143,10 +143,10 @@ def is_running(folders: Folders, number: int) -> bool:
         os.close(descriptor)
 
 
-def is_any_running(folders: Folders) -> bool:
-    """Tell whether a process runs any response now."""
+def running_responses(folders: Folders) -> list[int]:
+    """Return the numbers of the responses that a process runs now."""
     found = (re.fullmatch(r"respond-([0-9]+)\.lock", name) for name in os.listdir(folders.run))
-    return any(is_running(folders, int(each[1])) for each in found if each)
+    return [int(each[1]) for each in found if each and is_running(folders, int(each[1]))]
 
 
 def start_unit(number: int, timeout: float = 30.0) -> str | None:

@@ -17,11 +17,12 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.c
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval, progress
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records, tracker
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import records
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.database import (
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track import tracker
 
 START = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 DUE = 900

@@ -15,16 +15,18 @@ from typing import Any, Iterator, NamedTuple
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Document, Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     Rule,
     parse_rule,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.database import (
     locate,
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    Moment,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)

@@ -23,14 +23,11 @@ import traceback
 from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
-    cli,
-    system,
-)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli, system
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.shared_clock import SharedClock
 
 # What is imported only when needed
-for _module in ("check", "respond", "status", "report", "validate"):
+for _module in ("poll.check", "respond.responder", "report.status_text", "report.report", "config.requirements"):
     importlib.import_module(f"{cli.__package__}.{_module}")
 
 

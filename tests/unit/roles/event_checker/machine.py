@@ -13,6 +13,7 @@ import os
 import select
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -21,11 +22,13 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
+    report,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.database import (
     open_database,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.shared_clock import SharedClock
 
 # What takes longer hangs.
@@ -246,6 +249,11 @@ class Machine:
             Store(open_database(str(self.folder / "state"), str(self.folder / "run"), pytest.fail))
         ) as state:
             return report(state, self.clock.now(), state.all_events())
+
+    def sql(self, statement):
+        """Change the state behind the back of the program."""
+        with contextlib.closing(sqlite3.connect(self.folder / "state" / "state.db")) as connection, connection:
+            connection.execute(statement)
 
     def status(self):
         done = self.run("status", "--json")

@@ -8,7 +8,9 @@ from __future__ import annotations
 import mmap
 import time
 
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    Moment,
+)
 
 # The cells: Unix time, seconds since the boot, how many sleeps were begun, how many of them may end
 _AT, _UPTIME, _BEGUN, _ENDED = range(4)

@@ -12,15 +12,20 @@ from datetime import timedelta
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import ImdsClient
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check, tracker
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     parse_config,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.opening import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.poll import check
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
+    report,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.open_state import (  # noqa: E501
     open_store,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import SUCCEEDED
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    SUCCEEDED,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track import tracker
 from ansible_collections.fleetops.azure_maintenance.tests.instance import TARGET
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as loopback
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import open_state
@@ -279,9 +284,8 @@ class TestTheNameOfThisVm:
     @pytest.mark.parametrize(
         "change",
         [
-            pytest.param(lambda fact: fact.pop("vm_id"), id="version 1.0 knew no vmId"),
-            pytest.param(lambda fact: fact.update(vm_id=5), id="the vmId is damaged"),
-            pytest.param(lambda fact: fact.update(name=None), id="the name is damaged"),
+            pytest.param(lambda fact: fact.clear(), id="it is lost"),
+            pytest.param(lambda fact: fact.update(boot_id="boot-0"), id="an earlier boot"),
             pytest.param(lambda fact: fact.update(endpoint="http://127.0.0.1:1"), id="another endpoint gave it"),
         ],
     )

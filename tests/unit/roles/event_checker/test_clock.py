@@ -10,15 +10,20 @@ from contextlib import closing
 from datetime import timedelta
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     parse_config,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.poll import check
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
     history_report,
     report,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.responder import (  # noqa: E501
+    Responder,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.writer import (
+    Writer,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     lock,
     response_lock,
@@ -56,8 +61,9 @@ class Vm:
 
     def start_unit(self, number):
         before = len(self.recorder.words)
-        responder = Responder(self.open, self.config, self.folders, self.clock)
-        with closing(responder), lock(self.folders.run, response_lock(number)):
+        writer = Writer(self.open, self.folders)
+        responder = Responder(writer, self.config, self.folders, self.clock)
+        with closing(writer), lock(self.folders.run, response_lock(number)):
             responder.run(number)
         self.ran_at += [(word, self.seconds) for word in self.recorder.words[before:]]
 

@@ -14,15 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import config as configs
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import validators
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+    values as validators,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     Config,
-    ConfigError,
     Rule,
-    describe_step,
     parse_config,
     read_config,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.step import (
+    STEP_OPTIONS,
+    describe_step,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.values import (
+    ConfigError,
 )
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -419,7 +425,7 @@ def test_a_good_query_is_kept():
 
 def test_a_query_finds_its_library_where_python_was_started_without():
     """As the command starts it, because the folders of libraries take time to find."""
-    folder = str(Path(validators.__file__).parents[7])
+    folder = str(Path(validators.__file__).parents[8])
     program = f"""
 import site, sys
 sys.path.insert(0, {folder!r})
@@ -518,7 +524,7 @@ class TestFile:
 
 
 def test_every_option_of_every_step_has_a_test():
-    options = {kind: set(required + optional) for kind, (required, optional) in configs.STEP_OPTIONS.items()}
+    options = {kind: set(required + optional) for kind, (required, optional) in STEP_OPTIONS.items()}
     assert options == {
         "playbook": set(),
         "command": set(),

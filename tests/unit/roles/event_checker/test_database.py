@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import random
 import shutil
@@ -17,17 +16,26 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import tables
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.database import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
+    report,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.database import (
+    find_put_aside,
     open_database,
     open_snapshot,
     return_home,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import SUCCEEDED
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    SUCCEEDED,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.schema import (
+    VERSION,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
     due_responses,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
     record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
@@ -83,29 +91,20 @@ def crashed(tmp_path_factory):
     return folder
 
 
+def files_put_aside(place):
+    return [path for path in place.folder.iterdir() if ".damaged-" in path.name and path.name[-1].isdigit()]
+
+
 def check_put_aside(place, state, files):
-    """Nothing was deleted, both files are named, and all that is known is what could be read."""
-    aside = [path for path in place.folder.iterdir() if ".damaged-" in path.name and path.name[-1].isdigit()]
-    assert len(aside) == 1, place.messages
-    assert len(place.messages) == 1
-    assert str(place.path) in place.messages[0]
-    assert str(aside[0]) in place.messages[0]
-    assert "put aside" in place.messages[0]
+    """Nothing was deleted, one line names both files, and status finds the one that was put aside."""
+    (aside,) = files_put_aside(place)
+    (message,) = place.messages
+    assert f"{place.path} cannot be used" in message
+    assert f"was put aside as {aside}" in message
+    assert find_put_aside(str(place.folder), str(place.folder / "run")) == [str(aside)]
     for suffix, content in files.items():
-        assert Path(f"{aside[0]}{suffix}").read_bytes() == content
-    # Of a record whose text is cut off only the key may be left, which has no capitals.
-    names = [record.event.key for record in state.all_events()]
-    assert set(names) <= {f"e{number}" for number in range(EVENTS)}
-    assert len(set(names)) == len(names)
-    assert "records of it were kept" in place.messages[0]
-    assert not names or " 0 records" not in place.messages[0]
-
-
-def header_at(content, number):
-    """Return where in the file the header of an event of that number begins."""
-    # A cell is its size, the number of the row, the header, which begins with its own size, and the values.
-    values = content.index(b'e%d{"' % number)
-    return next(values - n for n in range(10, 60) if content[values - n - 1 : values - n + 2] == bytes([number, n, 0]))
+        assert Path(f"{aside}{suffix}").read_bytes() == content
+    assert state.all_events() == []
 
 
 @pytest.fixture(scope="module")
@@ -119,43 +118,8 @@ def of_five(tmp_path_factory):
         with state.transaction():
             for response in due:
                 state.finish_response(response.number, SUCCEEDED, None, NOW)
-            state.set_fact("polls", {"count": 5})
-            state.connection.execute("INSERT INTO put_aside VALUES ('event', 'x', 1)")
+            state.set_fact("polls", {"number": 5})
     return folder
-
-
-@pytest.mark.parametrize("damaged", [(1,), (2,), (5,), (2, 4), (1, 2, 5)])
-def test_p7_a_damaged_record_costs_none_of_its_neighbours(of_five, tmp_path, damaged):
-    place = Place(tmp_path / "place", of_five)
-    content = bytearray(place.path.read_bytes())
-    for number in damaged:
-        content[header_at(content, number)] = 0x7F
-    place.path.write_bytes(bytes(content))
-    left = [f"E{number}" for number in range(1, 6) if number not in damaged]
-    told = []
-    with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), told.append))) as state:
-        assert [record.event.event_id for record in state.all_events()] == left
-    assert len(told) == 1
-    with closing(Store(open_database(str(place.folder), str(place.folder / "run"), print, damaged=True))) as state:
-        assert [record.event.event_id for record in state.all_events()] == left
-        assert state.connection.execute("SELECT COUNT(*) FROM put_aside").fetchone()[0] == 1
-        record_answer(state, RULES, builders.make_document(), NOW, "web-1")
-        owed = [(state.event(each.event).event.event_id, each.phase) for each in state.unfinished_responses()]
-        assert owed == [(one, "ended") for one in left]
-
-
-@pytest.mark.parametrize("key", [0, 1, 2, 4, 5, 127])
-def test_p7_a_damaged_number_of_a_record_costs_none_of_its_neighbours(of_five, tmp_path, key):
-    """SQLite looks for a number by halves, so one that is out of order hides others."""
-    place = Place(tmp_path / "place", of_five)
-    content = bytearray(place.path.read_bytes())
-    header = header_at(content, 3)
-    content[header - 1] = key
-    place.path.write_bytes(bytes(content))
-    with closing(Store(open_database(str(place.folder), str(place.folder / "run"), print, damaged=True))) as state:
-        left = {record.event.event_id for record in state.all_events()}
-    # Of two with the same number only one can be kept.
-    assert len(left & {"E1", "E2", "E4", "E5"}) >= 3 + (key not in (1, 2, 4, 5))
 
 
 def use(state):
@@ -234,7 +198,7 @@ def test_p7_whoever_holds_the_state_for_itself_keeps_nobody_from_reading_it(of_f
         held = place.folder / "run" / "state.db"
         place.messages.clear()
     with closing(sqlite3.connect(str(held), isolation_level=None)) as other:
-        for statement in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "user_version = 1"):
+        for statement in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", f"user_version = {VERSION}"):
             other.execute(f"PRAGMA {statement}")
         with closing(Store(open_snapshot(*folders, place.messages.append))) as state:
             assert len(state.all_events()) == 5
@@ -248,29 +212,24 @@ def test_p8_a_move_to_the_fallback_or_home_does_not_wait_for_whoever_holds_the_s
     place = Place(tmp_path / "place", of_five)
     folders = str(place.folder), str(place.folder / "run")
     with closing(sqlite3.connect(str(place.path), isolation_level=None)) as other:
-        for statement in ("locking_mode = EXCLUSIVE", "user_version = 1"):
+        for statement in ("locking_mode = EXCLUSIVE", f"user_version = {VERSION}"):
             other.execute(f"PRAGMA {statement}")
         with closing(Store(open_database(*folders, place.messages.append, unwritable=True))) as state:
             assert len(state.all_events()) == 5
-        return_home(*folders, pytest.fail)
-        assert (place.folder / "run" / "state.db").exists()
-    assert [str(place.path) in message for message in place.messages] == [True, True]
-    return_home(*folders, place.messages.append)
-    assert not (place.folder / "run" / "state.db").exists()
+        return_home(*folders, place.messages.append)
+        assert not (place.folder / "run" / "state.db").exists()
+    assert [str(place.path) in message for message in place.messages] == [True] * 3
+    with closing(place.open()) as state:
+        assert len(state.all_events()) == 5
 
 
-@pytest.mark.parametrize("is_damaged", [False, True])
-def test_p6_what_only_the_log_of_a_state_has_is_read_where_the_log_cannot_be_shared(crashed, tmp_path, is_damaged):
+def test_p6_what_only_the_log_of_a_state_has_is_read_where_the_log_cannot_be_shared(crashed, tmp_path):
     place = Place(tmp_path / "place", crashed)
     folders = str(place.folder), str(place.folder / "run")
     # A stand-in for a read-only disk, where the index of the log cannot be made
     Path(f"{place.path}-shm").symlink_to("state.db-shm")
-    damage = sqlite3.DatabaseError("part of it is damaged") if is_damaged else None
     for has_fallback_folder in (False, True):
-        with closing(Store(open_snapshot(*folders, place.messages.append, damage))) as state:
-            assert len(state.all_events()) == EVENTS
-        assert len(place.messages) == is_damaged
-        place.messages.clear()
+        assert len(look(place)) == EVENTS
         if not has_fallback_folder:
             os.mkdir(folders[1])
     assert os.listdir(folders[1]) == []
@@ -287,20 +246,7 @@ def test_a_log_that_cannot_be_copied_is_told(crashed, tmp_path):
     Path(f"{place.path}-wal").mkdir()
     open_snapshot(str(place.folder), str(place.folder / "run"), place.messages.append).close()
     (message,) = place.messages
-    reason = f"because its log cannot be read ([Errno {errno.EISDIR}]"
-    assert message.startswith(f"The newest changes may be missing from what is read of {place.path}, {reason}")
-
-
-def test_a_log_that_cannot_be_read_to_its_end_is_told(original, tmp_path):
-    place = Place(tmp_path / "place", original)
-    with closing(place.open()) as state:
-        state.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        state.connection.execute("UPDATE event SET note = 'the latest' WHERE number = 1")
-        # Its index tells of more than there is to read, as on a disk that fails.
-        os.truncate(f"{place.path}-wal", 100)
-        with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), place.messages.append))) as old:
-            assert len(old.all_events()) == EVENTS
-    assert place.messages == [f"The newest changes may be missing from what is read of {place.path} (disk I/O error)."]
+    assert message.startswith(f"{place.path} cannot be read ([Errno {errno.EISDIR}]")
 
 
 # Takes the log away with it if it believes that nobody else has the file open
@@ -368,8 +314,8 @@ def test_any_byte_of_the_header_flipped(original, tmp_path, mask):
         shutil.rmtree(place.folder)
 
 
-@pytest.mark.parametrize("index", ["sqlite_autoindex_fact_1", "sqlite_autoindex_step_1", "open_event"])
-def test_p7_one_damaged_byte_of_an_index_costs_no_record(of_five, tmp_path, index):
+@pytest.mark.parametrize("index", ["sqlite_autoindex_fact_1", "sqlite_autoindex_response_1", "open_event"])
+def test_p7_one_damaged_byte_of_an_index_is_found(of_five, tmp_path, index):
     content = (of_five / "state.db").read_bytes()
     with closing(sqlite3.connect(str(of_five / "state.db"))) as connection:
         page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (index,)).fetchone()[0]
@@ -382,13 +328,9 @@ def test_p7_one_damaged_byte_of_an_index_costs_no_record(of_five, tmp_path, inde
         place.path.write_bytes(damaged)
         told = []
         with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), told.append))) as state:
-            assert len(report(state, NOW, state.all_events())["events"]) == 5
-            assert len(state.steps(1)) == 1
-        with closing(place.open()) as state:
-            assert len(state.all_events()) == 5
-            assert [len(state.steps(number)) for number in range(1, 6)] == [1] * 5
-            use(state)
-        assert (len(told), len(place.messages)) == (1, 1)
+            assert report(state, NOW, state.all_events())["events"] == []
+        assert not judge(place, {"": bytes(damaged)}, None)
+        assert len(told) == 1
 
 
 @pytest.mark.parametrize(
@@ -412,35 +354,14 @@ def test_garbage(original, tmp_path, content, suffix):
     assert intact is bool(suffix)
 
 
-def test_a_state_of_a_newer_version_with_more_of_everything_is_used(original, tmp_path):
+@pytest.mark.parametrize("version", [1, 99])
+def test_p7_a_state_of_another_version_is_put_aside_and_said(original, tmp_path, version):
     place = Place(tmp_path / "place", original)
     with closing(sqlite3.connect(str(place.path))) as connection:
-        connection.executescript(LATER)
-        connection.execute("PRAGMA user_version = 99")
-        event, rule = connection.execute("SELECT content, rule FROM event WHERE number = 1").fetchone()
-        more = [json.dumps({**json.loads(text), "later": {"x": 1}}) for text in (event, rule)]
-        connection.execute("UPDATE event SET content = ?, rule = ? WHERE number = 1", more)
-        connection.commit()
-    with closing(place.open()) as state:
-        assert [record.event.event_id for record in state.all_events()] == [f"E{number}" for number in range(EVENTS)]
-        assert not any(record.damaged for record in state.all_events())
-        assert state.event(1).rule == RULES[0]._replace(match={})
-        use(state)
-        assert state.connection.execute("PRAGMA user_version").fetchone()[0] == 99
-    assert place.messages == []
-
-
-def test_a_state_whose_tables_cannot_be_used_is_put_aside_and_what_fits_is_kept(original, tmp_path):
-    place = Place(tmp_path / "place", original)
-    with closing(sqlite3.connect(str(place.path))) as connection:
-        connection.executescript("PRAGMA user_version = 99; ALTER TABLE event RENAME COLUMN note TO remark")
-    with closing(place.open()) as state:
-        assert len(state.all_events()) == EVENTS
-        use(state)
-    (message,) = place.messages
-    assert "version 99" in message
-    aside = next(path for path in place.folder.iterdir() if ".damaged-" in path.name and path.name[-1].isdigit())
-    with closing(sqlite3.connect(str(aside))) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    assert not judge(place, {}, None)
+    assert f"it has version {version}, and this program reads version {VERSION}" in place.messages[0]
+    with closing(sqlite3.connect(str(files_put_aside(place)[0]))) as connection:
         assert connection.execute("SELECT COUNT(*) FROM event").fetchone() == (EVENTS,)
 
 
@@ -451,30 +372,6 @@ def test_a_second_damage_does_not_overwrite_what_was_put_aside(original, tmp_pat
         place.open().close()
     aside = [path.read_bytes() for path in place.folder.iterdir() if ".damaged-" in path.name]
     assert sorted(aside) == [b"one", b"two"]
-
-
-LATER = "ALTER TABLE fact ADD COLUMN remark TEXT NOT NULL DEFAULT ''; CREATE TABLE more (number INTEGER)"
-
-
-def test_an_older_version_is_migrated_and_loses_nothing(original, tmp_path, monkeypatch):
-    place = Place(tmp_path / "place", original)
-    with closing(place.open()) as state:
-        before = state.all_events()
-    monkeypatch.setattr(tables, "_MIGRATIONS", (*tables._MIGRATIONS, LATER))
-    for _number in range(2):
-        with closing(place.open()) as state:
-            assert state.all_events() == before
-    with closing(place.open()) as state:
-        use(state)
-    assert place.messages == []
-    with closing(sqlite3.connect(str(place.path))) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert connection.execute("SELECT remark FROM fact").fetchall() == []
-    monkeypatch.undo()
-    # The version before that goes on with it.
-    with closing(place.open()) as state:
-        assert len(state.all_events()) == len(before) + 1
-    assert place.messages == []
 
 
 @pytest.mark.one_python
@@ -491,68 +388,28 @@ def test_a_kill_while_the_file_is_made(tmp_path):
 
 
 @pytest.mark.one_python
-def test_p7_a_kill_while_a_damaged_file_is_put_aside(tmp_path):
-    source = tmp_path / "source"
-    source.mkdir()
-    event = builders.make_event()
-    with closing(open_database(str(tmp_path / "live"), str(tmp_path / "run"), pytest.fail)) as connection:
-        record_answer(Store(connection), RULES, builders.make_document(event), NOW, "web-1")
-        for name in ("state.db", "state.db-wal"):
-            shutil.copy(tmp_path / "live" / name, source)
-    finished = []
-
+def test_p7_a_kill_while_a_damaged_file_is_put_aside(original, tmp_path):
     def put_aside(place):
         open_database(str(place.folder), str(place.folder / "run"), place.messages.append, damaged=True).close()
 
     def check(place):
-        assert look(place) == [event.event_id]
         with closing(place.open()) as state:
-            assert [record.event.event_id for record in state.all_events()] == [event.event_id]
-        finished.extend(place.messages)
-        place.messages.clear()
-        place.open().close()
-        assert place.messages == []
+            # As it was before, or new, with the old one beside it
+            assert (len(state.all_events()), len(files_put_aside(place))) in ((EVENTS, 0), (0, 1))
+            use(state)
 
-    assert kill_everywhere(tmp_path, source, put_aside, check) > 20
-    assert finished
-    assert all("was put aside" in message and "What could be read of it was kept" in message for message in finished)
+    assert kill_everywhere(tmp_path, original, put_aside, check) > 20
 
 
-@pytest.mark.one_python
-@pytest.mark.release
-def test_p7_a_kill_while_a_damaged_file_in_the_fallback_folder_is_put_aside(of_five, tmp_path):
-    source = Place(tmp_path / "source", of_five)
-    folders = str(source.folder), str(source.folder / "run")
-    with closing(Store(open_database(*folders, source.messages.append, unwritable=True))) as state:
+def test_p6_the_numbers_of_a_new_file_are_none_that_a_response_has_had_in_this_boot(original, tmp_path):
+    place = Place(tmp_path / "place", original)
+    os.mkdir(place.folder / "run")
+    for name in ("respond-17.lock", "respond-9.lock", "check.lock", "respond-x.lock"):
+        (place.folder / "run" / name).touch()
+    place.path.write_bytes(b"garbage")
+    with closing(place.open()) as state:
         use(state)
-    finished = []
-
-    def put_aside(place):
-        open_database(str(place.folder), str(place.folder / "run"), place.messages.append, damaged=True).close()
-
-    def check(place):
-        assert len(look(place)) == 6
-        return_home(str(place.folder), str(place.folder / "run"), place.messages.append)
-        with closing(place.open()) as state:
-            assert len(state.all_events()) == 6
-        finished.extend(place.messages)
-
-    assert kill_everywhere(tmp_path, source.folder, put_aside, check) > 20
-    assert any("What could be read of it was kept" in message for message in finished)
-
-
-@pytest.mark.one_python
-def test_a_kill_while_it_is_migrated(original, tmp_path, monkeypatch):
-    known = dump(original)
-    monkeypatch.setattr(tables, "_MIGRATIONS", (*tables._MIGRATIONS, LATER))
-
-    def check(place):
-        with closing(place.open()) as state:
-            assert len(state.all_events()) == EVENTS
-        assert place.messages == []
-
-    assert kill_everywhere(tmp_path, original, Place.open, check) > 10
-    assert dump(original) == known
+        assert [response.number for response in state.all_responses()] == [18]
 
 
 @pytest.mark.one_python
@@ -582,7 +439,7 @@ def test_a_kill_while_the_state_moves_home(original, tmp_path, is_read):
     def home_beside_a_reader(place):
         # As long as somebody has it open, its log stays, with all that was written last.
         with closing(sqlite3.connect(str(place.folder / "run" / "state.db"), isolation_level=None)) as reader:
-            reader.execute("UPDATE event SET note = 'the latest'")
+            reader.execute("INSERT INTO put_aside VALUES ('the latest', '', 0)")
             home(place)
 
     def check(place):

@@ -13,17 +13,26 @@ from unittest import mock
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import history_row
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import history, store
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.repair import repair
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
-    history_report,
-)
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status_history import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.history_text import (  # noqa: E501
     history_text,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
+    history_report,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    history,
+    store,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    records as states,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.recovery import (
+    repair,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
     due_responses,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
     record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
@@ -74,7 +83,7 @@ class VM:
     def forget_events(self) -> None:
         """So many events have ended since that these are forgotten."""
         with mock.patch.object(store, "_MOST_ENDED", 0), self.state.transaction():
-            self.state.forget_ended_before(0.0)
+            history.remove_old(self.state, history.ConfirmedTime(0.0, 0.0, ""), 400)
 
     def rows(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = history_report(self.state, self.clock.now(), [])["history"]
@@ -164,7 +173,7 @@ def test_the_days_and_the_number_of_events_for_which_it_remembers(vm, monkeypatc
 
     def remembered(days):
         with vm.state.transaction():
-            history.forget(vm.state.connection, vm.clock.now().at - days * 86400)
+            history.remove_old(vm.state, history.ConfirmedTime(vm.clock.now().at, 0.0, ""), days)
         return [row["event_id"] for row in vm.rows()]
 
     assert remembered(400) == ["E2", "E3", "E4"]
@@ -178,14 +187,16 @@ def test_an_open_event_is_never_forgotten(vm):
     vm.see(make_event())
     vm.clock.advance(500 * 86400)
     with vm.state.transaction():
-        history.forget(vm.state.connection, vm.clock.now().at - 400 * 86400)
+        history.remove_old(vm.state, history.ConfirmedTime(vm.clock.now().at, 0.0, ""), 400)
     assert vm.row()["ended_at"] is None
 
 
 def test_however_much_azure_says_a_row_is_small(vm):
     long = "🚧" * 100_000
     names = ("x" * 15_000, "web-1")
-    vm.see(make_event("B" * 256, description=long, event_type=long, event_source=long, resources=names))
+    vm.see(make_event("B" * 256, description=long, event_type=long, event_source=long, resources=names), rule=NOTED)
+    vm.see()
+    vm.forget_events()
     (found,) = vm.state.connection.execute("SELECT content FROM history").fetchall()
     assert len(found["content"]) < 20_000
     assert (vm.row()["resources_count"], vm.row()["leader"]) == (2, "x" * 200)
@@ -220,7 +231,7 @@ def test_an_approval_that_is_sent_once_more_makes_no_preparation_late(vm):
     vm.see(make_event())
     vm.run(1)
     with vm.state.transaction():
-        vm.state.renew_approval(1)
+        vm.state.renew_steps(1, lambda step: step.content == {"approve": True})
         vm.state.begin_response(1, states.DUE, vm.clock.now())
     vm.clock.advance(60)
     vm.see(started(make_event()))
@@ -275,8 +286,7 @@ def test_the_history_of_the_vm_of_whose_disk_this_one_has_a_copy_is_not_shown(vm
         "{",
         "null",
         '"\\ud83d"',
-        json.dumps({**LIVED, "started_at": 7}),
-        json.dumps({"event_id": "A1"}),
+        json.dumps(LIVED),
         None,
         b"\xff",
     ],
@@ -290,32 +300,13 @@ def test_a_row_that_cannot_be_read_is_put_aside_alone(vm, damage):
     vm.state.connection.execute("UPDATE history SET content = ? WHERE key = 'e1'", (content,))
     found = history_report(vm.state, vm.clock.now(), [])
     assert [row["event_id"] for row in found["history"]] == ["E0", "E2"]
-    assert found["warnings"] == [
-        "Records of the state are damaged. What cannot be read of them is unknown or left out."
-    ]
+    assert found["warnings"] == ["Records of the state are damaged, and are left out."]
+    vm.state.needs_repair = False
     with vm.state.transaction():
-        (line,) = repair(vm.state, vm.clock.now())
-    assert line.startswith("The history of event e1 cannot be read (")
+        (line,) = repair(vm.state, vm.clock.now(), set())
+    assert line.startswith("A record of history e1 cannot be read (")
     found = history_report(vm.state, vm.clock.now(), [])
     assert ([row["event_id"] for row in found["history"]], found["warnings"]) == (["E0", "E2"], [])
-
-
-def test_e4_a_damaged_row_is_made_anew_without_what_is_lost(vm):
-    """Which NotBefore was told first is known to the row alone: that of now may be a later one."""
-    vm.see(make_event())
-    vm.see(make_event(not_before=NOW + timedelta(hours=9)))
-    assert vm.row()["not_before_first"] == "2026-11-21T10:15:00Z"
-    vm.state.connection.execute("UPDATE history SET content = '{'")
-    assert (vm.row()["not_before_first"], vm.row()["not_before_last"]) == (None, "2026-11-21T19:00:00Z")
-    with vm.state.transaction():
-        repair(vm.state, vm.clock.now())
-        history.keep_missing(vm.state.connection)
-    vm.see(make_event(not_before=NOW + timedelta(hours=10)))
-    vm.clock.advance(5)
-    vm.see(started(make_event()))
-    vm.see()
-    assert (vm.row()["not_before_first"], vm.row()["not_before_last"]) == (None, "2026-11-21T20:00:00Z")
-    assert history_row.course_of(vm.row()).notice is None
 
 
 def test_a_start_that_is_told_later_is_the_first(vm):
@@ -324,23 +315,6 @@ def test_a_start_that_is_told_later_is_the_first(vm):
     vm.see(make_event())
     vm.see(make_event(not_before=NOW + timedelta(hours=9)))
     assert vm.row()["not_before_first"] == "2026-11-21T10:15:00Z"
-
-
-def test_what_version_1_0_has_recorded_meanwhile_is_added(vm):
-    """It knows nothing of the table, so its events have no row, and ends no row tells of."""
-    vm.see(make_event())
-    content = [tuple(row) for row in vm.state.connection.execute("SELECT * FROM history")]
-    vm.see(make_event("B2"))
-    vm.state.connection.execute("DELETE FROM history")
-    vm.state.connection.executemany("INSERT INTO history VALUES (?, ?, ?, ?)", content)
-    with vm.state.transaction():
-        history.keep_missing(vm.state.connection)
-    vm.forget_events()
-    stored = vm.state.connection.execute("SELECT key, ended_at FROM history ORDER BY key").fetchall()
-    assert [tuple(row) for row in stored] == [("a1", vm.clock.now().at), ("b2", None)]
-    changes = vm.state.connection.total_changes
-    history.keep_missing(vm.state.connection)
-    assert vm.state.connection.total_changes == changes
 
 
 def test_hostile_text_stays_text(vm):

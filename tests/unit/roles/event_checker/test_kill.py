@@ -23,19 +23,22 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
     FAILED,
     SUCCEEDED,
     UNFINISHED,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.schema import (
+    prepare,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
 
 tmp_path = machine.tmp_path
 
 # What is there already need not be read again in every process.
-for _module in ("check", "notify", "respond"):
+for _module in ("poll.check", "respond.responder", "report.report"):
     importlib.import_module(f"{cli.__package__}.{_module}")
 
 LABELS = ["first", "flaky", "note", "restore"]
@@ -152,14 +155,20 @@ class Life:
         if not path.exists():
             return [], [], []
         with closing(sqlite3.connect(str(path))) as connection:
-            connection.row_factory = sqlite3.Row
-            return [connection.execute(f"SELECT * FROM {name}").fetchall() for name in ("event", "response", "step")]
+            store = Store(prepare(connection))
+            responses = store.all_responses()
+            steps = [step for response in responses for step in response.steps]
+            return (
+                [row._asdict() for row in store.all_events()],
+                [row._asdict() for row in responses],
+                [row._asdict() for row in steps],
+            )
 
     def look(self):
         """Hold what is recorded now against what has really happened, and must not happen any more."""
         _events, _responses, steps = self.tables()
         for step in steps:
-            content = json.loads(step["content"])
+            content = step["content"]
             label = content["command"][3] if "command" in content else "approve"
             if step["state"] == SUCCEEDED and label != "approve":
                 self.finished.setdefault(label, self.ran.count(label))
@@ -199,7 +208,7 @@ class Life:
         for label in LABELS:
             assert ran.count(label) == self.finished[label], f"{label} ran again after it had finished"
         for step in steps:
-            content = json.loads(step["content"])
+            content = step["content"]
             if "command" in content:
                 # Again only after a failure, or after it was cut off
                 assert ran.count(content["command"][3]) <= 1 + step["failures"] + step["interruptions"]

@@ -16,16 +16,20 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import report as reports
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import system
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
+    report as reports,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
     Publisher,
     needing_attention,
     public,
     report,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    records as states,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
     record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
@@ -93,7 +97,7 @@ def see(state, clock):
 
 def set_polls(state: Any, **polls: Any) -> None:
     with state.transaction():
-        state.set_fact("polls", {"count": 0, "errors": {}, "last_answer_at": None, "last_error": None, **polls})
+        state.set_fact("polls", {"number": 0, "errors": {}, "last_answer_at": None, "last_error": None, **polls})
 
 
 def test_of_an_empty_state(metrics):
@@ -115,7 +119,7 @@ def test_of_an_empty_state(metrics):
 def test_of_polls(metrics, state):
     set_polls(
         state,
-        count=7,
+        number=7,
         errors={"timeout": 2, "http_status": 1},
         last_answer_at=NOW.timestamp(),
         last_error={"reason": "timeout", "message": "Too late.", "at": NOW.timestamp()},
@@ -315,7 +319,7 @@ class TestPublisher:
         path = Path(folders.facts, "azure_maintenance.fact")
         path.unlink()
         other = open_state(folders)
-        set_polls(other, count=3)
+        set_polls(other, number=3)
         other.close()
         publisher.publish(state, clock.now())
         assert json.loads(path.read_text())["polls"] == 3
@@ -329,7 +333,7 @@ class TestPublisher:
         os.rmdir(folders.facts)
         publisher = Publisher(str(metrics_dir), folders)
         for number in range(3):
-            set_polls(state, count=number)
+            set_polls(state, number=number)
             publisher.publish(state, clock.now())
         assert capfd.readouterr().err == (
             f"{folders.facts}/azure_maintenance.fact cannot be written (No such file or directory).\n"
@@ -392,7 +396,7 @@ class TestPublisher:
     ):
         (metrics_dir / "azure_maintenance.prom").mkdir()
         for number in range(3):
-            set_polls(state, count=number)
+            set_polls(state, number=number)
             publisher.publish(state, clock.now())
         assert os.listdir(metrics_dir) == ["azure_maintenance.prom"]
         assert capfd.readouterr().err == f"{metrics_dir}/azure_maintenance.prom cannot be written (Is a directory).\n"

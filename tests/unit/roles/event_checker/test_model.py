@@ -16,17 +16,22 @@ from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import check
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     parse_config,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.poll import check
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.responder import (  # noqa: E501
+    Responder,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.writer import (
+    Writer,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
     FAILED,
     PLANNED,
     SKIPPED,
     SUCCEEDED,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import Responder
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     Folders,
     lock,
@@ -253,8 +258,9 @@ class World(RuleBasedStateMachine):
             failures = {"fails once": 1, "breaks off": 1, "fails": RETRIES + 1}.get(self.how, 0)
             (self.folder / "failures").write_text(f"{failures}\n")
 
-            responder = Responder(self.open, self.config, self.folders, ResponseClock(self))
-            with closing(responder), lock(self.folders.run, response_lock(number)) as free, suppress(BrokenOff):
+            writer = Writer(self.open, self.folders)
+            responder = Responder(writer, self.config, self.folders, ResponseClock(self))
+            with closing(writer), lock(self.folders.run, response_lock(number)) as free, suppress(BrokenOff):
                 assert free
                 responder.run(number)
 

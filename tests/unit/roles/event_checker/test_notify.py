@@ -18,7 +18,7 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
     http_answer,
     http_client,
     notify,

@@ -16,7 +16,7 @@ import ssl
 import traceback
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import notify
 from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 

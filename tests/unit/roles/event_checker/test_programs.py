@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import programs
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.programs import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import programs
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.programs import (  # noqa: E501
     StepError,
     run_program,
 )

@@ -1,170 +1,65 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
-"""How records are written and read, by this version, by version 1.0, and by later ones."""
+"""The records of the state: how they are written and read, what is put aside, and what is forgotten."""
 
 from __future__ import annotations
 
-import json
-import os
-import sqlite3
-from contextlib import closing
+import random
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import Course, course_of
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import history
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.codec import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
+    Rule,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.codec import (
+    DamagedRecord,
     decode_event,
-    decode_rule,
     encode_event,
-    encode_names,
-    encode_rule,
+    unseal,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Rule
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.repair import repair
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.retention import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.history import (
     RETENTION,
+    ConfirmedTime,
+    remove_old,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.store import Store
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    EventRecord,
+    Moment,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.recovery import (
+    repair,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
     due_responses,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
     record_answer,
 )
-from ansible_collections.fleetops.azure_maintenance.tests.tables_1_0 import TABLES_1_0
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
     NOW,
     make_document,
     make_event,
     make_rule,
-    open_state,
     started,
 )
 
-# As version 1.0 wrote them
-EVENT_KEYS_1_0 = {
-    "event_id", "event_type", "event_status", "resource_type", "resources", "not_before", "not_before_raw",
-    "description", "event_source", "duration_seconds",
-}  # fmt: skip
-RULE_KEYS_1_0 = {
-    "name", "match", "lead_time", "on_announced", "on_started", "on_ended", "approve", "timeout", "retries",
-    "retry_delay",
-}  # fmt: skip
-COLUMNS_1_0 = {"response": 8, "step": 9, "fact": 2}
 RULE = make_rule(
-    on_announced=[{"command": ["drain"]}, {"command": ["flush"]}], on_ended=[{"playbook": "restore.yml"}],
-    approve="when_ready", retries=0,
-)  # fmt: skip
-AT = NOW.timestamp()
+    match={"event_types": ["Reboot"]},
+    on_announced=[{"command": ["drain"]}],
+    on_started=[{"command": ["note"]}],
+    on_waiting=[{"command": ["launch"]}],
+    on_ended=[{"command": ["restore"]}],
+    approve="when_ready",
+)
+MOMENT = Moment(NOW.timestamp(), 5000.0, "boot-1")
 
 
-def event_of_1_0(event):
-    content = {**event._asdict(), "not_before": "2026-11-21T10:15:00Z" if event.not_before else None}
-    del content["names_its_vms"]
-    return json.dumps(content)
-
-
-@pytest.fixture
-def upgraded(folders):
-    """The state of version 1.0 in the middle of a preparation, opened by this version."""
-    os.makedirs(folders.state, 0o700)
-    rule = json.dumps({key: value for key, value in RULE._replace(match={})._asdict().items() if key in RULE_KEYS_1_0})
-    with closing(sqlite3.connect(os.path.join(folders.state, "state.db"))) as old:
-        old.executescript(TABLES_1_0)
-        insert = "INSERT INTO event (key, content, rule, phase, outcome, boot_id, seen_at, seen_uptime, announced_at,"
-        insert += " started_at, ended_at, approval, approved_at) VALUES (?, ?, ?, ?, ?, 'boot-1', ?, ?, ?, ?, ?, ?, ?)"
-        gone = ("gone", event_of_1_0(started(make_event("GONE"))), rule, "ended", "completed")
-        old.execute(insert, (*gone, AT - 900, 4100.0, AT - 900, AT - 600, AT - 300, "approved", AT - 700))
-        coming = ("a1", event_of_1_0(make_event()), rule, "announced", None)
-        old.execute(insert, (*coming, AT - 60, 4940.0, AT - 60, None, None, None, None))
-        response = (
-            "INSERT INTO response (event, phase, state, boot_id, created_at, finished_at) VALUES (?, ?, ?, ?, ?, ?)"
-        )
-        old.execute(response, (1, "announced", "succeeded", "boot-1", AT - 900, AT - 700))
-        old.execute(response, (1, "ended", "succeeded", "boot-1", AT - 300, AT - 290))
-        old.execute(response, (2, "announced", "running", "boot-1", AT - 60, None))
-        step = (
-            "INSERT INTO step (response, position, content, state, started_at, finished_at) VALUES (?, ?, ?, ?, ?, ?)"
-        )
-        old.execute(step, (1, 1, '{"command": ["drain"]}', "succeeded", AT - 800, AT - 790))
-        old.execute(step, (2, 1, '{"playbook": "restore.yml"}', "succeeded", AT - 300, AT - 290))
-        old.execute(step, (3, 1, '{"command": ["drain"]}', "succeeded", AT - 50, AT - 40))
-        old.execute(step, (3, 2, '{"command": ["flush"]}', "running", AT - 40, None))
-        old.execute(step, (3, 3, '{"approve": true}', "pending", None, None))
-        polls = {"count": 70, "errors": {"timeout": 1}, "last_answer_at": AT - 1, "last_error": None}
-        old.execute("INSERT INTO fact VALUES ('polls', ?)", (json.dumps(polls),))
-        old.commit()
-    state = open_state(folders)
-    yield state
-    state.close()
-
-
-class TestUpgrade:
-    """A state of version 1.0."""
-
-    def test_nothing_that_it_knows_is_lost(self, upgraded):
-        gone, coming = upgraded.all_events()
-        assert (gone.event, gone.phase, gone.outcome) == (started(make_event("GONE")), "ended", "completed")
-        assert (gone.approval, gone.started_at, gone.ended_at) == (states.APPROVED, AT - 600, AT - 300)
-        assert (coming.event, coming.phase, coming.rule) == (make_event(), "announced", RULE._replace(match={}))
-        assert coming.seen == Moment(AT - 60, 4940.0, "boot-1")
-        assert [each.state for each in upgraded.steps(3)] == [states.SUCCEEDED, states.RUNNING, states.PENDING]
-        assert upgraded.fact("polls")["count"] == 70
-        with upgraded.transaction():
-            assert repair(upgraded, Moment(AT, 5000.0, "boot-1")) == []
-
-    def test_the_preparation_goes_on_and_the_event_is_not_taken_for_new(self, upgraded):
-        now = Moment(AT, 5000.0, "boot-1")
-        assert due_responses(upgraded, now, lambda _number: False) == []
-        assert record_answer(upgraded, [RULE], make_document(make_event()), now, "web-1").lines == []
-        (due,) = due_responses(upgraded, now, lambda _number: False)
-        assert due.number == 3
-        assert [each.state for each in upgraded.steps(3)] == [states.SUCCEEDED, states.RUNNING, states.PENDING]
-
-    def test_it_is_restored_when_the_event_has_ended(self, upgraded):
-        now = Moment(AT, 5000.0, "boot-1")
-        record_answer(upgraded, [RULE], make_document(make_event()), now, "web-1")
-        record_answer(upgraded, [RULE], make_document(), now, "web-1")
-        (due,) = due_responses(upgraded, now, lambda _number: False)
-        assert (due.event, due.phase) == (2, "ended")
-
-    def test_the_history_begins_with_the_events_that_it_still_knows(self, upgraded):
-        with upgraded.transaction():
-            history.keep_missing(upgraded.connection)
-            upgraded.forget_ended_before(AT)
-        rows, damaged = history.read_rows(upgraded.connection, None)
-        assert [(row["event_id"], row["ended_at"], row["approved_by"], row["late"]) for row in rows] == [
-            ("GONE", "2026-11-21T09:55:00Z", "checker", False),
-            ("A1", None, None, False),
-        ]
-        assert damaged == 0
-        assert [row["prepare_seconds"] for row in rows] == [10, None]
-        assert course_of(rows[0]) == Course(None, 100, 300, False)
-
-    def test_version_1_0_can_go_on_with_it(self, upgraded):
-        """The number of the schema stays, columns are only added, and only to the table that it reads by name."""
-        now = Moment(AT, 5000.0, "boot-1")
-        event = make_event("B2", resources=("web-1", "x"), names_its_vms=False)
-        record_answer(upgraded, [RULE], make_document(make_event(), event), now, "web-1")
-        connection = upgraded.connection
-        assert connection.execute("PRAGMA user_version").fetchone()[0] == 1
-        for table, columns in COLUMNS_1_0.items():
-            assert len(connection.execute(f"PRAGMA table_info({table})").fetchall()) == columns
-        for row in connection.execute("SELECT content, rule FROM event"):
-            assert json.loads(row["content"]).keys() == EVENT_KEYS_1_0
-            assert row["rule"] is None or json.loads(row["rule"]).keys() <= RULE_KEYS_1_0
-        # What it inserts has none of the added columns.
-        with closing(sqlite3.connect(":memory:")) as fresh:
-            fresh.executescript(TABLES_1_0)
-            old = {row[1] for row in fresh.execute("PRAGMA table_info(event)")}
-        added = [row for row in connection.execute("PRAGMA table_info(event)") if row["name"] not in old]
-        assert len(added) == 3
-        assert not any(row["notnull"] for row in added)
+def read(record: EventRecord, text: str) -> EventRecord:
+    return decode_event(record.number, record.event.key, record.ended_at, record.end_order, text)
 
 
 @pytest.mark.parametrize(
@@ -179,42 +74,25 @@ class TestUpgrade:
     ],
 )
 def test_an_event_is_read_as_it_was_written(event):
-    assert decode_event(encode_event(event), event.key) == (event, True)
+    record = EventRecord(7, event, RULE._replace(match={}), "announced", MOMENT, waiting_for=("web-2",), note="x")
+    assert read(record, encode_event(record)) == record
 
 
-@pytest.mark.parametrize("rule", [RULE, Rule("Only a name"), make_rule(lead_time=300, timeout=1.5, retries=7)])
+@pytest.mark.parametrize("rule", [None, RULE, Rule("Only a name"), make_rule(lead_time=300, timeout=1.5, retries=7)])
 def test_a_rule_is_read_as_it_was_written_but_for_its_conditions(rule):
-    assert decode_rule(encode_rule(rule)) == (rule._replace(match={}), True)
+    record = EventRecord(7, make_event(), rule, "announced", MOMENT)
+    assert read(record, encode_event(record)).rule == (rule and rule._replace(match={}))
 
 
-def test_no_rule_is_no_rule():
-    assert decode_rule(None) == (None, True)
+@pytest.mark.parametrize("text", ["", "{", "7", "00000000 {}", "[" * 100_000, None, 7, b"\xff", "12345678"])
+def test_what_was_not_written_as_a_record_is_none(text):
+    with pytest.raises(DamagedRecord):
+        unseal(text)
 
 
-def test_a_key_more_or_less_of_another_version_is_no_damage():
-    event, rule = json.loads(encode_event(make_event())), json.loads(encode_rule(RULE))
-    assert decode_event(json.dumps({**event, "severity": {"x": 1}}), "a1") == (make_event(), True)
-    assert decode_rule(json.dumps({**rule, "cooldown": 5})) == (RULE._replace(match={}), True)
-    del event["duration_seconds"], event["description"], rule["approve"]
-    assert decode_event(json.dumps(event), "a1") == (make_event(description=None), True)
-    assert decode_rule(json.dumps(rule)) == (RULE._replace(match={}, approve="never"), True)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "7", "null", '"x"', "[" * 100_000, None, 7, b"\xff", '{"event_id": 7}']
-)
-def test_of_a_text_that_cannot_be_read_the_key_is_left(text):
-    event, sound = decode_event(text, "a1")
-    assert (event.event_id, event.affects("web-1"), sound) == ("a1", None, False)
-
-
-@pytest.mark.parametrize("text", ['"\\ud83d"', '"\\udfff x"'])
-def test_half_a_pair_of_surrogates_is_replaced(text):
-    content = encode_event(make_event()).replace('"Host server is undergoing maintenance."', text)
-    event, sound = decode_event(content, "a1")
-    assert sound
-    assert "\N{REPLACEMENT CHARACTER}" in event.description.replace("?", "\N{REPLACEMENT CHARACTER}")
-    event.description.encode("utf-8")
+def test_half_a_pair_of_surrogates_is_replaced():
+    record = EventRecord(7, make_event(description="\ud83d x"), None, "announced", MOMENT)
+    read(record, encode_event(record)).event.description.encode("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -230,15 +108,19 @@ def test_half_a_pair_of_surrogates_is_replaced(text):
 def test_what_is_kept_of_an_event_is_bounded_and_it_stays_one_of_this_vm(changes):
     raw = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"], **changes}
     (event,) = parse_document({"DocumentIncarnation": 1, "Events": [raw]}, "2020-07-01").events
-    text = encode_event(event)
+    record = EventRecord(7, event, None, "announced", MOMENT)
+    text = encode_event(record)
     assert len(text) < 100_000
-    kept, sound = decode_event(text, "a1")
-    assert sound
-    assert kept.affects("web-1") is not False
+    assert read(record, text).event.affects("web-1") is not False
 
 
 def test_the_names_that_are_waited_for_are_bounded():
-    assert len(encode_names(["x" * 900_000] * 1000)) < 110_000
+    names = ("x" * 900_000,) * 1000
+    assert len(encode_event(EventRecord(7, make_event(), None, "announced", MOMENT, waiting_for=names))) < 110_000
+
+
+def forget_ended_before(state: Store, at: float) -> None:
+    remove_old(state, ConfirmedTime(at + RETENTION, 0.0, ""), 3660)
 
 
 def withdraw_events(state: Store, clock: Any, count: int) -> None:
@@ -247,7 +129,7 @@ def withdraw_events(state: Store, clock: Any, count: int) -> None:
         for number in range(count):
             added = state.add_event(make_event(f"E{number}"), None, "announced", clock.now(), None)
             state.end_event(added, "withdrawn", clock.now())
-        state.forget_ended_before(0.0)
+        forget_ended_before(state, 0.0)
 
 
 def test_however_many_events_end_the_state_keeps_a_thousand(state, clock):
@@ -275,11 +157,11 @@ def test_p3_an_event_whose_restore_failed_is_kept_until_it_is_tried_again_even_i
     restore = end_with_restore(state, clock, result)
     clock.set_by(40 * 86400)
     with state.transaction():
-        state.forget_ended_before(clock.now().at - RETENTION)
+        forget_ended_before(state, clock.now().at - RETENTION)
     assert [each.event.key for each in state.all_events()] == (["a1"] if kept else [])
     with state.transaction():
         state.finish_response(restore, "succeeded", None, clock.now())
-        state.forget_ended_before(clock.now().at - RETENTION)
+        forget_ended_before(state, clock.now().at - RETENTION)
     assert state.all_events() == []
 
 
@@ -290,23 +172,83 @@ def test_p9_however_many_restores_fail_the_state_keeps_a_thousand(state, clock):
     assert state.event(1) is None
 
 
-def test_version_1_0_is_shown_no_option_that_it_does_not_know(state):
-    rule = RULE._replace(on_waiting=({"command": ["launch"]},))
-    now = Moment(AT, 5000.0, "boot-1")
-    record_answer(state, [rule], make_document(make_event()), now, "web-1")
-    (record,) = state.all_events()
-    assert record.rule == rule._replace(match={})
-    (text,) = state.connection.execute("SELECT rule FROM event").fetchone()
-    assert json.loads(text).keys() <= RULE_KEYS_1_0
+def prepare(state: Store) -> None:
+    """One event is prepared for and started, another is prepared for and over."""
+    for document in (
+        [make_event("A"), make_event("B")],
+        [make_event("B"), started(make_event("A"))],
+        [make_event("B")],
+    ):
+        record_answer(state, [RULE], make_document(*document), MOMENT, "web-1")
+        with state.transaction():
+            for response in state.unfinished_responses():
+                if response.phase != "ended":
+                    state.finish_response(response.number, "succeeded", None, MOMENT)
+    state.connection.execute("BEGIN")
+    state.set_fact("polls", {"number": 7})
+    state.connection.execute("COMMIT")
 
 
-@pytest.mark.parametrize("text", ["", "7", "[7]", '{"command": ["x"]}', "[{}]"])
-def test_on_waiting_that_cannot_be_read_is_left_out_and_costs_nothing_else(state, text):
-    rule = RULE._replace(on_waiting=({"command": ["launch"]},))
-    now = Moment(AT, 5000.0, "boot-1")
-    record_answer(state, [rule], make_document(make_event()), now, "web-1")
-    state.connection.execute("UPDATE event SET on_waiting = ?", (text,))
-    assert state.all_events()[0].rule == RULE._replace(match={})
+@pytest.mark.parametrize("seed", range(40))
+def test_p7_one_flipped_bit_of_a_record_costs_no_other_and_is_told_once(state, seed):
+    prepare(state)
+    luck = random.Random(seed)
+    table, column = luck.choice(
+        [("event", "content"), ("response", "content"), ("response", "state"), ("fact", "name")]
+    )
+    rows = state.connection.execute(f"SELECT rowid, CAST({column} AS BLOB) FROM {table}").fetchall()
+    rowid, value = luck.choice(rows)
+    spoilt = bytearray(value)
+    spoilt[luck.randrange(len(value))] ^= 1 << luck.randrange(8)
+    state.connection.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT) WHERE rowid = ?", (bytes(spoilt), rowid))
+    others = {each.number for each in state.all_events()} - ({rowid} if table == "event" else set())
     with state.transaction():
-        assert len(repair(state, now)) == 1
-        assert repair(state, now) == []
+        (line,) = repair(state, MOMENT, {"a"})
+    assert line.startswith(f"A record of {table} ")
+    assert line.endswith("and was put aside.")
+    assert {each.number for each in state.all_events()} == others
+    with state.transaction():
+        assert repair(state, MOMENT, {"a"}) == []
+    assert len(state.connection.execute("SELECT * FROM put_aside").fetchall()) == 1
+    assert record_answer(state, [RULE], make_document(make_event("B")), MOMENT, "web-1") is not None
+
+
+@pytest.mark.parametrize(
+    ("phase", "marked", "becomes"),
+    [
+        ("announced", {"a"}, "failed"),
+        ("started", {"a"}, "failed"),
+        # A mark says that the VM is out of service still.
+        ("ended", {"a"}, "planned"),
+        ("ended", set(), "failed"),
+    ],
+)
+def test_p7_a_response_whose_record_is_put_aside_is_not_forgotten(state, phase, marked, becomes):
+    prepare(state)
+    state.connection.execute("UPDATE response SET content = 'x' WHERE event = 1 AND phase = ?", (phase,))
+    with state.transaction():
+        repair(state, MOMENT, marked)
+    (again,) = [each for each in state.responses_to(1) if each.phase == phase]
+    assert again.state == becomes
+    assert [step.state for step in again.steps] == ["pending"] * len(again.steps)
+
+
+def test_p3_a_restore_waits_for_an_event_whose_preparation_was_lost(state):
+    prepare(state)
+    state.connection.execute("UPDATE response SET content = 'x' WHERE event = 2 AND phase = 'announced'")
+    with state.transaction():
+        repair(state, MOMENT, set())
+    assert due_responses(state, MOMENT, lambda _number: False) == []
+    record_answer(state, [RULE], make_document(), MOMENT, "web-1")
+    assert [each.phase for each in due_responses(state, MOMENT, lambda _number: False)] == ["ended"]
+
+
+def test_p9_the_lines_and_the_records_that_are_put_aside_are_bounded(state):
+    with state.transaction():
+        for number in range(250):
+            state.set_fact(f"fact {number}", {})
+        state.connection.execute("UPDATE fact SET content = 'x'")
+        lines = repair(state, MOMENT, set())
+    assert len(lines) == 11
+    assert lines[-1] == "And 240 more records were damaged."
+    assert state.connection.execute("SELECT COUNT(*) FROM put_aside").fetchone()[0] == 100

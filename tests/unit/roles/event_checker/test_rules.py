@@ -11,10 +11,10 @@ import time
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
     rules as rules_module,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.rules import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.rules import (
     RuleError,
     find_rule,
     steps_for,

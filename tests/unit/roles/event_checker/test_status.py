@@ -12,21 +12,25 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.history_text import (  # noqa: E501
+    history_text,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
     exit_status,
     history_report,
     needing_attention,
     report,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.status_text import (  # noqa: E501
     status_text,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.status_history import (
-    history_text,
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    records as states,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
     due_responses,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
     record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
@@ -58,7 +62,7 @@ class Scene:
                 self.state.set_fact(name, value)
 
     def polls(self, **changes: Any) -> None:
-        self.facts(polls={"count": 5, "errors": {}, "last_answer_at": None, "last_error": None, **changes})
+        self.facts(polls={"number": 5, "errors": {}, "last_answer_at": None, "last_error": None, **changes})
 
     def name(self, name: str) -> None:
         self.facts(resource_name={"name": name, "boot_id": self.clock.now().boot_id})
@@ -127,6 +131,7 @@ def test_before_the_first_answer(state, clock):
         "poll_errors": {},
         "events": [],
         "marks": [],
+        "state_put_aside": [],
     }
 
 

@@ -15,14 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import notify, steps
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import Config
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.records import Moment
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.steps import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
+    Config,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
+    notify,
+    steps,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.steps import (
     StepContext,
     StepError,
     run_step,
     unsafe_yaml,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    Moment,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (

@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import records as states
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.tracker import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    records as states,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
+    due_responses,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
     MOST_OPEN,
     MOST_PENDING,
-    due_responses,
     record_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (

@@ -10,11 +10,13 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import validate
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+    requirements as validate,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     parse_config,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.validate import (
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.requirements import (  # noqa: E501
     find_missing,
 )
 

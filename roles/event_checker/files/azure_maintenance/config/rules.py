@@ -1,0 +1,113 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which rule answers an event, and which steps it asks for."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, Iterable
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    RESTORE,
+    STARTED,
+    WAITING,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import Selection, keys
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._time_limit import TimeIsUpError, limit
+
+from .config import AT_ONCE, WHEN_READY, Rule
+from .step import parse_step
+from .values import ConfigError
+
+
+class RuleError(Exception):
+    """The condition of a rule failed on an event."""
+
+
+# Seconds for an expression or a query: polling waits for it.
+MATCH_LIMIT = 1.0
+# The names of the rules that have taken longer in this process. They are not tried again in it: a flood of events would
+# keep the check from polling.
+_slow_rules: set[str] = set()
+APPROVE_STEP: dict[str, Any] = {"approve": True}
+# Why a response has failed whose record was put aside. status goes by it.
+RESPONSE_LOST = "Its record is lost, so whether it has run is not known."
+
+
+def is_step(content: Any) -> bool:
+    """Tell whether this version of the program can run what was kept as a step."""
+    try:
+        return content == APPROVE_STEP or bool(parse_step(content, "step"))
+    except ConfigError:
+        return False
+
+
+def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name: str) -> tuple[Rule | None, list[str]]:
+    """Return the first rule that matches, None where none does, and what is to be said of rules before it.
+
+    An event that names no VM gets none: whether it concerns this VM is unknown, and all VMs that
+    share the document would act on it at the same moment. A rule whose condition takes too long does not match.
+
+    :raises RuleError: the query of a rule cannot be applied to the event; which rules come after it is then of no
+        matter, because the one that failed may have been meant.
+    """
+    slow: list[str] = []
+    for rule in rules if event.resources else ():
+        try:
+            if _matches(rule, event, now, resource_name):
+                return rule, slow
+        except TimeIsUpError:
+            _slow_rules.add(rule.name)
+            slow.append(
+                f"rule {one_line(rule.name)} does not match: its description or query took more than {MATCH_LIMIT:g} s"
+            )
+    return None, slow
+
+
+def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> bool:
+    match = rule.match
+    selection = Selection(
+        event_types=keys(match.get("event_types", ())), event_sources=keys(match.get("event_sources", ()))
+    )
+    if not selection.matches(event, now):
+        return False
+    if "min_duration" in match or "max_duration" in match:
+        # An unknown length is neither short nor long.
+        if event.duration_seconds is None:
+            return False
+        if not match.get("min_duration", 0) <= event.duration_seconds <= match.get("max_duration", float("inf")):
+            return False
+    if ("description" in match or "query" in match) and rule.name in _slow_rules:
+        raise TimeIsUpError
+    if "description" in match:
+        with limit(MATCH_LIMIT):
+            if not re.search(match["description"], event.description or ""):
+                return False
+    if "query" not in match:
+        return True
+    import jmespath
+
+    try:
+        with limit(MATCH_LIMIT):
+            return bool(jmespath.search(match["query"], event.to_dict(now, resource_name)))
+    except Exception as error:
+        # jmespath lets TypeError, ValueError and others of Python's own through.
+        why = one_line(" ".join(str(error).split()))
+        raise RuleError(f"the query of rule {one_line(rule.name)} failed ({why})") from error
+
+
+def steps_for(rule: Rule, phase: str) -> list[dict[str, Any]]:
+    """Return what the rule asks for in a phase, the approval among it as a step of its own."""
+    if phase == ANNOUNCED:
+        first = [APPROVE_STEP] if rule.approve == AT_ONCE else []
+        last = [APPROVE_STEP] if rule.approve == WHEN_READY else []
+        return [*first, *rule.on_announced, *last]
+    steps = {WAITING: rule.on_waiting, RESTORE: rule.on_ended, STARTED: rule.on_started, ENDED: rule.on_ended}
+    return list(steps[phase])

@@ -1,0 +1,300 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Poll the metadata service until the next check is due, and start what is due. Nothing that may hang is run here."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from functools import partial
+from typing import Any, Callable
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import UNCLEAR_ENDS_AFTER
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.poller import (
+    DOCUMENT,
+    EMPTY,
+    FAILED,
+    Answer,
+)
+
+from ..config.config import Config
+from ..report.report import Publisher
+from ..state.history import ConfirmedTime, remove_old
+from ..state.marks import read_marked_by_runs, read_own_marks, remove_marks_of_restored
+from ..state.open_state import has_moved
+from ..state.recovery import repair
+from ..state.schema import is_locked, is_unwritable
+from ..state.store import Store
+from ..system import ERROR, Clock, Folders, is_running, say, warn
+from ..track.lost_events import runs_a_stranger, take_up_lost
+from ..track.situation import due_responses
+from ..track.tracker import record_answer
+from .memory import PollMemory
+from .statistics import Polls
+
+# A unit that was started needs a moment to take its lock.
+_RESTART_AFTER = 5.0
+# Seconds to wait for the lock of another program on the state. All waits together must leave a request that is held
+# for 10 s, and the seconds from one check to the next, below 15 s from request to request (P8).
+LOCK_WAIT = 0.5
+# Seconds for systemctl, and seconds after which no further response is started before the next poll: systemd answers in
+# a fraction, and Azure is not polled meanwhile (P8 again). What was not started is tried again.
+START_TIMEOUT = 2.0
+_STARTING_ENDS_AFTER = 1.0
+
+StartUnit = Callable[[int], "str | None"]
+
+
+class Checker:
+    """One activation of the check.
+
+    :param open_store: opens the store, and may move it back to the disk at first; told that the disk cannot be
+        written, its stand-in in memory; told that the file is damaged, a new one.
+    :param start_unit: starts the unit of a response; returns why that failed, or None.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        folders: Folders,
+        clock: Clock,
+        open_store: Callable[..., Store],
+        start_unit: StartUnit,
+    ) -> None:
+        self._config = config
+        self._folders = folders
+        self._clock = clock
+        self._open_store = open_store
+        self._start_unit = start_unit
+        self._store = open_store(may_return=True)
+        self._publisher = Publisher(config.metrics_dir, folders)
+        self._polls_changed = self._locked = False
+        # Open events that an unclear answer does not list
+        self._missing: list[str] = []
+        self._time: ConfirmedTime | None = None
+        try:
+            self._recall()
+        except sqlite3.DatabaseError as error:
+            if is_locked(error) or is_unwritable(error):
+                raise
+            # What is opened without complaint and fails when it is read is damaged inside.
+            self._store.close()
+            self._store = open_store(damaged=True)
+            self._recall()
+        self._started: dict[int, float] = {}
+        self._complaints: set[str] = set()
+        # The version of the store in which no response was unfinished
+        self._nothing_due: tuple[int, int] | None = None
+
+    def _recall(self) -> None:
+        self._polls = Polls(**self._store.fact("polls"))
+        self._memory = PollMemory(self._config, self._folders, self._clock, self._store)
+        self._poller = self._memory.make_poller(self._store)
+
+    def run(self, once: bool) -> bool:
+        """Poll until the next check is due, and tell whether the last poll was answered."""
+        begun = self._clock.now().uptime
+        interval = self._config.poll_interval
+        end = begun + self._config.timer_interval
+        self._guarded(self._tidy)
+        self._guarded(self._remove_marks)
+        next_request = begun
+        last = False
+        while not last:
+            tick = self._clock.now().uptime
+            if self._locked:
+                self._locked = False
+                self._store.wait_for_lock(LOCK_WAIT)
+            self._guarded(self._follow)
+            if tick >= next_request:
+                self._poll()
+                next_request = tick + self._poller.pause
+            self._guarded(self._start_due)
+            # While Azure has asked for quiet, what is due is still started; the next check then begins on time.
+            last = once or next_request > end - interval / 2
+            if last and not once and next_request - interval > self._clock.now().uptime + interval:
+                last = False
+            self._guarded(self._tell_all if last else self._tell)
+            if not once:
+                following = next_request - interval if last else min(next_request, tick + interval)
+                self._clock.sleep(max(0.0, following - self._clock.now().uptime))
+        self._store.close()
+        return self._poller.failures == 0
+
+    def _poll(self) -> None:
+        """Ask once, and record what was told. Whatever goes wrong, polling goes on."""
+        try:
+            answer = self._poller.poll(urgent=not self._poller.answered and self._has_work())
+            self._note(answer)
+            if answer.kind == DOCUMENT or answer.unclear_seconds >= UNCLEAR_ENDS_AFTER:
+                self._guarded(lambda: self._record(answer))
+            elif answer.kind == EMPTY:
+                self._poller.accept()
+        except Exception as error:
+            # Data must never end the polling (P7): the next answer may be the one that matters.
+            self._complain(error)
+
+    def _has_work(self) -> bool:
+        found: list[Any] = []
+        self._guarded(lambda: found.extend(self._store.unfinished_responses()))
+        return bool(found)
+
+    def _note(self, answer: Answer) -> None:
+        for line in answer.lines:
+            warn(line)
+        polls, changed = self._polls.after(answer, self._clock.now().at)
+        self._polls, self._polls_changed = polls, self._polls_changed or changed
+        self._guarded(lambda: self._memory.note_answer(self._poller, answer.heard))
+        if answer.kind != FAILED:
+            self._guarded(lambda: self._memory.note_name(self._poller, self._store))
+
+    def _record(self, answer: Answer) -> None:
+        name = self._poller.resource_name
+        assert name is not None
+        # A record that cannot be read would stand in the way of a new one of the same event or phase.
+        self._store.read_pending()
+        if self._store.needs_repair:
+            self._repair()
+        rules, now = self._config.rules, self._clock.now()
+        document, taken_up = take_up_lost(self._store, self._folders, rules, answer.document, now, name)
+        for line in taken_up:
+            warn(line)
+        recorded = record_answer(self._store, rules, document, now, name, answer.unclear_seconds)
+        for line in (*self._poller.limit(recorded.lines), *self._poller.select_new(recorded.left_out)):
+            say(line)
+        missing = [event.key for event in recorded.missing]
+        self._polls_changed = self._polls_changed or missing != self._missing
+        self._missing = missing
+        if not recorded.left_out and document is answer.document:
+            self._poller.accept()
+
+    def _tell(self, ending: bool = False) -> None:
+        """Write down how the polling goes, and what others read, where that has changed."""
+        now = self._clock.now()
+        if self._polls_changed or self._memory.changed:
+            with self._store.transaction():
+                self._store.set_fact("polls", self._polls._asdict())
+                self._store.set_fact("poller", self._memory.fact(self._poller, now, self._missing, ending))
+                if self._time is not None:
+                    self._time.write(self._store)
+            self._polls_changed = self._memory.changed = False
+        self._publisher.publish(self._store, now)
+
+    def _tell_all(self) -> None:
+        """Do the same before the end, when the number of polls is worth telling."""
+        self._polls_changed = True
+        self._tell(ending=True)
+
+    def _guarded(self, action: Callable[[], None]) -> bool:
+        """Do something with the store and, if its file fails, do it again with what takes its place.
+
+        :returns: whether it was done. What was not is said, and tried again with the next poll.
+        """
+        try:
+            action()
+            return True
+        except sqlite3.DatabaseError as error:
+            problem = error
+        except Exception as error:
+            self._complain(error)
+            return False
+        if is_locked(problem):
+            self._note_lock()
+            return False
+        say(f"The state failed: {problem}.", ERROR)
+        try:
+            self._replace_store(unwritable=is_unwritable(problem))
+            try:
+                action()
+            except sqlite3.DatabaseError as error:
+                if is_locked(error) or is_unwritable(error):
+                    raise
+                # What is opened without complaint and fails when it is read is damaged inside.
+                self._replace_store(damaged=True)
+                action()
+            return True
+        except Exception as error:
+            if isinstance(error, sqlite3.Error) and is_locked(error):
+                self._note_lock()
+            else:
+                self._complain(error)
+            return False
+
+    def _note_lock(self) -> None:
+        # Nothing else waits for it again before the next poll.
+        self._locked = True
+        self._store.wait_for_lock(0.0)
+        self._say_once(f"{self._folders.state}/state.db is locked by another program. Polling goes on.")
+
+    def _follow(self) -> None:
+        """Open the store anew if a response has moved it to memory, or has put a damaged file aside."""
+        if has_moved(self._store, self._folders):
+            self._replace_store()
+
+    def _replace_store(self, **why: bool) -> None:
+        self._store.close()
+        self._store = self._open_store(**why)
+        self._nothing_due = None
+        # The replacement may lack this document and the VM's name; process both again.
+        self._poller.forget()
+        if self._poller.resource_name:
+            self._memory.note_name(self._poller, self._store, anew=True)
+
+    def _complain(self, error: Exception) -> None:
+        """Say what was not foreseen, with the place where it happened."""
+        place, at = "", error.__traceback__
+        while at is not None:
+            place = f" in {os.path.basename(at.tb_frame.f_code.co_filename)}, line {at.tb_lineno}"
+            at = at.tb_next
+        text = " ".join(str(error).split())[:300]
+        self._say_once(f"Unexpected error{place}: {type(error).__name__}: {text}. Polling goes on.")
+
+    def _say_once(self, complaint: str) -> None:
+        if complaint not in self._complaints and len(self._complaints) < 20:
+            self._complaints.add(complaint)
+            say(complaint, ERROR)
+
+    def _tidy(self) -> None:
+        self._repair()
+        with self._store.transaction():
+            now = self._clock.now()
+            self._time = ConfirmedTime.read(self._store, now).confirm(now)
+            remove_old(self._store, self._time, self._config.history_days)
+
+    def _remove_marks(self) -> None:
+        """Do what a response has not done that was killed after its last step, and what none does without on_ended."""
+        try:
+            remove_marks_of_restored(self._store, self._folders)
+        except OSError as error:
+            self._say_once(f"A mark of an event that is over cannot be removed: {error.filename}: {error.strerror}.")
+
+    def _repair(self) -> None:
+        marked = {mark.key for mark in read_own_marks(self._store, self._folders)}
+        with self._store.transaction():
+            lines = repair(self._store, self._clock.now(), marked)
+        for line in lines:
+            warn(line)
+
+    def _start_due(self) -> None:
+        # What is written down tells whether anything may be due. Most polls find nothing, and nobody has written since.
+        if self._store.version == self._nothing_due:
+            return
+        begun = self._clock.now().uptime
+        running, marked = partial(is_running, self._folders), partial(read_marked_by_runs, self._store, self._folders)
+        due = due_responses(self._store, self._clock.now(), running, marked)
+        self._nothing_due = None if self._store.unfinished_responses() else self._store.version
+        if due and runs_a_stranger(self._store, self._folders):
+            # It may take the VM out of service, or put it back.
+            return
+        for response in due:
+            if self._clock.now().uptime - begun > _STARTING_ENDS_AFTER:
+                return
+            last = self._started.get(response.number)
+            if last is not None and self._clock.now().uptime - last < _RESTART_AFTER:
+                continue
+            self._started[response.number] = self._clock.now().uptime
+            failure = self._start_unit(response.number)
+            if failure:
+                self._say_once(failure)

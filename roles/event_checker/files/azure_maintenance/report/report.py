@@ -1,0 +1,297 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What others read of the state: one report as data, from which status, facts and metrics are made."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from datetime import datetime, timezone
+from typing import Any, Iterable, Mapping, Sequence
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import FORMAT
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    RESPONSE_PHASES,
+    why_not_now,
+)
+
+from .. import __version__
+from ..config.step import describe_step
+from ..poll.memory import last_answer_at
+from ..poll.statistics import Polls
+from ..respond.retry import why_not_restore
+from ..state import history
+from ..state.database import find_put_aside
+from ..state.marks import events_of_runs, read_marks
+from ..state.records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
+from ..state.store import Store
+from ..system import Folders, warn, write_file
+from ..track.situation import read_situation
+from .metrics import metrics_text
+
+_FACTS_FILE = "azure_maintenance.fact"
+_METRICS_FILE = "azure_maintenance.prom"
+# While an event is open the seconds until its start change, though nothing is written down.
+_REFRESH = 10.0
+# Seconds beyond the length of a check, at whose end it writes down when it heard the metadata service last
+_SILENCE = 240.0
+_TIMER_INTERVAL = 60.0
+
+
+def report(
+    store: Store,
+    now: Moment,
+    records: Iterable[EventRecord],
+    marks: Sequence[dict[str, Any]] = (),
+    last_answer_at: float | None = None,
+    put_aside: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return all that is known of these events, and of the polling, as JSON takes it.
+
+    :param marks: those on this VM.
+    :param last_answer_at: what poll_memory tells of it.
+    :param put_aside: the files of the state that could not be read.
+    """
+    polls = Polls(**store.fact("polls"))
+    if last_answer_at is not None:
+        polls = polls._replace(last_answer_at=last_answer_at)
+    error = polls.last_error
+    name = store.fact("resource_name").get("name")
+    unclear_seconds, missing, interval = _polling(store.fact("poller"), now)
+    waits = _waits(store, now, marks)
+    heard = polls.last_answer_at is not None and abs(now.at - polls.last_answer_at) <= _SILENCE + interval
+    return {
+        "resource_name": name,
+        "heard_lately": heard,
+        "unclear_seconds": unclear_seconds,
+        "last_answer_at": _iso(polls.last_answer_at),
+        "last_error": None if error is None else {**error, "at": _iso(error["at"])},
+        "polls": polls.number,
+        "poll_errors": dict(polls.errors),
+        "events": [_event(store, record, now, name, waits, record.event.key in missing) for record in records],
+        "marks": list(marks),
+        "state_put_aside": list(put_aside),
+    }
+
+
+def history_report(
+    store: Store,
+    now: Moment,
+    warnings: Iterable[str],
+    marks: Sequence[dict[str, Any]] = (),
+    last_answer_at: float | None = None,
+    put_aside: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the report on all events, with what became of them and of those that are forgotten.
+
+    :param warnings: what was wrong with the state.
+    :param marks: those on this VM, and the others as for report().
+    """
+    found = report(store, now, store.all_events(), marks, last_answer_at, put_aside)
+    rows = history.read_rows(store, found["resource_name"])
+    said = list(warnings)
+    if store.needs_repair:
+        said.append("Records of the state are damaged, and are left out.")
+    return {**found, "history_format": FORMAT, "version": __version__, "warnings": said, "history": rows}
+
+
+def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], float]:
+    """Return the seconds since which no answer was clear, what these do not list, and the length of a check."""
+    unclear, interval = fact.get("unclear"), fact.get("timer_interval", _TIMER_INTERVAL)
+    if not unclear or fact["boot_id"] != now.boot_id:
+        return 0, [], interval
+    return max(1, int(now.uptime - unclear[0])), fact["missing"], interval
+
+
+def _waits(store: Store, now: Moment, marks: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """Return for what each response waits that would run otherwise, by its number."""
+    found = read_situation(store, now.boot_id, lambda _number: True, events_of_runs(marks))
+    names = {str(record.number): record.event.event_id for record, _course, _responses in found}
+    courses = [course for _record, course, _responses in found]
+    waits = {}
+    for course in courses:
+        for response in course.responses:
+            if response.finished or response.running or not (response.due or response.phase != ANNOUNCED):
+                continue
+            why = why_not_now(response, course, [other for other in courses if other is not course])
+            if why is not None:
+                waits[response.number] = re.sub("event number ([0-9]+)", lambda match: f"event {names[match[1]]}", why)
+    return waits
+
+
+def needing_attention(store: Store) -> list[EventRecord]:
+    """Return the events that have not ended, and those with a response that failed or has not ended."""
+    wanted = (*UNFINISHED, FAILED)
+    return [
+        record
+        for record in store.all_events()
+        if record.ended_at is None or any(each.state in wanted for each in store.responses_to(record.number))
+    ]
+
+
+def _event(
+    store: Store, record: EventRecord, now: Moment, resource_name: str | None, waits: Mapping[int, str], missing: bool
+) -> dict[str, Any]:
+    return {
+        **record.event.to_dict(now.wall, resource_name),
+        "phase": record.phase,
+        "outcome": record.outcome,
+        "announced_at": _iso(record.announced_at),
+        "started_at": _iso(record.started_at),
+        "ended_at": _iso(record.ended_at),
+        "rule": record.rule and record.rule.name,
+        "lead_time": record.rule and record.rule.lead_time,
+        "note": record.note,
+        "missing": missing,
+        "approval": record.approval,
+        "approval_rule": record.rule and record.rule.approve,
+        "approved_at": _iso(record.approved_at),
+        "waiting_for": list(record.waiting_for),
+        "responses": [
+            {
+                "number": response.number,
+                "phase": response.phase,
+                "state": response.state,
+                "message": response.message,
+                "waits": waits.get(response.number),
+                "restorable": why_not_restore(response, record) is None,
+                "created_at": _iso(response.created_at),
+                "finished_at": _iso(response.finished_at),
+                "steps": [
+                    {
+                        "step": describe_step(step.content),
+                        "state": step.state,
+                        "tries": step.failures + step.interruptions + (step.state == SUCCEEDED),
+                        "started_at": _iso(step.started_at),
+                        "finished_at": _iso(step.finished_at),
+                        "in_this_boot": step.succeeded_boot == now.boot_id,
+                        "message": step.message,
+                    }
+                    for step in response.steps
+                ],
+            }
+            for response in store.responses_to(record.number)
+        ],
+    }
+
+
+def _iso(at: float | None) -> str | None:
+    return None if at is None else format_utc(datetime.fromtimestamp(at, timezone.utc))
+
+
+def public(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a report that everybody on the VM may read: no command line, and nothing that a step said."""
+    events = [
+        {
+            **event,
+            "responses": [
+                {
+                    **response,
+                    "message": None,
+                    "steps": [
+                        {**step, "step": step["step"].split(" ")[0], "message": None} for step in response["steps"]
+                    ],
+                }
+                for response in event["responses"]
+            ],
+        }
+        for event in found["events"]
+    ]
+    # Nobody writes them here when they change.
+    return {**{key: value for key, value in found.items() if key != "marks"}, "events": events}
+
+
+def exit_status(found: Mapping[str, Any]) -> int:
+    """Return what monitoring goes by: 0 fine, 1 a response failed or something waits for a person, 3 nothing heard."""
+    if not found["heard_lately"]:
+        return 3
+    if found["state_put_aside"]:
+        return 1
+    for event in found["events"]:
+        if any(may_be_retried(response, event) for response in event["responses"]):
+            return 1
+        if event["ended_at"] is None and (event["approval"] == WAITING or (event["note"] and not event["rule"])):
+            return 1
+    return 0
+
+
+def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
+    """Tell whether a response failed and can still be tried again."""
+    return response["state"] == FAILED and (event["ended_at"] is None or response["phase"] == ENDED)
+
+
+def metrics(store: Store, found: Mapping[str, Any]) -> str:
+    """Return a report as Prometheus reads it."""
+    return metrics_text(found, _count(store.all_responses()), _failed_by_phase(found), _prepared_events(found))
+
+
+def _count(responses: Iterable[ResponseRecord]) -> list[tuple[str, str, int]]:
+    """Return phase and state of the responses with the number of each such."""
+    counts = Counter((response.phase, response.state) for response in responses)
+    return [(phase, state, count) for (phase, state), count in sorted(counts.items())]
+
+
+def _failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
+    """Return of each phase how many responses failed and can still be tried again."""
+    counts = dict.fromkeys(RESPONSE_PHASES, 0)
+    for event in found["events"]:
+        for response in event["responses"]:
+            counts[response["phase"]] += may_be_retried(response, event)
+    return counts
+
+
+def _prepared_events(found: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the open events for which on_announced succeeded, or whose rule has nothing to do then."""
+    prepared = set()
+    for event in found["events"]:
+        states = [response["state"] for response in event["responses"] if response["phase"] == ANNOUNCED]
+        if event["ended_at"] is None and event["rule"] is not None and all(state == SUCCEEDED for state in states):
+            prepared.add(event["event_id"])
+    return prepared
+
+
+class Publisher:
+    """Writes the facts for ansible_local and the metrics, when there is something new to write."""
+
+    def __init__(self, metrics_dir: str | None, folders: Folders) -> None:
+        self._metrics_dir = metrics_dir
+        self._folders = folders
+        self._version: tuple[int, int] | None = None
+        self._written_at = 0.0
+        self._events_open = False
+        self._complaints: set[str] = set()
+
+    def publish(self, store: Store, now: Moment) -> None:
+        age = time.monotonic() - self._written_at
+        if store.version == self._version and not (self._events_open and age >= _REFRESH):
+            return
+        self._version = store.version
+        self._written_at = time.monotonic()
+        records = needing_attention(store)
+        self._events_open = any(record.ended_at is None for record in records)
+        put_aside = find_put_aside(self._folders.state, self._folders.run)
+        answered = last_answer_at(self._folders)
+        found = report(store, now, records, read_marks(store, self._folders), answered, put_aside)
+        self._write(
+            os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n"
+        )
+        if self._metrics_dir is not None:
+            self._write(os.path.join(self._metrics_dir, _METRICS_FILE), metrics(store, found))
+
+    def _write(self, path: str, text: str) -> None:
+        try:
+            write_file(path, text, 0o644)
+        except OSError as error:
+            # What others read is not worth the polling that would end with it.
+            complaint = f"{path} cannot be written ({error.strerror})."
+            if complaint not in self._complaints:
+                self._complaints.add(complaint)
+                warn(complaint)

@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Let a response that failed run again, or what puts the VM back run before the event, because a person asks for it."""
+
+from __future__ import annotations
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    RESTORE,
+    WAITING,
+)
+
+from ..config.rules import steps_for
+from ..config.values import ConfigError
+from ..state.records import (
+    APPROVED,
+    DUE,
+    FAILED,
+    PUT_BACK,
+    RUNNING,
+    SENDING,
+    SKIPPED,
+    EventRecord,
+    Moment,
+    ResponseRecord,
+)
+from ..state.store import Store
+
+
+def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
+    """Make a failed response due, and return its number.
+
+    :raises ConfigError: it did not fail, or its event has gone on.
+    """
+    if response.state != FAILED and (response.state, response.message) != (SKIPPED, PUT_BACK):
+        raise ConfigError(f"Response {response.number} is {response.state}; only one that failed can be tried again.")
+    event = store.event(response.event)
+    restore = None
+    if event is not None:
+        _check_useful(response, event)
+        restore = _response_of(store, event.number, RESTORE)
+    if response.phase == RESTORE:
+        return plan_restore(store, _response_of(store, response.event, ANNOUNCED) or response, now)
+    if response.phase == ANNOUNCED and restore is not None and not restore.finished:
+        raise ConfigError(f"Response {restore.number} puts this VM back into service. Wait for its end.")
+    # Nothing is approved on the ground of what a restore may have taken back (P2).
+    is_taken_back = response.phase == ANNOUNCED and restore is not None
+    store.renew_steps(response.number, lambda step: is_taken_back or step.state in (FAILED, RUNNING))
+    store.begin_response(response.number, DUE, now)
+    return response.number
+
+
+def plan_restore(store: Store, response: ResponseRecord, now: Moment) -> int:
+    """Make what takes back a preparation that failed due, and return its number.
+
+    :raises ConfigError: the preparation cannot be taken back now.
+    """
+    event = store.event(response.event)
+    why = "its event is not known any more" if event is None else why_not_restore(response, event)
+    if why is not None or event is None or event.rule is None:
+        raise ConfigError(f"Response {response.number} cannot be taken back: {why}.")
+    if _response_of(store, event.number, RESTORE) is None:
+        store.add_response(event.number, RESTORE, steps_for(event.rule, RESTORE), now)
+    restore = _response_of(store, event.number, RESTORE)
+    if restore is None:
+        raise ConfigError("The state cannot be read. The next check recovers what can be read of it. Try it again.")
+    if restore.finished:
+        store.renew_steps(restore.number, lambda _step: True)
+    if restore.state != RUNNING:
+        store.begin_response(restore.number, DUE, now)
+    return restore.number
+
+
+def why_not_restore(response: ResponseRecord, event: EventRecord) -> str | None:
+    """Return why a response cannot be taken back before its event, None where it can."""
+    if response.phase != ANNOUNCED:
+        return "it is no preparation; give the number of on_announced"
+    if response.state != FAILED:
+        return f"it is {response.state}, and before the event only a preparation that failed is taken back"
+    if event.phase != ANNOUNCED:
+        return f"the event has {event.phase}, and on_ended puts this VM back"
+    if event.approval in (SENDING, APPROVED):
+        return "the event was approved and may start at any moment"
+    if event.rule is None or not event.rule.on_ended:
+        return "no step of on_ended is known for its event"
+    return None
+
+
+def _response_of(store: Store, event: int, phase: str) -> ResponseRecord | None:
+    return next((each for each in store.responses_to(event) if each.phase == phase), None)
+
+
+def _check_useful(response: ResponseRecord, event: EventRecord) -> None:
+    if event.phase == ENDED and response.phase != ENDED:
+        raise ConfigError(
+            f"The event of response {response.number} has ended, so on_{response.phase} has no use any more; "
+            "only on_ended can be tried again."
+        )
+    if response.phase == WAITING and (event.phase != ANNOUNCED or event.approval == APPROVED):
+        what = "is approved" if event.phase == ANNOUNCED else f"has {event.phase}"
+        raise ConfigError(f"The event of response {response.number} {what}, so its approval waits for nobody any more.")

@@ -1,0 +1,191 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The marks on this VM: those that the checker writes and removes, and those of runs, for which it waits (P3, P16)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as _marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
+    Event,
+    fold_case,
+    format_utc,
+    parse_utc,
+)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
+    ANNOUNCED,
+    ENDED,
+    RESTORE,
+    STARTED,
+)
+
+from ..config.rules import APPROVE_STEP
+from ..config.step import WEBHOOK
+from ..system import Folders, write_file
+from .records import FAILED, SUCCEEDED, EventRecord, Moment, ResponseRecord
+from .store import Store
+
+Mark = Mapping[str, Any]
+
+_RESTORING_RUN = (_marks.RUN, _marks.RESTORING)
+
+
+class OwnMark(NamedTuple):
+    """What a mark of the checker tells of an event.
+
+    :ivar state: PREPARING, PREPARED, RESTORING or FAILED.
+    :ivar rule: the name of the rule by which the VM was prepared, None where the mark does not tell.
+    """
+
+    event_id: str
+    event_type: str | None
+    state: str
+    since: str | None
+    boot_id: str | None
+    rule: str | None
+
+    @property
+    def key(self) -> str:
+        return fold_case(self.event_id)
+
+
+def takes_out_of_service(phase: str, step: Mapping[str, Any]) -> bool:
+    """Tell whether a step may take this VM out of service. A webhook only tells somebody."""
+    return phase in (ANNOUNCED, STARTED) and step != APPROVE_STEP and WEBHOOK not in step
+
+
+def puts_back(phase: str, step: Mapping[str, Any]) -> bool:
+    """Tell whether a step may put this VM back into service."""
+    return phase in (RESTORE, ENDED) and WEBHOOK not in step
+
+
+def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
+    """Return the marks of this VM that count, and entries for those that cannot be read."""
+    return _marks.select_marks(_marks.read_marks(_places(folders)), _vm_id(store))[0]
+
+
+def events_of_runs(marks: Iterable[Mark]) -> set[str]:
+    """Return the keys of the events for which runs have this VM out of service."""
+    return {fold_case(mark["event_id"]) for mark in marks if mark["counts"] and mark["by"] == _marks.RUN}
+
+
+def read_marked_by_runs(store: Store, folders: Folders) -> set[str]:
+    """Return what events_of_runs() does of the marks of now."""
+    return events_of_runs(read_marks(store, folders))
+
+
+def put_back_until(marks: Iterable[Mark], longest: float) -> float:
+    """Return until when a run may put this VM back into service, in seconds since 1970; 0 where none does.
+
+    :param longest: so many seconds that may take. One that was killed leaves a mark that says so, too.
+    """
+    restoring = [each for each in marks if each["counts"] and (each["by"], each["state"]) == _RESTORING_RUN]
+    return max((_since(mark) + longest for mark in restoring), default=0.0)
+
+
+def _since(mark: Mark) -> float:
+    try:
+        return parse_utc(mark["state_since"] or "").timestamp()
+    except ValueError:
+        return 0.0
+
+
+def is_marked(store: Store, folders: Folders, event: Event) -> bool:
+    """Tell whether the checker has marked this VM for an event."""
+    return _marks.find_mark(read_marks(store, folders), event.event_id, _marks.CHECKER) is not None
+
+
+def read_own_marks(store: Store, folders: Folders) -> list[OwnMark]:
+    """Return what the marks of the checker tell."""
+    return [
+        OwnMark(mark["event_id"], mark["event_type"], mark["state"], mark["since"], mark["boot_id"], _read_rule(mark))
+        for mark in read_marks(store, folders)
+        if mark["counts"] and mark["by"] == _marks.CHECKER
+    ]
+
+
+def _read_rule(mark: Mark) -> str | None:
+    """Return the name of the rule, a word of which only the checker knows."""
+    try:
+        with open(os.open(mark["file"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            name = json.loads(file.read(_marks.LARGEST)).get("rule")
+    except (OSError, ValueError):
+        return None
+    return name if isinstance(name, str) else None
+
+
+def write_mark(store: Store, folders: Folders, record: EventRecord, state: str, now: Moment) -> None:
+    """Write down that this VM is out of service for an event, unless that is written down.
+
+    :raises OSError: it can be written nowhere.
+    :raises ValueError: the id of the event is too long.
+    """
+    event, vm_id = record.event, _vm_id(store)
+    before = _marks.find_mark(read_marks(store, folders), event.event_id, _marks.CHECKER)
+    if before and (before["state"], before["boot_id"], before["vm_id"]) == (state, now.boot_id, vm_id):
+        return
+    since = (before and before["since"]) or format_utc(now.wall) or ""
+    about = {"event_id": event.event_id, "event_type": event.event_type}
+    mark = _marks.new_mark(_marks.CHECKER, about, since, boot_id=now.boot_id, vm_id=vm_id)
+    mark["state"] = state
+    # By which rule the VM is to be restored, should the state be lost
+    mark["rule"] = record.rule.name if record.rule else None
+    text, name = _marks.encode(mark).decode(), _marks.file_name(mark)
+    disk, memory = _places(folders)
+    try:
+        _write(disk, name, text)
+    except OSError:
+        # As the state: in memory while the disk is full or cannot be written
+        _write(memory, name, text)
+
+
+def _write(place: str, name: str, text: str) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(place)
+        # All may read it, whatever the mask of this process.
+        os.chmod(place, 0o755)
+    write_file(os.path.join(place, name), text, 0o644)
+
+
+def remove_marks_of_restored(store: Store, folders: Folders) -> None:
+    """Remove the marks of the checker whose events are over, or for which this VM was put back before, with nothing
+    left to do for them.
+
+    :raises OSError: one cannot be removed.
+    """
+    own = [mark for mark in read_marks(store, folders) if mark["counts"] and mark["by"] == _marks.CHECKER]
+    if not own:
+        return
+    records = {record.event.key: record for record in store.all_events()}
+    for mark in own:
+        record = records.get(fold_case(mark["event_id"]))
+        if record is None:
+            continue
+        responses = store.responses_to(record.number)
+        if record.ended_at is None and not _is_put_back(responses):
+            continue
+        if all(each.finished and (each.phase, each.state) != (ENDED, FAILED) for each in responses):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(mark["file"])
+
+
+def _is_put_back(responses: Sequence[ResponseRecord]) -> bool:
+    """Tell whether a person had this VM put back before the event, and nothing was begun for it since."""
+    steps = [step for each in responses if each.phase in (ANNOUNCED, STARTED) for step in each.steps]
+    restored = any((each.phase, each.state) == (RESTORE, SUCCEEDED) for each in responses)
+    return restored and all(step.started_at is None for step in steps)
+
+
+def _places(folders: Folders) -> tuple[str, str]:
+    return folders.marks, folders.marks_in_memory
+
+
+def _vm_id(store: Store) -> str | None:
+    vm_id = store.fact("resource_name").get("vm_id")
+    return vm_id if isinstance(vm_id, str) else None

@@ -1,0 +1,104 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""All that may still happen, as the life cycle wants it, and the responses that may run now."""
+
+from __future__ import annotations
+
+from typing import Callable, Collection
+
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
+    ANNOUNCED,
+    Response,
+    TrackedEvent,
+    is_obsolete,
+    why_not_now,
+)
+
+from ..state.records import APPROVED, DUE, PLANNED, RUNNING, SKIPPED, EventRecord, Moment, ResponseRecord
+from ..state.store import Store
+from .tracker import obsolete_reason
+
+
+def read_situation(
+    store: Store, boot_id: str, is_running: Callable[[int], bool], marked: Collection[str] = ()
+) -> list[tuple[EventRecord, TrackedEvent, list[ResponseRecord]]]:
+    """Return the events that are open or have unfinished work, with the responses to them.
+
+    :param is_running: tells whether a process runs the response of this number now.
+    :param marked: the keys of the events for which runs have this VM out of service.
+    """
+    found = []
+    for record, responses in store.read_pending():
+        course = TrackedEvent(
+            record.number,
+            record.event.key,
+            record.phase,
+            record.listed_boot == boot_id,
+            tuple(
+                Response(
+                    each.number,
+                    each.phase,
+                    finished=each.finished,
+                    due=each.state != PLANNED,
+                    begun=each.begun,
+                    running=each.state == RUNNING and is_running(each.number),
+                )
+                for each in responses
+            ),
+            record.end_order,
+            record.approval == APPROVED,
+            record.event.key in marked,
+        )
+        found.append((record, course, responses))
+    return found
+
+
+def due_responses(
+    store: Store,
+    now: Moment,
+    is_running: Callable[[int], bool],
+    read_marked: Callable[[], Collection[str]] = tuple,
+) -> list[ResponseRecord]:
+    """Return the responses that may run now and do not, after writing down which of them have become due.
+
+    :param is_running: tells whether a process runs the response of this number now.
+    :param read_marked: returns the keys of the events for which runs have this VM out of service.
+    """
+    if not store.unfinished_responses():
+        return []
+    marked = read_marked()
+    found = read_situation(store, now.boot_id, is_running, marked)
+    changes: dict[int, str] = {}
+    phases: dict[int, str] = {}
+    for record, course, responses in found:
+        for response, seen in zip(responses, course.responses):
+            if is_obsolete(seen, course) and not seen.running:
+                changes[response.number], phases[response.number] = SKIPPED, response.phase
+            elif response.state == PLANNED and _is_due(response, record, now):
+                changes[response.number] = DUE
+    if changes:
+        with store.transaction():
+            for number, state in changes.items():
+                if state == DUE:
+                    store.begin_response(number, DUE, now)
+                else:
+                    store.finish_response(number, SKIPPED, obsolete_reason(phases[number]), now)
+        found = read_situation(store, now.boot_id, is_running, marked)
+    courses = [course for _record, course, _responses in found]
+    return [
+        response
+        for _record, course, responses in found
+        for response, seen in zip(responses, course.responses)
+        if seen.due and not seen.finished and not seen.running
+        if why_not_now(seen, course, [other for other in courses if other is not course]) is None
+    ]
+
+
+def _is_due(response: ResponseRecord, record: EventRecord, now: Moment) -> bool:
+    if response.phase != ANNOUNCED or record.rule is None or record.rule.lead_time is None:
+        return True
+    # Whichever clock says so: too early does less harm than too late. An unknown start is never near.
+    left = record.seconds_until_start(now)
+    return left is not None and left <= record.rule.lead_time

@@ -1,0 +1,166 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file of the state is lost while an event is prepared: the marks tell what is still to be restored (P7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
+
+tmp_path = machine.tmp_path
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture
+def azure(simulator):
+    return simulator("--clock", "manual", "--vms", "web-1,web-2")
+
+
+@pytest.fixture
+def vm(azure, tmp_path):
+    machine_ = machine.Machine(tmp_path / "vm", azure.endpoint("web-1"))
+    yield machine_
+    machine_.close()
+
+
+def announce(azure, *resources):
+    event = azure.control(
+        "POST", "/simulator/events", {"event_type": "Reboot", "resources": list(resources or ["web-1"])}
+    )
+    return event["event_id"]
+
+
+def posts(azure):
+    return sum(request["method"] == "POST" and "scheduledevents" in request["path"] for request in journal(azure))
+
+
+def journal(azure):
+    return azure.control("GET", "/simulator/journal")["requests"]
+
+
+def garble(vm):
+    for suffix in ("-wal", "-shm"):
+        vm.folder.joinpath("state", f"state.db{suffix}").unlink(missing_ok=True)
+    vm.folder.joinpath("state", "state.db").write_bytes(b"no database\n" * 1000)
+
+
+def remove(vm):
+    for path in vm.folder.joinpath("state").iterdir():
+        path.unlink()
+
+
+def damage_the_record(vm):
+    vm.sql("UPDATE event SET content = 'x'")
+
+
+LOSSES = pytest.mark.parametrize("lose", [garble, remove, damage_the_record])
+
+
+@LOSSES
+def test_p7_a_vm_that_was_prepared_is_restored_once_and_not_prepared_again(azure, vm, lose):
+    vm.configure(vm.rule())
+    event_id = announce(azure)
+    vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event_id}"]
+    approvals = posts(azure)
+    lose(vm)
+    vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event_id}"]
+    assert posts(azure) == approvals == 1
+    (mark,) = vm.status()["marks"]
+    assert mark["event_id"] == event_id
+    azure.control("POST", "/simulator/clock", {"advance": 900})
+    vm.check_until_quiet()
+    azure.control("POST", "/simulator/clock", {"advance": 3600})
+    vm.check_until_quiet()
+    vm.check_until_quiet()
+    assert [line for line in vm.ran if not line.startswith("note")] == [
+        f"prepare announced {event_id}",
+        f"restore ended {event_id} completed",
+    ]
+    assert vm.status()["marks"] == []
+
+
+@LOSSES
+def test_p7_a_vm_that_was_prepared_is_restored_where_the_event_is_over_by_then(azure, vm, lose):
+    vm.configure(vm.rule())
+    event_id = announce(azure)
+    vm.check_until_quiet()
+    lose(vm)
+    azure.control("POST", "/simulator/clock", {"advance": 900})
+    azure.control("POST", "/simulator/clock", {"advance": 3600})
+    vm.boot()
+    for _number in range(2):
+        vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event_id}", f"restore ended {event_id} completed"]
+    assert vm.status()["marks"] == []
+
+
+@LOSSES
+def test_p2_a_preparation_of_which_nobody_knows_whether_it_ended_is_not_approved(azure, vm, lose):
+    vm.configure(vm.rule(on_announced=[vm.step("prepare"), vm.step("fail", "exit 1")]))
+    event_id = announce(azure)
+    vm.check_until_quiet()
+    lose(vm)
+    before = vm.ran
+    vm.check_until_quiet()
+    assert (vm.ran, posts(azure)) == (before, 0)
+    (response,) = vm.responses()
+    assert response["state"] == "failed"
+    assert "is lost" in response["message"]
+    azure.control("DELETE", f"/simulator/events/{event_id}")
+    vm.check_until_quiet()
+    assert vm.ran == [*before, f"restore ended {event_id} withdrawn"]
+
+
+@LOSSES
+def test_p2_after_a_boot_the_event_is_prepared_again_and_then_approved(azure, vm, lose):
+    vm.configure(vm.rule(on_announced=[vm.step("prepare"), vm.step("fail", "exit 1")]))
+    event_id = announce(azure)
+    vm.check_until_quiet()
+    lose(vm)
+    vm.boot()
+    vm.configure(vm.rule())
+    assert posts(azure) == 0
+    vm.check_until_quiet()
+    assert vm.ran[-1] == f"prepare announced {event_id}"
+    assert posts(azure) == 1
+
+
+def test_p3_a_response_of_the_lost_file_goes_on_and_nothing_runs_beside_it(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.held_step("prepare")]))
+    event_id = announce(azure)
+    vm.run("check", "--once")
+    vm.wait(lambda: vm.ran, "nothing is prepared")
+    garble(vm)
+    for _number in range(2):
+        vm.run("check", "--once")
+    assert vm.ran == [f"prepare announced {event_id}"]
+    assert vm.history()["events"] == []
+    vm.release()
+    vm.wait(lambda: not vm.active_units(), "the response does not end")
+    vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event_id}"]
+    assert [event["event_id"] for event in vm.history()["events"]] == [event_id]
+
+
+def test_status_tells_of_a_file_that_was_put_aside_until_it_is_moved_away(azure, vm):
+    vm.configure(vm.rule())
+    vm.check_until_quiet()
+    assert vm.run("status").returncode == 0
+    garble(vm)
+    said = vm.check().stderr
+    assert said.count("was put aside as") == 1
+    for _number in range(2):
+        told = vm.run("status")
+        assert told.returncode == 1
+        assert "The state could not be read and was put aside as" in " ".join(told.stdout.split())
+        assert "put aside" not in vm.check().stderr
+    (path,) = vm.status()["state_put_aside"]
+    assert Path(path).read_bytes().startswith(b"no database")
+    Path(path).unlink()
+    assert vm.run("status").returncode == 0
+    assert vm.status()["state_put_aside"] == []
