@@ -21,7 +21,8 @@ def test_the_commands_of_the_guide(ansible, collections, tmp_path):
     )
     assert run.code == 0, run.out + run.err
     said = yaml.safe_load(run.out[run.out.index("# Dependency data") :])
-    asked = [f"{library}  # from collection fleetops.azure_maintenance" for library in ("jmespath", "pypsrp")]
+    libraries = ("jmespath", "pypsrp", "azure-identity", "requests")
+    asked = [f"{library}  # from collection fleetops.azure_maintenance" for library in libraries]
     assert said == {"python": asked, "system": []}
     context = tmp_path / "azure-maintenance-ee" / "context"
     containerfile = (context / "Containerfile").read_text()
