@@ -159,16 +159,14 @@ def main() -> int:
             left_out.extend(tell(result, printed))
 
     # A gate in the lab waits for its VMs most of the time, so no other gate need wait for it.
-    labs = [gate for gate in ready if gate.lab]
-    others = [gate for gate in ready if not gate.lab]
-    with ThreadPoolExecutor(AT_ONCE + LABS_AT_ONCE) as pool:
-        workers = [
-            pool.submit(work, schedule)
-            for schedule, places in ((Schedule(labs), LABS_AT_ONCE), (Schedule(others), AT_ONCE))
-            for _place in range(places)
-        ]
-        for worker in workers:
-            worker.result()
+    labs = [gate for gate in ready if gate.lab and not gate.alone]
+    others = [gate for gate in ready if not gate.lab and not gate.alone]
+    alone = [gate for gate in ready if gate.alone]
+    for groups in (((labs, LABS_AT_ONCE), (others, AT_ONCE)), ((alone, 1),)):
+        with ThreadPoolExecutor(AT_ONCE + LABS_AT_ONCE) as pool:
+            schedules = [schedule for group, places in groups for schedule in [Schedule(group)] * places]
+            for worker in [pool.submit(work, schedule) for schedule in schedules]:
+                worker.result()
     some = next((gate for gate in ready if gate.measured), None)
     if some:
         measured.show(programs[some.venvs[0]], tree)

@@ -42,6 +42,7 @@ class Gate(NamedTuple):
     lab: str = ""
     measured: bool = False
     lane: str = ""
+    alone: bool = False
 
     @property
     def collections(self) -> Path:
