@@ -30,6 +30,7 @@ options:
       - If that is not set either, or empty, the environment variable E(AZURE_IMDS_ENDPOINT) of the target is used, if
         it is set there. On a Windows host it is used only where C(environment) of the task sets it.
       - A proxy is never used and a redirect never followed.
+      - It is no secret. Messages, and so reports, contain it. One with a user or a password is refused.
     type: str
     default: http://169.254.169.254
   api_version:
