@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The programs of Debian's packages that some tests start."""
+"""The programs of Debian's packages that some tests start, and the rights of root that some need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 
-# Set where a missing program is a failure
+# Set where a missing program, or an ordinary user, is a failure
 REQUIRED = "PROGRAMS_REQUIRED"
 
 
@@ -24,6 +24,12 @@ def need_program(*names, package, folders=()):
         if found:
             return found
     return leave_out(f"there is no {names[0]}: install Debian's package {package}")
+
+
+def need_root(reason):
+    """Leave out the test, or the module, where this is an ordinary user."""
+    if os.geteuid() != 0:
+        leave_out(f"{reason}, which takes root's rights: run it as root")
 
 
 def need_network_namespace(unshare):
