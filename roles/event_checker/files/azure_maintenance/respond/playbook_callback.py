@@ -125,7 +125,7 @@ def _last_line(told: dict[str, Any]) -> str:
     for names, line in (((*printed, "module_stderr"), -1), (("msg", "censored"), 0)):
         for name in names:
             # Before the cut: a secret is known only as a whole.
-            lines = mask_secrets(str(told.get(name) or "")).strip().splitlines()
+            lines: list[str] = mask_secrets(str(told.get(name) or "")).strip().splitlines()
             if lines:
                 return lines[line].strip()
     return "It said nothing."
