@@ -4,12 +4,13 @@
 """Run commands as a newcomer would: python .ci/bare.py LAB USER COMMAND, such as bare-13 root 'make demo'.
 
 They run in a copy of the current folder, in a container that has only the programs that README requires; its pip knows
-the index of this machine.
+the index of this machine, and its apt the proxies.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,16 @@ def pip_options(folder: Path) -> list[str]:
     return [f"--volume={configuration}:/etc/pip.conf:ro", *(f"--volume={file}:{file}:ro" for file in files)]
 
 
+def apt_options(folder: Path) -> list[str]:
+    """Return options of podman that give the container the proxies of this machine's apt."""
+    proxies = re.compile(r"Acquire::https?::Proxy(::\S+)? ", re.IGNORECASE)
+    configuration = folder / "proxies.conf"
+    dumped = lab.ask("apt-config", "dump").splitlines()
+    configuration.write_text("".join(f"{line}\n" for line in dumped if proxies.match(line)))
+    configuration.chmod(0o644)
+    return [f"--volume={configuration}:/etc/apt/apt.conf.d/proxies.conf:ro"]
+
+
 def main() -> int:
     name, user, command = sys.argv[1:]
     # An address of an index may carry a password, so nobody else of this machine may enter the folder.
@@ -56,7 +67,7 @@ def main() -> int:
         if user == "root":
             # Where this variable is set, a package that cannot be installed is a failure.
             run.append("--env=PROGRAMS_REQUIRED")
-        run += [f"--volume={os.getcwd()}:/checkout:ro", *pip_options(Path(folder))]
+        run += [f"--volume={os.getcwd()}:/checkout:ro", *pip_options(Path(folder)), *apt_options(Path(folder))]
         return subprocess.call([*run, lab.DEBIANS[name].image, "bash", "-c", SCRIPT, "bash", command])
 
 

@@ -8,6 +8,16 @@ from __future__ import annotations
 
 import importlib
 
+# A file with this line has no other test.
+ALL_MATRIX = "\npytestmark = pytest.mark.matrix\n"
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import a file of which no test is wanted: it may need a program that none of the others starts."""
+    if collection_path.suffix != ".py" or not config.option.markexpr.startswith("not matrix"):
+        return None
+    return ALL_MATRIX in collection_path.read_text(encoding="utf-8") or None
+
 
 def pytest_configure(config):
     """Let the processes of pytest-xdist take their time to end.

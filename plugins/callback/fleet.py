@@ -55,6 +55,7 @@ from ..plugin_utils._failure_text import tell_failure
 from ..plugin_utils._masking import mask_secrets
 from ..plugin_utils._report.fleet.host_results import FAILED, UNREACHABLE, no_answer, read_answer
 from ..plugin_utils._report.fleet.table import fleet_lines
+from ..plugin_utils._report.slices import mask_texts
 
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"
 # The question of the role event_response
@@ -104,6 +105,9 @@ class CallbackModule(Minimal):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "fleetops.azure_maintenance.fleet"
+    # From ansible-core 2.22 on, results come with their secrets, because ids may be equal to one. Ansible masks what is
+    # printed.
+    ANSIBLE_SUPPORTS_MASKING = True
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -185,7 +189,7 @@ class CallbackModule(Minimal):
 
     def _take(self, result, show, failed=False, lost=False):
         host = result._host.get_name()
-        answer = read_answer(host, result._result, failed)
+        answer = mask_texts(read_answer(host, result._result, failed))
         self._table(result).answers[host] = answer
         if lost:
             self._lost[host] = {**answer, "events": []}
@@ -198,7 +202,7 @@ class CallbackModule(Minimal):
     def _take_answer(self, result):
         """Keep the answer of a host to the role event_response, which asks again and again."""
         host, said = result._host.get_name(), result._result["answer"]
-        answer = read_answer(host, said, bool(said.get("failed")))
+        answer = mask_texts(read_answer(host, said, bool(said.get("failed"))))
         if "events" in said:
             # This run may restore the hosts that earlier runs left out of service, and reports them itself.
             self._response.take(host, {**answer, "out_of_service": []})

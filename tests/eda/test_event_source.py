@@ -403,7 +403,6 @@ REFUSED = [
         {"state_file": "/nowhere/state.json"},
         "state_file /nowhere/state.json cannot be written. Its folder must exist and be writable.",
     ),
-    ({"state_file": "/etc/hostname"}, "state_file /etc/hostname was not written by this source. Remove it."),
     ({"state_file": "/etc"}, "state_file /etc cannot be read: Is a directory."),
     ({"state_file": "/dev/null"}, "state_file /dev/null cannot be read: It is a device."),
 ]

@@ -33,7 +33,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
 HOLD = """
 - name: Remember the controller
   ansible.builtin.raw: >-
-    echo {{ lookup('ansible.builtin.pipe', 'ps -o ppid= -p $PPID') | trim }} >{{ story }}.controller;
+    echo {{ lookup('ansible.builtin.pipe', "awk '/^PPid/{print $2}' /proc/$PPID/status") }} >{{ story }}.controller;
     mv {{ story }}.controller {{ story | dirname }}/controller
 - name: Hold
   ansible.builtin.raw: until [ -e {{ story | dirname }}/go ]; do sleep 0.1; done

@@ -16,12 +16,18 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.callback import fleet
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
+    playbook_callback,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import NOWHERE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import RESPOND, Fleet
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.conftest import make_event
 
 pytestmark = pytest.mark.releases
 
@@ -145,6 +151,48 @@ def test_a_no_log_value_in_a_result_is_in_no_file_of_a_report_and_no_line_of_the
     assert leaks({**made, "stdout": run.out, "stderr": run.err}) == set()
 
 
+def unmasked(**result):
+    """Return a result as ansible-core hands it to a callback that declares to mask."""
+    task = SimpleNamespace(
+        _uuid="1", no_log=False, loop=None, resolved_action=fleet.QUERY, get_name=lambda: "Ask", get_path=lambda: "play"
+    )
+    return SimpleNamespace(_task=task, _host=SimpleNamespace(get_name=lambda: "web-1"), _result=result)
+
+
+@pytest.fixture
+def registered():
+    """A secret that Ansible knows as a whole."""
+    if not knows_secrets():
+        pytest.skip("This ansible-core does not tell which values are secrets.")
+    from ansible.module_utils.secrets import register_secret
+
+    secret = f"first-{OWN}\nsecond-{OWN}"
+    register_secret(secret)
+    return secret
+
+
+def test_the_callback_fleet_masks_what_it_cuts(registered, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "400")
+    assert vars(fleet.CallbackModule)["ANSIBLE_SUPPORTS_MASKING"]
+    callback = fleet.CallbackModule()
+    callback._run_is_verbose = lambda result: False
+    event = make_event("web-1", description="." * 180 + registered)
+    callback.v2_runner_on_ok(unmasked(events=[event], resource_name="web-1"))
+    callback.v2_playbook_on_stats(None)
+    printed = capsys.readouterr().out
+    assert "." * 180 in printed
+    assert OWN not in printed
+
+
+def test_the_callback_of_the_checker_masks_what_it_writes(registered, monkeypatch, tmp_path):
+    assert vars(playbook_callback.CallbackModule)["ANSIBLE_SUPPORTS_MASKING"]
+    monkeypatch.setenv("AZURE_MAINTENANCE_TASKS", str(tmp_path / "tasks"))
+    playbook_callback.CallbackModule().v2_runner_on_failed(unmasked(rc=1, stderr=f"refused: {registered}"))
+    failed = json.loads((tmp_path / "tasks").read_text())["failed"]
+    assert failed["said"].startswith("refused: ")
+    assert OWN not in failed["said"]
+
+
 def test_a_vaulted_endpoint_that_nobody_answers_is_in_no_report_of_2_22(ansible, vault, tmp_path):
     """Before 2.22 nothing tells a plugin which text came from a vault, and the endpoint is part of the message."""
     if not knows_secrets():
@@ -197,7 +245,9 @@ def report(ansible, folder, *options, env=None):
 # Of the second host the reason has a secret that Ansible masks, of the third all is hidden.
 PREPARE = """
 - name: Keep the mark, and the list of processes
-  ansible.builtin.raw: cp {marks}/*.json {made}; ps axeww >{made}/processes
+  ansible.builtin.raw: >-
+    cp {marks}/*.json {made};
+    cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ >{made}/processes 2>/dev/null || true
 - name: Log in
   login: {{word: "{{{{ word }}}}"}}
   when: inventory_hostname == 'host-b'
@@ -213,12 +263,12 @@ def test_secrets_of_a_run_are_in_no_mark_no_output_and_no_process(ansible, simul
         (tmp_path / name).mkdir()
     (tmp_path / "library" / "login.py").write_text(MODULE)
     vms = {"host-a": "web-1", "host-b": "web-2", "host-c": "web-3"}
-    fleet = Fleet(ansible, simulator, tmp_path / "fleet", vms, vms)
-    fleet.settings = {**CALLBACK, "ANSIBLE_LIBRARY": str(tmp_path / "library")}
-    fleet.announce("web-1", "web-2", "web-3")
+    vms_of_run = Fleet(ansible, simulator, tmp_path / "fleet", vms, vms)
+    vms_of_run.settings = {**CALLBACK, "ANSIBLE_LIBRARY": str(tmp_path / "library")}
+    vms_of_run.announce("web-1", "web-2", "web-3")
     variables = vault.write("word.json", {"word": SECRETS["no_log"], "unused": SECRETS["vault"]})
     prepare = PREPARE.format(marks=tmp_path / "home/marks", made=tmp_path / "made")
-    run = fleet.respond("-e", f"@{variables}", *vault.options, prepare=prepare, playbook=RESPOND)
+    run = vms_of_run.respond("-e", f"@{variables}", *vault.options, prepare=prepare, playbook=RESPOND)
     assert run.code != 0
     assert "is refused" in run.words
     assert "has no_log" in run.words

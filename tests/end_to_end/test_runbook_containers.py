@@ -23,14 +23,13 @@ from pathlib import Path
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
-from ansible_collections.fleetops.azure_maintenance.tests.programs import leave_out, need_program
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program, need_root
 
 pytestmark = pytest.mark.matrix
 
 PROGRAM = need_program("podman", package="podman")
 need_program("runc", package="runc", folders=["/usr/sbin"])
-if os.geteuid() != 0:
-    leave_out("the containers of this test take root's rights")
+need_root("the tests start containers")
 TREE = Path(__file__).resolve().parents[2]
 RUNBOOK = TREE / "docs" / "runbooks" / "containers"
 SETTINGS = {"CONTAINERS_CONF": str(TREE / ".ci" / "lab" / "containers.conf")}

@@ -68,20 +68,20 @@ class Formatted(NamedTuple):
 
 
 def new_slice(form: SliceFormat, name: str, now: datetime, hosts: list[HostResult]) -> Slice:
-    hosts = [_mask_texts(told) for told in hosts]
+    hosts = [mask_texts(told) for told in hosts]
     return {"format": form.format, "version": form.version, "name": name, "asked_at": format_utc(now), "hosts": hosts}
 
 
-def _mask_texts(value: Any) -> Any:
+def mask_texts(value: Any) -> Any:
     """Return what a host said with the secrets masked in its sentences.
 
     Names, ids, times and numbers stay: a vault may hold a value as short as 3, and no part could be read without them.
     """
     if isinstance(value, list):
-        return [_mask_texts(item) for item in value]
+        return [mask_texts(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: _mask_sentences(item) if key in _SENTENCES else _mask_texts(item) for key, item in value.items()}
+    return {key: _mask_sentences(item) if key in _SENTENCES else mask_texts(item) for key, item in value.items()}
 
 
 def _mask_sentences(value: Any) -> Any:

@@ -52,6 +52,8 @@ _LIMIT = (
     "event_response_max_unavailable must be a whole number of hosts from 1 on, or a percentage from 1% to 100%, not "
     "'{value}'. Leave it empty to set no limit."
 )
+# What an empty text says. Argument specs take null for one, which may be a value that was not found.
+_EMPTY = {"max_unavailable": "set no limit", "group_by": "make no groups"}
 # What one host decides for all; each host looks at the others itself.
 _SHARED = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms", "max_unavailable", "group_by")
 # The least that each time-out may be. With none for the events nobody waits for them, and the hosts stay prepared.
@@ -148,6 +150,11 @@ def tell_wrong_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
             faults.append(f"event_response_outside_vms must be {' or '.join(_OUTSIDE_VMS)}, not '{told}'.")
         if not _is_limit(texts.get("max_unavailable", "")):
             faults.append(_LIMIT.format(value=one_line(texts["max_unavailable"])))
+        faults += [
+            f"event_response_{name} must be text, not null. Leave it empty to {meaning}."
+            for name, meaning in _EMPTY.items()
+            if name in given and given[name] is None
+        ]
         faults += [_tell_seconds(name, "") for name in _LEAST_SECONDS if texts.get(name) == ""]
         for name in _CONDITIONS:
             faults += tell_not_text(f"event_response_{name}", given.get(name)) or _tell_unknown_words(name, given)

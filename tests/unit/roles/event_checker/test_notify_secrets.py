@@ -18,6 +18,7 @@ import traceback
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import notify
 from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_root
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -140,9 +141,9 @@ def test_a_file_of_another_user_is_refused(dead_endpoint, secret_file, monkeypat
     assert f"{path} belongs to another user: chown it" in str(error)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("owner", [0, OTHER_USER])
 def test_a_file_of_root_or_of_the_running_user_is_read(serve, secret_file, monkeypatch, owner):
+    need_root("the test gives a file away")
     path = secret_file("s3cret")
     os.chown(path, owner, -1)
     monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER)

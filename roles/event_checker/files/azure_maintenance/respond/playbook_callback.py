@@ -15,6 +15,15 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 
+try:
+    # Only in ansible-core 2.22 and newer; older ones leave no secret in a result.
+    from ansible.module_utils.secrets import mask_secrets
+except ImportError:
+
+    def mask_secrets(value: str) -> str:
+        return value
+
+
 DOCUMENTATION = r"""
 name: azure_maintenance_checker
 type: notification
@@ -37,6 +46,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no type
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
     CALLBACK_NAME = "azure_maintenance_checker"
+    ANSIBLE_SUPPORTS_MASKING = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +97,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no type
         hidden = bool(task.no_log) or "censored" in told
         said = self._item[1] if self._item[0] == task._uuid else _last_line(told)
         failed = {
-            "task": str(task.get_name())[:_LONGEST],
+            "task": mask_secrets(str(task.get_name()))[:_LONGEST],
             "hidden": hidden,
             "said": "" if hidden else said[:_LONGEST],
         }
@@ -114,7 +124,8 @@ def _last_line(told: dict[str, Any]) -> str:
     printed = ("stderr", "stdout") if told.get("rc") or told.get("failed_when_result") else ()
     for names, line in (((*printed, "module_stderr"), -1), (("msg", "censored"), 0)):
         for name in names:
-            lines = str(told.get(name) or "").strip().splitlines()
+            # Before the cut: a secret is known only as a whole.
+            lines: list[str] = mask_secrets(str(told.get(name) or "")).strip().splitlines()
             if lines:
                 return lines[line].strip()
     return "It said nothing."

@@ -141,5 +141,13 @@ def test_p13_a_value_that_would_be_read_as_another_one_is_refused(name, value, m
     assert tell_wrong_words({"host-0": {name: value}, "host-1": {name: value}}) == ([said] if must else [])
 
 
+@pytest.mark.parametrize(("name", "meaning"), [("max_unavailable", "set no limit"), ("group_by", "make no groups")])
+def test_p14_a_limit_that_is_null_is_not_taken_for_none(name, meaning):
+    """The argument spec of the role takes null for an empty text."""
+    said = f"event_response_{name} must be text, not null. Leave it empty to {meaning}."
+    assert tell_wrong_words({"host-0": {name: None}}) == [said]
+    assert tell_wrong_words({"host-0": {name: ""}}) == []
+
+
 def test_p13_what_is_not_given_is_not_refused():
     assert tell_wrong_words({"": {}}) == []
