@@ -79,7 +79,7 @@ class Outcome(NamedTuple):
 
 
 def acknowledge(task: Task) -> dict[str, Any]:
-    """Do what the module documents, and return its result; ``failed`` where it must fail.
+    """Do the module's work, and return its result; ``failed`` where it must fail.
 
     :raises ValueError: an option is wrong.
     """

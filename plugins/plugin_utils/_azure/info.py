@@ -34,7 +34,7 @@ SPEC: dict[str, Any] = {
 
 
 def get_events(task: Task) -> dict[str, Any]:
-    """Do what the module documents.
+    """Do the module's work.
 
     :raises AzureError: there was no usable answer.
     :raises ValueError: an option is wrong.

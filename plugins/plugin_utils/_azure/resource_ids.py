@@ -85,7 +85,7 @@ def need_resource_id(text: Any, option: str) -> ResourceId:
 
 
 def read_event_target(text: Any) -> ResourceId | None:
-    """Return the resource of a row or message, whose id is that of an event of it, or of the resource alone."""
+    """Return the resource of a row or message; the id is of an event of it, or of the resource alone."""
     if not isinstance(text, str):
         return None
     place = text.lower().find(_OF_EVENT)

@@ -33,7 +33,7 @@ SPEC: dict[str, Any] = {
 
 
 def set_policy(task: Task) -> dict[str, Any]:
-    """Do what the module documents.
+    """Do the module's work.
 
     :raises AzureError: Azure gave no usable answer, or did not take the change.
     :raises ValueError: an option is wrong.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The history as a person reads it on 80 columns: each event, and what all events of a type had in common."""
+"""The history as a person reads it on 80 columns: each event, and a summary of each type."""
 
 from __future__ import annotations
 

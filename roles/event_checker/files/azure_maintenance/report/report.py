@@ -249,7 +249,7 @@ def _failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _prepared_events(found: Mapping[str, Any]) -> set[str]:
-    """Return the ids of the open events for which on_announced succeeded, or whose rule has nothing to do then."""
+    """Return the ids of the open events for which on_announced succeeded, or has no steps."""
     prepared = set()
     for event in found["events"]:
         states = [response["state"] for response in event["responses"] if response["phase"] == ANNOUNCED]
