@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of a run of event_response that need Ansible: it reads and keeps what the engine decides by.
+"""The steps of a run of event_response that need Ansible: they read and keep the state for the engine's decisions.
 
-What is known of a run is one text in the registered variable __event_response, which a step that is run once gives to
-all hosts; what a host did in a turn is one text in its __event_response_report.
+The state of a run is one text in the registered variable __event_response, which a step that is run once gives to
+all hosts; the report of a host on a turn is one text in its __event_response_report.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ..plugin_utils._windows.run import remove_windows_mark, update_windows_mark
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"
 SUMMARY = "__event_response_summary"
-# What the playbook restore sets
+# Variables that the playbook restore sets
 ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
 ANCHORS = "__event_response_anchor_hosts"
 _LONGEST_REASON = 500
@@ -52,7 +52,7 @@ _HINDERED = (
     "Another run, or the checker, is at work on this host at this moment. This run asks again, and waits for it."
 )
 _HIDDEN = "the task has no_log, so its reason is hidden."
-_UNKNOWN = "a file or role that it includes could not be loaded, or Ansible told nothing; see the output above."
+_UNKNOWN = "a file or role that it includes could not be loaded, or Ansible gave no reason; see the output above."
 
 
 class ActionModule(ActionBase):
@@ -74,7 +74,7 @@ class ActionModule(ActionBase):
         result.update(mark_unsafe(steps[self._task.args["step"]]()))
         return result
 
-    # What a host is given
+    # The variables of a host
 
     def _read_settings(self) -> dict[str, Any]:
         """Keep the values that the variables of the role have now: a template could give others later."""
@@ -107,7 +107,7 @@ class ActionModule(ActionBase):
                 faults += [f"{prefix}_{name}: {fault}" for fault in loader.find_faults(given[name])]
         return faults
 
-    # What is known: the only place that reads the variables of hosts
+    # The state of the run: the only place that reads the variables of hosts
 
     def _play(self) -> str:
         return str(self._task.get_play()._uuid)
@@ -121,7 +121,7 @@ class ActionModule(ActionBase):
         return list(self._templar.template(self._vars.get(ANCHORS) or []))
 
     def _of_hosts(self, name: str) -> dict[str, Any]:
-        # What a task registered holds no templates, and to look for some in it costs time.
+        # A registered variable holds no templates, and the search for them costs time.
         hostvars = self._vars["hostvars"]
         return {host: hostvars.raw_get(host).get(name) or {} for host in self._hosts()}
 
@@ -134,7 +134,7 @@ class ActionModule(ActionBase):
         return sorted({host for said in reports for host in said["summary"]["faults"]})
 
     def _latest(self) -> engine.Run:
-        """Return what is known of the run: a host that was lost in it has an older state."""
+        """Return the latest state of the run: a host that was lost in it has an older one."""
         kept = [*self._of_hosts(RUN).values(), self._vars.get(RUN) or {}]
         states = [said for said in kept if "state" in said]
         latest = max(states, key=lambda said: (said["serial"], said["turn"]), default=None)
@@ -148,7 +148,7 @@ class ActionModule(ActionBase):
 
     def _begin(self) -> dict[str, Any]:
         earlier = self._latest()
-        # The batch before may have ended in the middle, when nobody was left in it.
+        # The batch before may have ended in the middle, when no host was left in it.
         earlier = engine.take_reports(earlier, self._reports_of_turn(earlier), time.time())
         batch = [host for host in self._vars["ansible_play_batch"] if host in set(self._hosts())]
         same_play = earlier["play"] == self._play() and not set(earlier["batch"]) & set(batch)
@@ -187,7 +187,7 @@ class ActionModule(ActionBase):
         return settings.as_boolean(self._templar.template(self._vars.get(name, False)))
 
     def _check(self, given: Mapping[str, Mapping[str, Any]], only_marked: bool = False) -> tuple[list[str], list[str]]:
-        """Return what is wrong with what the hosts are given, and what may be."""
+        """Return the faults of the variables of the hosts, and doubts about them."""
         play = self._task.get_play()
         faults = settings.tell_wrong_words(given) + settings.tell_differences(given)
         faults += settings.tell_check_mode(self._task.check_mode, bool(self._vars.get("ansible_check_mode")))
@@ -204,7 +204,7 @@ class ActionModule(ActionBase):
     def _decide(self) -> dict[str, Any]:
         now = time.time()
         run = self._latest()
-        # Before hosts that are back in a later play are given something to do
+        # Before hosts that are back in a later play get an order
         run = engine.take_reports(run, self._reports_of_turn(run), now)
         run = engine.enter_play(run, self._play(), self._vars["ansible_play_hosts"])
         run = engine.decide(run, now, returns=bool(self._task.args.get("returns")))
@@ -214,7 +214,7 @@ class ActionModule(ActionBase):
         return {**kept, "refused": " ".join(run["refused"]), "peers": peers}
 
     def _author(self) -> dict[str, str | None]:
-        """Return who runs this, for the marks. AWX gives each job its number."""
+        """Return the controller, user and job of this run, for the marks. AWX gives each job its number."""
         job = self._vars.get("awx_job_id") or self._vars.get("tower_job_id")
         user = self._vars.get("awx_user_name") or self._vars.get("tower_user_name")
         return {
@@ -224,7 +224,7 @@ class ActionModule(ActionBase):
         }
 
     def _reports_of_turn(self, run: engine.Run) -> dict[str, dict[str, Any]]:
-        """Return what the hosts did in the latest turn; each keeps what it did last, whenever that was."""
+        """Return the reports on the latest turn; each host keeps its last report, also from an earlier turn."""
         if run["do"] == engine.APPROVE:
             return self._approvals(run)
         turn = (run["serial"], run["turn"])
@@ -244,7 +244,7 @@ class ActionModule(ActionBase):
         return json.loads(self._vars[RUN]["state"]), self._vars["inventory_hostname"]
 
     def _order(self) -> dict[str, Any]:
-        """Return the order of this host with what only the tasks need to know."""
+        """Return the order of this host, with the values that only the tasks need."""
         order: dict[str, Any] = self._vars[RUN]["orders"][self._vars["inventory_hostname"]]
         return order
 
@@ -342,7 +342,7 @@ class ActionModule(ActionBase):
         return {"report": json.dumps({**report, "serial": run["serial"], "turn": run["turn"]}, default=str)}
 
     def _outcome(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what became of the file that was run, or of what the checker of the host was asked."""
+        """Return the result of the file that was run, or of the question to the checker of the host."""
         if self._task.args.get("checker"):
             return self._read_checker(order)
         reached = self._task.args.get("reached")
@@ -359,7 +359,7 @@ class ActionModule(ActionBase):
         # The number of "No such file". A program that ends with 2 says why.
         if said.get("rc") == 2 and not said.get("stdout") and not said.get("stderr"):
             return {"reached": False, "why": "The host has no checker: run install_checker for it."}
-        # Its exit status tells how the events are, not whether it could answer.
+        # Its exit status is about the events: it has answered with each of these.
         if said.get("rc") not in (0, 1, 3):
             return {"reached": False, "why": _sentence(tell_failure(said))}
         told = read_checker(str(said.get("stdout")), order["event_id"])
@@ -384,11 +384,11 @@ class ActionModule(ActionBase):
         return {**told, "by": self._vars["inventory_hostname"], "play": self._play()}
 
     def _fail(self) -> dict[str, Any]:
-        """Fail for this host, and, as the one that speaks for all, for those that Ansible has taken out of the play."""
+        """Fail for this host, and on one host also for those that Ansible has taken out of the play."""
         said, host = self._vars[SUMMARY], self._vars["inventory_hostname"]
         faults = said["summary"]["faults"]
         by = next((name for name in self._anchors() if name in self._vars["ansible_play_hosts"]), said["by"])
-        # Those for which a file has ended the role are in the batch, and do not come here.
+        # Hosts for which a file has ended the role are in the batch, and do not come here.
         in_one_play = ANCHORS not in self._vars
         gone = [name for name in said["away"] if in_one_play or name not in self._vars["ansible_play_batch"]]
         own = [name for name in faults if name == host or (host == by and name in gone)]
@@ -399,7 +399,7 @@ class ActionModule(ActionBase):
 
 
 def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the orders with what only the tasks need to know."""
+    """Return the orders with the values that only the tasks need."""
     orders: dict[str, Any] = {}
     if run["do"] == engine.REFUSE:
         return dict(run["orders"])
@@ -469,7 +469,7 @@ def _is_linear(name: str) -> bool:
 
 
 def _is_hidden(task: Any, result: Any) -> bool:
-    """Tell whether no_log hides the result, also where it is a template, which is not evaluated anew."""
+    """Tell whether no_log hides the result, also where it is a template (which is not evaluated anew)."""
     no_log = str(task.get("no_log") or "").strip().lower()
     return bool(result.get("_ansible_no_log")) or no_log not in ("", "false", "no", "off", "n", "f", "0")
 

@@ -121,7 +121,7 @@ class ActionModule(ActionBase):
         return checked_slices(slice_format, found, now, settings["max_age"])
 
     def _write_files(self, settings: Mapping[str, Any], files: Mapping[str, str]) -> list[str]:
-        """Write the files and delete what is too old; return a sentence for each that cannot be deleted."""
+        """Write the files and delete old ones; return a sentence for each that cannot be deleted."""
         from ..plugin_utils._report.files import FolderError, delete_slices, write_files
 
         try:

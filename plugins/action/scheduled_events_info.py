@@ -16,12 +16,12 @@ from ..plugin_utils._unsafe import mark_unsafe
 from ..plugin_utils._windows.dispatch import run_module
 
 MODULE = "fleetops.azure_maintenance.scheduled_events_info"
-# What Ansible adds to a result
+# The keys that Ansible adds to a result
 _ADDED_BY_ANSIBLE = ("warnings", "deprecations")
 
 
 class QueryError(Exception):
-    """What is wrong with the query, in a sentence."""
+    """The query cannot be used; the message says why."""
 
 
 class ActionModule(ActionBase):
@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         query = arguments.pop("query", None)
-        # A result says what is wrong, not an exception: Ansible applies failed_when to results only.
+        # A result with the fault, not an exception: Ansible applies failed_when to results only.
         try:
             compiled = self._compile(query) if query not in (None, "") else None
         except QueryError as error:
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
         return result
 
     def _compile(self, query: Any) -> Any:
-        """Return the compiled query; what is wrong with it is found before the VM is asked."""
+        """Return the compiled query; its faults are found before the VM is asked."""
         if not isinstance(query, str):
             raise QueryError(f"query must be a string that holds a JMESPath expression, not {query!r}.")
         try:
@@ -70,5 +70,5 @@ class ActionModule(ActionBase):
         try:
             return compiled.search(plain)
         except Exception as error:
-            # The library lets errors of Python's own through, and its messages repeat the whole answer.
+            # The library lets errors of Python through, and its messages repeat the whole answer.
             raise QueryError(f"query {query!r} cannot be applied to the answer: {str(error)[:200]}") from error

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads and changes from the controller what Azure does about the scheduled events of a resource."""
+"""Reads and changes the policy of Azure for the scheduled events of a resource, from the controller."""
 
 from __future__ import annotations
 

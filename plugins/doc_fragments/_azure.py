@@ -13,7 +13,7 @@ requirements:
   - the Python libraries azure-identity and requests on the controller
 attributes:
   action:
-    description: Is an action plugin. It runs on the controller, whatever the host of the task is.
+    description: Is an action plugin. It runs on the controller, for any host.
     support: full
   async:
     description: Can be used with C(async).
@@ -28,7 +28,7 @@ options:
   auth_source:
     description:
       - Where the login comes from. The names, the variables and their order are those of the collection
-        C(azure.azcollection), so what works for its modules works here.
+        C(azure.azcollection), so the login of its modules works here.
       - V(auto) takes the first of these that is there, the options O(client_id), O(secret) and so on, the environment,
         the file C(~/.azure/credentials), the login of the Azure CLI.
       - V(env) takes the variables E(AZURE_CLIENT_ID), E(AZURE_TENANT), E(AZURE_SECRET) or
@@ -76,6 +76,6 @@ options:
     type: float
     default: 120.0
 notes:
-  - What this asks of Azure is in preview there. It was checked against Microsoft's own clients, not yet against Azure.
+  - This part of Azure is in preview. The requests were checked against Microsoft's own clients, not yet against Azure.
   - A proxy of the controller is used as its environment says, by E(HTTPS_PROXY).
 """

@@ -75,11 +75,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 state:
-  description: What is known of the run.
+  description: The state of the run.
   returned: by the steps that are run once
   type: str
 report:
-  description: What the host did.
+  description: The report of the host.
   returned: by the steps of a host
   type: str
 """

@@ -12,10 +12,10 @@ short_description: Ask Azure Resource Graph which maintenance its VMs have
 version_added: 1.1.0
 description:
   - Reads the Scheduled Events of whole subscriptions from Azure Resource Graph, without touching a VM.
-  - Azure tells there what it never tells a VM, which events have ended, and whether they took place.
-  - Azure must have been asked to publish them there, by M(fleetops.azure_maintenance.scheduled_events_policy). Where
-    nobody asked for it, the answer is empty. The guide "Without touching the VMs" says what else it takes.
-  - A VM's own word counts more. Resource Graph is late, by how much is not known.
+  - Only there Azure shows which events have ended, and whether they took place.
+  - Azure must have been asked to publish them there, by M(fleetops.azure_maintenance.scheduled_events_policy).
+    Otherwise the answer is empty. The guide "Without touching the VMs" lists the other conditions.
+  - A VM's own answer counts more. Resource Graph is late; it is unknown by how much.
 extends_documentation_fragment:
   - fleetops.azure_maintenance._azure
   - fleetops.azure_maintenance._attributes
@@ -42,7 +42,7 @@ options:
     type: list
     elements: str
   management_groups:
-    description: Names of management groups, whose subscriptions are asked.
+    description: Names of management groups. Their subscriptions are asked.
     type: list
     elements: str
   resource_ids:
@@ -52,7 +52,7 @@ options:
       - The ids of Azure Resource Manager, as the inventory plugins of C(azure.azcollection) give them as C(id), and
         M(fleetops.azure_maintenance.scheduled_events_info) as
         RV(fleetops.azure_maintenance.scheduled_events_info#module:resource_id).
-      - An event that does not tell which VMs of a set it affects is returned for each VM in the resource group.
+      - An event of a set without the names of its VMs is returned for each VM in the resource group.
     type: list
     elements: str
   event_types:
@@ -79,7 +79,7 @@ options:
     type: int
   cause:
     description:
-      - Ask too what Azure says of the health of the VMs, and why, and return it as RV(events[].causes).
+      - Also ask for Azure's notes on the health of the VMs, and return them as RV(events[].causes).
       - That is one more question a page.
     type: bool
     default: false
@@ -97,7 +97,7 @@ EXAMPLES = r"""
   run_once: true
   register: outside
 
-- name: Show what is still to come
+- name: Show the coming events
   ansible.builtin.debug:
     msg: "{{ item.event_type }} of {{ item.resources | join(', ') }}, not before {{ item.not_before }}"
   loop: "{{ outside.events | selectattr('event_status', 'equalto', 'Scheduled') }}"
@@ -105,7 +105,7 @@ EXAMPLES = r"""
     label: "{{ item.event_id }}"
   run_once: true
 
-- name: Ask for the hosts of an inventory of azure.azcollection, and why it happened
+- name: Ask for the hosts of an inventory of azure.azcollection, with the causes
   fleetops.azure_maintenance.resource_graph_events_info:
     resource_ids: "{{ ansible_play_hosts_all | map('extract', hostvars, 'id') }}"
     cause: true
@@ -118,7 +118,7 @@ events:
   description:
     - The selected events, in the order of the ids of their resources.
     - They have the same keys as RV(fleetops.azure_maintenance.scheduled_events_info#module:events), and those below.
-      There is no VM whose view this is, so C(affects_this_vm) and C(is_leader) are null.
+      They are not the view of one VM, so C(affects_this_vm) and C(is_leader) are null.
   returned: success
   type: list
   elements: dict
@@ -129,8 +129,8 @@ events:
       sample: 3da1b9aa-5204-4335-8c33-c54e315dcffe
     event_status:
       description:
-        - How far the event is. V(Completed) and V(Canceled) are known only from outside the VMs. V(Canceled) is spelled
-          so whichever spelling Azure used.
+        - How far the event is. V(Completed) and V(Canceled) are known only from outside the VMs. V(Canceled) has
+          this spelling, although Azure has two.
       type: str
       sample: Completed
     outcome:
@@ -140,7 +140,7 @@ events:
     vm_resource_ids:
       description:
         - The ids of the VMs in C(resources), made of the id of their resource and their names. Empty where
-          Azure does not tell of which resource the event is.
+          Azure does not tell the resource of the event.
       type: list
       elements: str
       sample: ["/subscriptions/5b4b650e-28b9-4790-b3ab-ddbd88d727c4/resourceGroups/web\
@@ -159,8 +159,8 @@ events:
       sample: westeurope
     causes:
       description:
-        - What Azure says of the health of the VMs, the latest first.
-        - It is told of a VM, and not of an event. Compare the times.
+        - Azure's notes on the health of the VMs, the latest first.
+        - They are about a VM, and not about an event. Compare the times.
       returned: O(cause) is true
       type: list
       elements: dict
@@ -169,7 +169,7 @@ events:
           description: The VM.
           type: str
         annotation:
-          description: Azure's name for what happened.
+          description: Azure's name for the cause.
           type: str
           sample: VirtualMachineHostRebootedForMaintenance
         reason:
@@ -180,25 +180,25 @@ events:
           type: str
           sample: Planned
         context:
-          description: Who began it.
+          description: Its initiator, Azure or a user.
           type: str
           sample: Platform-Initiated
         summary:
           description: Azure's own words, for people.
           type: str
         occurred_at:
-          description: When. ISO 8601 in UTC.
+          description: The time, ISO 8601 in UTC.
           type: str
           sample: "2026-11-21T10:00:00Z"
 is_complete:
   description:
-    - Whether Azure gave all its rows and each could be read. When it is false, a warning says what is missing, and an
-      event that is not in RV(events) may be there all the same.
+    - Whether Azure gave all its rows and each could be read. If not, a warning says which part is missing, and
+      there may be events that are not in RV(events).
   returned: success
   type: bool
   sample: true
 msg:
-  description: How many events there are in which status, or what went wrong, in words.
+  description: The number of events by status, or the failure, in words.
   returned: always
   type: str
   sample: Azure Resource Graph has 1 Scheduled, 12 Completed.
@@ -207,8 +207,8 @@ reason:
     - Why there is no answer, in one word.
     - V(unreachable), no connection. V(certificate), the certificate is not trusted. V(timeout), no end within
       O(timeout). V(login), the login failed. V(forbidden), the login lacks a role. V(throttled), too many requests.
-      V(http_status), another status, in RV(http_status). V(malformed), the answer is none. V(library), a Python library
-      is missing on the controller.
+      V(http_status), another status, in RV(http_status). V(malformed), the answer cannot be read. V(library), a
+      Python library is missing on the controller.
   returned: failure of Azure
   type: str
   sample: forbidden

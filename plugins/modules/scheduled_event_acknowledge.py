@@ -12,11 +12,11 @@ short_description: Let Azure start a maintenance event now, without touching a V
 version_added: 1.1.0
 description:
   - Approves Scheduled Events by Azure's control plane, so that Azure may start them before the time announced. For VMs
-    that nobody can reach.
-  - The events are read from Azure Resource Graph, where Azure must have been asked to publish them. How is in the guide
-    "Without touching the VMs".
+    that cannot be reached.
+  - The events are read from Azure Resource Graph, where Azure must have been asked to publish them. The guide
+    "Without touching the VMs" shows how.
   - An approval counts for B(all) the VMs of an event, and cannot be taken back. So an event is approved only when each
-    of its VMs stands in O(resources_ready), by the rule of M(fleetops.azure_maintenance.scheduled_event_approve).
+    of its VMs is in O(resources_ready), by the rule of M(fleetops.azure_maintenance.scheduled_event_approve).
     That module is the better one wherever a VM of the event can be reached, because Resource Graph is late.
 extends_documentation_fragment:
   - fleetops.azure_maintenance._azure
@@ -28,7 +28,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - Asks Resource Graph and says what it would approve or refuse, and approves nothing.
+      - Asks Resource Graph and says which events it would approve or refuse, and approves nothing.
   diff_mode:
     support: full
   idempotent:
@@ -53,7 +53,7 @@ options:
     type: list
     elements: str
   management_groups:
-    description: Names of management groups, in whose subscriptions the events are looked for.
+    description: Names of management groups. The events are looked for in their subscriptions.
     type: list
     elements: str
   resources_ready:
@@ -63,14 +63,14 @@ options:
     default: []
   force:
     description:
-      - Approve whichever VMs the event lists, even if they are not ready or the event names none.
-      - An event of which Azure does not tell whose it is cannot be approved even so.
+      - Approve an event even if its VMs are not ready, or it names none.
+      - If Azure does not tell the resource of an event, it cannot be approved even so.
     type: bool
     default: false
 notes:
   - When one event is refused, none is approved.
   - Where the answer to an approval is lost, or is a fault that may pass, Resource Graph is asked anew, and the approval
-    is sent again only if the answer still allows it. What has changed meanwhile is not sent again.
+    is sent again only if the answer still allows it. If an event has changed meanwhile, it is not sent again.
 seealso:
   - module: fleetops.azure_maintenance.resource_graph_events_info
   - module: fleetops.azure_maintenance.scheduled_event_approve
@@ -85,7 +85,7 @@ EXAMPLES = r"""
   run_once: true
   register: outside
 
-- name: Approve an event of two VMs that are prepared, and that nobody can reach any more
+- name: Approve an event of two VMs that are prepared and cannot be reached any more
   fleetops.azure_maintenance.scheduled_event_acknowledge:
     event_id: 3da1b9aa-5204-4335-8c33-c54e315dcffe
     resources_ready: [web-1, web-2]
@@ -103,7 +103,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 approvals:
-  description: What became of each event.
+  description: The result for each event.
   returned: success, refusal, and failure after something was sent
   type: list
   elements: dict
@@ -119,7 +119,7 @@ approvals:
         - V(ended), the event is Completed or Canceled, so nothing was sent.
         - V(not_found), Resource Graph does not have the event.
         - V(refused), the event, or another one of this task, must not be approved, so nothing was sent.
-        - V(failed), Azure did not take the approval, or was not known to have taken it when the time was up.
+        - V(failed), Azure did not take the approval, or had not confirmed it when the time was up.
       type: str
       sample: approved
     waiting_for:
@@ -140,7 +140,7 @@ approvals:
       type: str
 in_doubt:
   description:
-    - Whether an approval was sent whose answer was lost, so that Azure may have taken it although
+    - Whether the answer to an approval was lost, so that Azure may have taken it although
       RV(approvals[].result) is not V(approved).
   returned: always, but where an option is wrong
   type: bool
@@ -153,7 +153,7 @@ diff:
     before: {3da1b9aa-5204-4335-8c33-c54e315dcffe: Scheduled}
     after: {3da1b9aa-5204-4335-8c33-c54e315dcffe: approved}
 msg:
-  description: What was done, or would be done in check mode, or what went wrong, in words.
+  description: The approvals, in check mode those that would be sent, or the failure, in words.
   returned: always
   type: str
   sample: "approved: 3da1b9aa-5204-4335-8c33-c54e315dcffe."

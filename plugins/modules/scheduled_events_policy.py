@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: scheduled_events_policy
-short_description: Set what Azure does about the maintenance events of a VM, a scale set or an availability set
+short_description: Set Azure's policy for the maintenance events of a VM, a scale set or an availability set
 version_added: 1.1.0
 description:
   - Reads and changes the C(scheduledEventsPolicy) of a resource, by which Azure publishes its events to Event Grid and
     Resource Graph and approves some of them itself, and the notices before a termination and before a new OS image.
-  - What is not named is never written. Without any setting the module reads only.
+  - A setting without an option here is never changed. Without any option the module only reads.
 extends_documentation_fragment:
   - fleetops.azure_maintenance._azure
   - fleetops.azure_maintenance._attributes
@@ -48,7 +48,7 @@ options:
     type: bool
   approve_all_instances_down:
     description:
-      - The setting C(allInstancesDown.automaticallyApprove). What it means Microsoft's pages do not say.
+      - The setting C(allInstancesDown.automaticallyApprove). Microsoft's pages do not say its meaning.
     type: bool
   terminate_notice:
     description: Whether Azure announces before it deletes a VM. Not for availability sets.
@@ -60,11 +60,11 @@ options:
     description: Whether Azure announces before it puts a new OS image on a VM. Not for availability sets.
     type: bool
 notes:
-  - Of the policy of a scale set Azure takes only the whole scale set, C(PUT). It is sent as it was read but for the
-    change, and only with its ETag, so that Azure refuses it where somebody else changed the scale set meanwhile. Such a
-    change is read and kept. Everything else is sent as C(PATCH).
-  - What Azure does not show of a scale set, such as passwords and protected settings of extensions, is not in what is
-    sent as C(PUT). The Azure CLI changes scale sets in the same way. Try it first on a scale set that may be lost.
+  - Azure takes the policy of a scale set only with the whole scale set, as C(PUT). It is sent as it was read but for
+    the change, and only with its ETag, so that Azure refuses it where somebody else changed the scale set meanwhile.
+    Such a change is read and kept. Everything else is sent as C(PATCH).
+  - Azure does not show passwords and protected settings of extensions, so the C(PUT) of a scale set does not have them.
+    The Azure CLI changes scale sets in the same way. Try it first on a scale set that may be lost.
   - The login needs the right to write the resource, such as the role Virtual Machine Contributor.
   - After a change the resource is read again. The task fails where Azure does not show the settings.
 seealso:
@@ -109,7 +109,7 @@ diff:
   returned: success
   type: dict
 msg:
-  description: What was set, or would be in check mode, or what went wrong, in words.
+  description: The settings that were changed, or would be in check mode, or the failure, in words.
   returned: always
   type: str
   sample: "web-1: set: publish=True."

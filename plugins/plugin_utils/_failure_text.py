@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What a result of Ansible that is no success says of itself, on one line; pure."""
+"""The reason in a failed result of Ansible, on one line; pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any, Mapping
 from ._masking import mask_secrets
 
 _SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
-# What ansible.builtin.assert says without fail_msg
+# The message of ansible.builtin.assert without fail_msg
 _NO_FAIL_MSG = "Assertion failed"
 _MOST_LINES = 3
 
 
 def tell_failure(result: Mapping[str, Any]) -> str:
-    """Return on one line what a result that is no success says of itself, in the words of its module."""
+    """Return the reason in a failed result on one line, in the words of its module."""
     items: Any = result.get("results")
     if isinstance(result.get("failed_modules"), dict):
         # Of several modules, as for facts, the message has the names alone.
@@ -45,7 +45,7 @@ def tell_failure(result: Mapping[str, Any]) -> str:
 
 
 def tell_error(error: Exception) -> str:
-    """Return on one line what an error of Ansible says, without where it was raised."""
+    """Return the message of an error of Ansible on one line, without the place where it was raised."""
     told = getattr(error, "original_message", "") or getattr(error, "message", "") or error
     return " ".join(mask_secrets(str(told)).split())
 
@@ -75,7 +75,7 @@ def are_results(items: Any) -> bool:
 
 
 def what_was_printed(result: Mapping[str, Any]) -> str:
-    """Return the line that a module printed in place of a result: without a Python only that tells what happened."""
+    """Return the line that a module printed in place of a result: without a Python it is the only reason."""
     texts = [result.get(name) for name in ("module_stderr", "module_stdout")]
     lines = [line.strip() for text in texts if isinstance(text, str) for line in mask_secrets(text).splitlines()]
     # Over ssh with a terminal the words of the shell are in stdout, and in stderr is how ssh takes its leave.

@@ -26,7 +26,7 @@ _KINDS = ((bool, "the boolean"), ((int, float), "the number"), (date, "the date"
 
 
 def tell_not_text(name: str, value: Any) -> list[str]:
-    """Return what is wrong where a variable must be text or a list of texts and is neither, a sentence.
+    """Return the fault of a variable that must be text or a list of texts, a sentence.
 
     :param value: None is a variable that was not given; in a list it is no text.
     """

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Mark what plugins return as data, so that Ansible never runs text of a VM or of a user as a template.
+"""Mark results of plugins as data, so that Ansible never runs text of a VM or of a user as a template.
 
 From ansible-core 2.19 on, nothing that a plugin returns is a template, and there is nothing to do.
 """
@@ -35,7 +35,7 @@ def mark_unsafe(value: Any) -> Any:
 
 
 def unsafe_filter(function: Filter) -> Filter:
-    """Return a filter whose result is data, wherever the playbook puts it."""
+    """Return a filter with its result marked as data."""
     if _trust is not None:
         return function
 

@@ -66,7 +66,7 @@ def test_refused_where_nobody_knows_whose_event_it_is(principal, approve):
     principal.add_event(FIRST, VM, ["web-1"], id=f"/subscriptions/{stand_in.SUBSCRIPTION}/elsewhere")
     result = approve(event_ids=[FIRST], force=True)
     assert (result["failed"], results(result)) == (True, {FIRST: "refused"})
-    assert "whose event it is" in result["msg"]
+    assert "does not tell its resource" in result["msg"]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_wrong_options(principal, ask, options, said):
 
 def test_nothing_says_which_subscription(principal, ask, monkeypatch):
     monkeypatch.delenv("AZURE_SUBSCRIPTION_ID")
-    assert "Nothing says which subscription" in ask()["msg"]
+    assert "No subscription is given" in ask()["msg"]
 
 
 def test_500_hosts_are_one_question_a_page(principal, ask):

@@ -299,7 +299,7 @@ def test_p4_an_id_that_may_be_on_a_vm_whose_answer_is_not_clear_is_not_called_go
     run = fleet.approve(approve_event_ids=event)
     assert run.code != 0
     assert (
-        f"No VM that was asked lists event {event}. A VM that could not be asked, or whose answer was not clear, may"
+        f"No VM that was asked lists event {event}. A VM that could not be asked, or gave no clear answer, may"
         in run.words
     )
     assert "It has ended" not in run.words

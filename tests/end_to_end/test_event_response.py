@@ -758,7 +758,7 @@ UNREADABLE = {"fault": "body", "body": '{"DocumentIncarnation": 1, "Events": [17
 @pytest.mark.parametrize(
     ("fault", "code", "told"),
     [
-        (UNREADABLE, 2, "host-a was given an answer of which a part could not be read, so an event may be missing."),
+        (UNREADABLE, 2, "host-a was given an answer that could not be read as a whole, so an event may be missing."),
         ({"fault": "empty"}, 0, "Azure gave an empty answer to host-a: whether there are events is unknown."),
     ],
 )

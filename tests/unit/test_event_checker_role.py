@@ -260,13 +260,13 @@ def test_the_removal_asks_before_anything_is_removed_and_the_timer_starts_again(
     (block, _disable) = load("tasks/stop.yml")
     names = [task["name"] for task in block["block"]]
     assert names == [
-        "See that nothing is lost, while the checker works",
+        "Check that nothing would be lost, while the checker works",
         "Stop the timer",
         "Stop the check, which starts responses",
-        "See it again, because an event may have come meanwhile",
+        "Check again, because an event may have come meanwhile",
     ]
     assert block["rescue"][0]["name"] == "Start the timer again"
     names = [task["name"] for task in load("tasks/refuse_unsafe_removal.yml")]
-    assert names.index("Wait until no response runs") < names.index("Ask the checker what is not over yet")
-    assert "Stop where what the checker knows would be lost" in names
+    assert names.index("Wait until no response runs") < names.index("Ask the checker for unfinished events")
+    assert "Stop where the state of the checker would be lost" in names
     assert names[-1] == "Stop where nothing would put the VM back into service"

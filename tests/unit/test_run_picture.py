@@ -24,6 +24,6 @@ def test_the_picture_fits_a_terminal():
 
 def test_the_readme_of_the_role_tells_of_each_turn_and_of_no_other():
     text = (run_picture.TREE / "roles" / "event_response" / "README.md").read_text(encoding="utf-8")
-    table = text.partition("| turn | what happens |")[2].partition("\n\n")[0]
+    table = text.partition("| turn | what the hosts do |")[2].partition("\n\n")[0]
     told = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     assert set(told) == {rule.do for rule in engine.RULES} | {engine.DONE}

@@ -291,7 +291,7 @@ def _why_not_restore(tracked: TrackedEvent, others: Sequence[TrackedEvent], befo
                 return f"for the end of event number {other.number}, for which this VM is about to be prepared"
         if any(each.running for each in other.responses if each.phase in (ANNOUNCED, STARTED)):
             return f"until the running response to event number {other.number} has stopped"
-        # on_ended of another event waits for what is open here, so that a restore before the event waits for none.
+        # on_ended of another event waits for the open ones, so that a restore before the event waits for none.
         earlier = not before_event and _end_rank(other) < _end_rank(tracked)
         if any(each.running or (not each.finished and earlier) for each in restores):
             return f"for on_ended of event number {other.number}"

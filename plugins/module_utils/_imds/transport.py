@@ -152,7 +152,7 @@ class SocketTransport:
 
 
 class _NoHttpError(Exception):
-    """What is answered is not HTTP as IMDS speaks it."""
+    """The answer is not HTTP as IMDS speaks it."""
 
 
 _LONGEST_LINE = 65536
@@ -212,7 +212,7 @@ def _read_chunks(source: io.BufferedReader) -> bytes:
         if not re.fullmatch(b"[0-9a-fA-F]{1,16}", size):
             raise ConnectionError(f"a chunk has the size {excerpt(size[:40].decode('latin-1'))}")
         if not int(size, 16):
-            # What follows the last chunk is of no interest, but must come to its end in time.
+            # The trailer after the last chunk is not used, but must end in time.
             while _read_line(source).strip():
                 pass
             break

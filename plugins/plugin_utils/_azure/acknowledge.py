@@ -35,7 +35,7 @@ ENDED, FAILED = "ended", "failed"
 
 _API_VERSION = "2025-10-01-preview"
 _GUID = re.compile(r"[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}", re.IGNORECASE)
-# Nobody speaks for itself from outside: each VM must be vouched for.
+# From outside no VM speaks for itself: each must be vouched for.
 _NO_VM = ""
 _NO_SUCH_EVENT = "no such event"
 _IN_DOUBT = "An approval was sent and was not confirmed. Azure may have taken it."
@@ -53,7 +53,7 @@ SPEC: dict[str, Any] = {
 
 
 class Outcome(NamedTuple):
-    """What became of one event.
+    """The result for one event.
 
     :ivar result: a word of _approval_plan, ENDED or FAILED.
     :ivar why: a sentence for people where it was not approved.
@@ -79,7 +79,7 @@ class Outcome(NamedTuple):
 
 
 def acknowledge(task: Task) -> dict[str, Any]:
-    """Do what the module documents, and return its result; ``failed`` where it must fail.
+    """Do the module's work, and return its result; ``failed`` where it must fail.
 
     :raises ValueError: an option is wrong.
     """
@@ -94,7 +94,7 @@ def _acknowledge(task: Task) -> dict[str, Any]:
     options = task.options
     wanted = words(options["event_ids"])
     if options["event_ids"] == []:
-        # The ids of what was not found must not approve anything else.
+        # An id that was not found must not approve another event.
         return {**_Work([], {}).describe(task.check_mode), "msg": _NO_SUCH_EVENT}
     for event_id in wanted or [""]:
         if not _GUID.fullmatch(event_id):
@@ -121,9 +121,9 @@ def _acknowledge(task: Task) -> dict[str, Any]:
 
 
 def judge(found: Found, request: ApprovalRequest, client: ArmClient) -> tuple[list[Outcome], dict[str, OutsideEvent]]:
-    """Return what may become of each event, by the guard of scheduled_event_approve, and the events by their keys.
+    """Return the possible result for each event, by the guard of scheduled_event_approve, and the events by their keys.
 
-    APPROVED is what may be sent.
+    APPROVED means that the approval may be sent.
     """
     events = {key: each for key in map(fold_case, request.event_ids) if (each := found.find(key)) is not None}
     live = {key: each for key, each in events.items() if each.outcome is None}
@@ -145,12 +145,12 @@ def judge(found: Found, request: ApprovalRequest, client: ArmClient) -> tuple[li
 
 
 def _with_targets(approvals: Iterable[Approval], live: Mapping[str, OutsideEvent]) -> tuple[Approval, ...]:
-    """Refuse an event of which nobody knows to whom its approval would be sent."""
+    """Refuse an event without a known resource: its approval has no address."""
     return hold_back(
         [
             approval._replace(
                 result=REFUSED,
-                why=f"Event {one_line(approval.event_id)} is not approved: Azure does not tell whose event it is.",
+                why=f"Event {one_line(approval.event_id)} is not approved: Azure does not tell its resource.",
             )
             if approval.result == APPROVED and not live[fold_case(approval.event_id)].targets
             else approval
@@ -172,9 +172,9 @@ def _not_found(event_id: str, found: Found) -> Outcome:
 
 
 class _Work:
-    """What becomes of the events while approvals are sent.
+    """The results of the events while approvals are sent.
 
-    :ivar in_doubt: keys of events for which an approval was sent whose answer was lost, and none was taken afterwards.
+    :ivar in_doubt: keys of events for which the answer to an approval was lost, and none was taken afterwards.
     """
 
     def __init__(self, outcomes: Iterable[Outcome], events: Mapping[str, OutsideEvent]) -> None:
@@ -191,7 +191,7 @@ class _Work:
         return any(each.result == REFUSED for each in self._outcomes.values())
 
     def send(self, client: ArmClient, scope: Scope, request: ApprovalRequest, warn: Callable[[str], None]) -> None:
-        """Send what may be sent, and what failed again as long as there is time and the guard allows it."""
+        """Send the approvals, and failed ones again as long as there is time and the guard allows it."""
         open_ = {key for key, each in self._outcomes.items() if each.result == APPROVED}
         pauses = growing_pauses()
         while open_:
@@ -250,15 +250,15 @@ class _Work:
     def _take_up(
         self, again: Mapping[str, Outcome], open_: set[str], unknown: set[str], failures: Mapping[str, AzureError]
     ) -> set[str]:
-        """Take what Resource Graph says now of the events that were not taken; return those to send again."""
+        """Read the events that were not taken from Resource Graph again; return those to send again."""
         if any(again[key].result == REFUSED for key in open_):
-            # Something changed, such as another VM in one of the events: nothing more is sent.
+            # After a change, such as another VM in one of the events, no approval is sent any more.
             self._outcomes.update({key: again[key] for key in open_})
             open_ = set()
         for key in (*open_, *unknown):
             now = again[key]
             if key in unknown and now.result == APPROVED:
-                self._fail(key, failures[key], "Resource Graph lists it, but Azure's maintenance service has it not.")
+                self._fail(key, failures[key], "Resource Graph lists it, but Azure's maintenance service does not.")
             elif now.result != APPROVED:
                 self._outcomes[key] = now
         return {key for key in open_ if again[key].result == APPROVED}
@@ -270,7 +270,7 @@ class _Work:
         self._failure = self._failure or error
 
     def describe(self, check_mode: bool) -> dict[str, Any]:
-        """Return what was done as users see it."""
+        """Return the result of the module."""
         outcomes = list(self._outcomes.values())
         approved = [each.event_id for each in outcomes if each.result == APPROVED]
         bad = [each for each in outcomes if each.result in (REFUSED, FAILED)]
@@ -305,7 +305,7 @@ def _read_partial_failure(body: Any, status: int, keys: list[str]) -> dict[str, 
             gone = fold_case(inner or "") in ("notfound", "invalidscheduledeventid")
             named[key] = AzureError(f"{inner}: {said}", HTTP_STATUS, 404 if gone else 409, inner)
     if not named:
-        # Some of them were not taken, and nobody knows which.
+        # Some of them were not taken, and it is unknown which.
         told = f"{code}: {message}" if code else f"Azure answered {status} without saying for which events."
         return dict.fromkeys(keys, AzureError(told, MALFORMED, status, code))
     return named

@@ -39,7 +39,7 @@ from .errors import (
 # Seconds
 _CONNECT, _READ = 10, 60
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
-# Less is the way of a request, and of a clock that keeps time.
+# A smaller difference comes from the time that a request takes.
 _CLOCKS_DIFFER = 60
 
 # A page of Resource Graph has 1,000 rows.
@@ -98,7 +98,7 @@ class ArmClient:
         """Return the answer to a request.
 
         :param path: of the control plane, such as ``/subscriptions/…``.
-        :param again: ask again where that may help, until the time is up. Only for what changes nothing.
+        :param again: ask again where that may help, until the time is up. Only for requests that change nothing.
         :raises AzureError: there was no answer with a status below 300.
         """
         return self._send(
@@ -106,7 +106,7 @@ class ArmClient:
         )
 
     def follow(self, address: str) -> Answer:
-        """Return what is at an address that Azure gave; the token goes to the control plane only.
+        """Return the answer at an address that Azure gave; the token goes to the control plane only.
 
         :raises AzureError: it is elsewhere, or there was no answer with a status below 300.
         """
@@ -177,26 +177,26 @@ class ArmClient:
         return self._token
 
     @contextmanager
-    def _limit(self, what: str) -> Iterator[None]:
-        """End what takes longer than there is time, such as an answer that comes byte by byte (P15)."""
+    def _limit(self, work: str) -> Iterator[None]:
+        """End a request that takes too long, such as an answer that comes byte by byte (P15)."""
         left = self.deadline.remaining()
         if left <= 0:
-            raise self._late(what)
+            raise self._late(work)
         try:
             with limit(left):
                 yield
         except TimeIsUpError:
-            raise self._late(what) from None
+            raise self._late(work) from None
 
-    def _late(self, what: str) -> AzureError:
+    def _late(self, work: str) -> AzureError:
         return AzureError(
-            f"After {self.timeout:g} s there was no end of {what}. Check the network and the proxy of the controller, "
+            f"After {self.timeout:g} s there was no end of {work}. Check the network and the proxy of the controller, "
             "or give more timeout.",
             TIMEOUT,
         )
 
     def _exchange(self, method: str, address: str, body: Any, headers: Mapping[str, str]) -> Answer:
-        """Send one request, and return the answer whatever its status.
+        """Send one request, and return the answer with any status.
 
         :raises AzureError: there was no answer.
         """
@@ -213,7 +213,7 @@ class ArmClient:
                 address,
                 data=content,
                 headers=headers,
-                # Or requests would put a login of ~/.netrc in the place of the token.
+                # Otherwise requests would replace the token with a login of ~/.netrc.
                 auth=lambda request: request,
                 timeout=(min(_CONNECT, left), min(_READ, left)),
                 allow_redirects=False,
@@ -325,7 +325,7 @@ def _decode(raw: bytes, status: int, host: str) -> Any:
 
 
 def _fault(answer: Answer) -> AzureError:
-    """Return the error for an answer that is none."""
+    """Return the error for an answer that cannot be used."""
     code, message, details = read_error(answer.body)
     told = f"{code}: {message}" if code else message
     if not told and isinstance(answer.body, str):
@@ -336,7 +336,7 @@ def _fault(answer: Answer) -> AzureError:
         return AzureError(f"Azure does not take the token of this login (401).{said}", LOGIN, 401, code)
     if status == 403:
         return AzureError(
-            f"This login may not do that (403).{said} Give it the role that the guide "
+            f"This login has not the right for it (403).{said} Give it the role that the guide "
             '"Without touching the VMs" names.',
             FORBIDDEN,
             403,

@@ -22,8 +22,8 @@ class Cloud(NamedTuple):
 
     :ivar login: the address of its login endpoint.
     :ivar resource_manager: the address of its control plane.
-    :ivar audience: for whom a token must be made out.
-    :ivar known: it is one of Microsoft's. Of another one Microsoft's login endpoint knows nothing, so it is not asked.
+    :ivar audience: of its tokens.
+    :ivar known: it is one of Microsoft's. Microsoft's login endpoint does not know others, so it is not asked for them.
     """
 
     name: str
@@ -106,7 +106,7 @@ def _read_metadata(address: str, content: Any) -> Cloud:
 
 
 def _is_address(text: Any) -> bool:
-    """Tell whether a secret may be sent there: encrypted, and nobody's password in the address."""
+    """Tell whether a secret may be sent there: encrypted, and without a password in the address."""
     if not isinstance(text, str):
         return False
     try:

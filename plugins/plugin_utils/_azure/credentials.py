@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Who logs in to Azure: the options, variables and files of azure.azcollection, and a credential of azure-identity."""
+"""The login to Azure: the options, variables and files of azure.azcollection, and a credential of azure-identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .errors import LOGIN, AzureError, missing_library, plain
 
 SECRET, CERTIFICATE, WORKLOAD, MANAGED, CLI = "secret", "certificate", "workload", "managed identity", "Azure CLI"
 
-# What azure.azcollection calls them, as options, in ~/.azure/credentials and in the environment
+# The names in azure.azcollection: as options, in ~/.azure/credentials and in the environment
 VARIABLES = {
     "subscription_id": "AZURE_SUBSCRIPTION_ID",
     "client_id": "AZURE_CLIENT_ID",
@@ -30,12 +30,12 @@ VARIABLES = {
 AUTH_SOURCES = ("auto", "cli", "credential_file", "env", "msi", "workload")
 
 _FILE = ".azure/credentials"
-# Seconds for a connection, and for each answer; what goes on longer ends with the time of the task.
+# Seconds for a connection, and for each answer; all ends with the time of the task.
 _CONNECT, _READ = 10, 30
 
 
 class Login(NamedTuple):
-    """Who logs in.
+    """A login.
 
     :ivar kind: one of this module's words.
     :ivar subscription_id: of the same place, or of the environment.
@@ -53,10 +53,10 @@ class Login(NamedTuple):
 
 
 def read_login(options: Mapping[str, Any], environment: Mapping[str, str], home: Path) -> Login:
-    """Return who logs in, by the order of azure.azcollection: options, environment, file, Azure CLI.
+    """Return the login, by the order of azure.azcollection: options, environment, file, Azure CLI.
 
-    All of one login comes from one place, so that no secret is sent for the identity of another. Only the subscription
-    and the cloud may come from the environment beside it.
+    All of one login comes from one place, so that no secret is sent for another identity. Only the subscription and
+    the cloud may come from the environment beside it.
 
     :raises ValueError: something is missing or wrong, in a sentence.
     """
@@ -149,23 +149,23 @@ def _principal(values: Mapping[str, str | None], beside: Mapping[str, str | None
 
 
 def make_credential(login: Login, cloud: Cloud, seconds: float) -> Any:
-    """Return what azure-identity has for this login; nothing is asked yet.
+    """Return azure-identity's credential for this login; no request is sent yet.
 
     :param seconds: the time for it all.
-    :raises AzureError: azure-identity is missing, or refuses what it is given.
+    :raises AzureError: azure-identity is missing, or refuses the login.
     """
     try:
-        # Takes half a second, and whoever asks VMs only need not have it.
+        # It takes half a second, and a controller that only asks VMs need not have it.
         import azure.identity as identity
     except ImportError as error:
         raise missing_library(error) from error
     limits = {
         "connection_timeout": min(_CONNECT, seconds),
         "read_timeout": min(_READ, seconds),
-        # The time of the task counts, not a number of tries, but of those there must be an end, too.
+        # The time of the task is the limit, but azure-identity needs a number of tries.
         "retry_total": 3,
     }
-    # Of a cloud of one's own Microsoft's login endpoint knows nothing.
+    # Microsoft's login endpoint does not know a cloud of one's own.
     entra = {**limits, "authority": cloud.login, "disable_instance_discovery": not cloud.known}
     try:
         if login.kind == MANAGED:

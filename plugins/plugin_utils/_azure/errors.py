@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Azure from outside the VMs: the one error of it, and what is said of a library that is missing."""
+"""Azure from outside the VMs: its one error, also for a missing library."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LONGEST = 500
 class AzureError(Exception):
     """Azure's control plane gave no usable answer.
 
-    ``str(error)`` is one message that says what happened and what to do next.
+    ``str(error)`` is one message with the failure and the next step.
 
     :ivar reason: one word for programs, one of this module's.
     :ivar http_status: of the last answer, None where there was none.
     :ivar code: Azure's own word for it, None where it gave none.
-    :ivar details: what Azure says of single targets.
+    :ivar details: Azure's errors for single targets.
     :ivar retry_after: the seconds that Azure asked to wait before the next request.
     """
 
@@ -56,18 +56,18 @@ class AzureError(Exception):
 
     @property
     def refused(self) -> bool:
-        """Whether Azure has certainly not done what was asked: it said so, or nothing was sent."""
+        """Whether Azure has certainly not carried out the request: it said so, or did not get it."""
         if self.http_status is None:
             return self.reason in (LOGIN, LIBRARY, CERTIFICATE)
         return 400 <= self.http_status < 500 and self.http_status != 408
 
     def data(self) -> dict[str, Any]:
-        """Return what every failed task says of Azure."""
+        """Return the facts about Azure that every failed task has."""
         return {"reason": self.reason, "http_status": self.http_status, "error_code": self.code}
 
 
 def missing_library(error: ImportError) -> AzureError:
-    """Return the error for a library that the controller has not."""
+    """Return the error for a library that is missing on the controller."""
     return AzureError(
         f"The Python library {error.name or error} is missing on the controller. "
         f"Run: {sys.executable} -m pip install azure-identity requests",
@@ -76,7 +76,7 @@ def missing_library(error: ImportError) -> AzureError:
 
 
 def plain(text: Any, *secrets: str | None) -> str:
-    """Return text of a library or of Azure as it can stand in a message: short, on one line and without secrets."""
+    """Return text of a library or of Azure for a message: short, on one line and without secrets."""
     told = str(text)
     for secret in secrets:
         if secret:

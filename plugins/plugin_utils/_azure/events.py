@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Events as Azure's control plane tells them, by Resource Graph or by Event Grid; pure."""
+"""Events from Azure's control plane, by Resource Graph or by Event Grid; pure."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _FIELDS = {
         "DurationInSeconds",
     )
 }
-# The form of VM names in the oldest api-version has an underscore; what is told from outside has none.
+# VM names have an underscore in the oldest api-version, and none here.
 _NO_UNDERSCORES = ""
 
 Warn = Callable[..., None]
 
 
 class OutsideEvent(NamedTuple):
-    """An event as Azure tells it from outside the VMs.
+    """An event from Azure's control plane.
 
-    :ivar targets: the resources that it is an event of; one, unless Azure tells it for several.
-    :ivar location: the region, None where it is not told.
+    :ivar targets: the resources that it is an event of; one, unless Azure sends it for several.
+    :ivar location: the region, None where it is unknown.
     """
 
     event: Event
@@ -62,7 +62,7 @@ class OutsideEvent(NamedTuple):
 
     @property
     def vms(self) -> list[ResourceId]:
-        """The VMs that it lists, as far as it is told of which resource they are."""
+        """The VMs that it lists, as far as their resource is known."""
         listed = [target.member(name) for target in self.targets for name in self.event.resources]
         return listed if len(listed) < 2 else list({vm.key: vm for vm in listed}.values())
 
@@ -81,7 +81,7 @@ class OutsideEvent(NamedTuple):
 def read_properties(content: Any, place: str, warn: Warn, event_id: Any = None) -> Event | None:
     """Return the event in the ``properties`` of a row or message, or None where it cannot be read.
 
-    :param event_id: counts where the properties have none.
+    :param event_id: used where the properties have none.
     """
     if isinstance(content, dict) and "EventId" not in content:
         content = {_FIELDS.get(str(name).lower(), name): value for name, value in content.items()}
@@ -125,7 +125,7 @@ def merge(events: Iterable[OutsideEvent]) -> list[OutsideEvent]:
 
 
 def _merge(rows: Sequence[OutsideEvent]) -> OutsideEvent:
-    # A row that Azure gave twice, because it changed between two pages, counts as it came last.
+    # Azure gives a row twice if it changed between two pages: the last one counts.
     last = {row.targets or number: row for number, row in enumerate(rows)}
     still_open = [row for row in last.values() if row.outcome is None]
     first, *_others = still_open or last.values()
@@ -140,7 +140,7 @@ def _status(events: Sequence[Event]) -> str | None:
 
 
 def read_selection(options: Mapping[str, Any]) -> Selection:
-    """Return which events the options ask for.
+    """Return the selection of the options.
 
     :raises ValueError: a word is none of Azure's.
     """
@@ -179,7 +179,7 @@ def _matches(each: OutsideEvent, selection: Selection, now: datetime) -> bool:
 
 
 def _affects(each: OutsideEvent, wanted: set[str]) -> bool:
-    """Tell whether an event affects one of the resources, or may do so because it is not told what it affects."""
+    """Tell whether an event affects one of the resources, or may do so because its resources are unknown."""
     if not each.targets or not each.event.names_its_vms:
         return not each.targets or any(_shares_group(target, wanted) for target in each.targets)
     return any(resource.key in wanted for resource in (*each.targets, *each.vms))
@@ -192,7 +192,7 @@ def _shares_group(target: ResourceId, wanted: set[str]) -> bool:
 
 
 def read_health(row: Any) -> tuple[str, dict[str, Any]] | None:
-    """Return of which VM a row of the table healthresources tells, as a key, and what; None where it tells of none."""
+    """Return the key of the VM of a row of the table healthresources, and the cause; None where it has no VM."""
     content = row.get("properties") if isinstance(row, dict) else None
     if not isinstance(content, dict):
         return None

@@ -33,13 +33,13 @@ _MOST_ROWS = 200_000
 
 
 class Scope(NamedTuple):
-    """Of which subscriptions or management groups the events are asked for; one of them is empty."""
+    """The subscriptions or management groups of a question; one of them is empty."""
 
     subscriptions: tuple[str, ...] = ()
     management_groups: tuple[str, ...] = ()
 
     def requests(self) -> Iterator[dict[str, Any]]:
-        """Return what says so in each request that is needed."""
+        """Return the fields of the scope for each request that is needed."""
         if self.management_groups:
             yield {"managementGroups": list(self.management_groups)}
         for first in range(0, len(self.subscriptions), _MOST_SUBSCRIPTIONS):
@@ -47,9 +47,9 @@ class Scope(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What Resource Graph has.
+    """The events of Resource Graph.
 
-    :ivar is_complete: it gave all its rows, and each could be read, so that an event which is not there is not there.
+    :ivar is_complete: it gave all its rows, and each could be read, so no event is missing.
     """
 
     events: list[OutsideEvent]
@@ -79,7 +79,7 @@ def ask_events(client: ArmClient, scope: Scope, warn: Callable[[str], None]) -> 
 
 
 def ask_health(client: ArmClient, scope: Scope) -> Mapping[str, list[dict[str, Any]]]:
-    """Return what Azure says of the health of each VM, by the key of its id, the latest first.
+    """Return Azure's notes on the health of each VM, by the key of its id, the latest first.
 
     :raises AzureError: there was no usable answer.
     """

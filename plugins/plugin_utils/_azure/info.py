@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the module resource_graph_events_info returns."""
+"""Read the events of Resource Graph: the work of the module resource_graph_events_info."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPEC: dict[str, Any] = {
 
 
 def get_events(task: Task) -> dict[str, Any]:
-    """Do what the module documents.
+    """Do the module's work.
 
     :raises AzureError: there was no usable answer.
     :raises ValueError: an option is wrong.
@@ -43,7 +43,7 @@ def get_events(task: Task) -> dict[str, Any]:
     selection = read_selection(options)
     empty = next((name for name in _SCOPES if options[name] == []), None)
     if empty:
-        # Of no host there are no events. All events of the subscription would be those of others.
+        # No resources have no events. The events of the subscription would be those of other VMs.
         return {**_describe([], True), "msg": f"{empty} is empty, so nothing was asked."}
     resources = None
     if options["resource_ids"]:
@@ -61,10 +61,10 @@ def get_events(task: Task) -> dict[str, Any]:
 def read_scope(
     options: Mapping[str, Any], subscription_id: str | None, resources: list[ResourceId] | None = None
 ) -> Scope:
-    """Return of what the events are asked for.
+    """Return the scope of the question.
 
     :param resources: where they are given, their subscriptions.
-    :raises ValueError: nothing says of what.
+    :raises ValueError: no option gives one.
     """
     if resources is not None:
         return scope_of([each.subscription for each in resources])
@@ -73,7 +73,7 @@ def read_scope(
     subscriptions = options.get("subscriptions") or ([subscription_id] if subscription_id else [])
     if not subscriptions or not all(each.strip() for each in subscriptions):
         raise ValueError(
-            "Nothing says which subscription to ask: set subscription_id, subscriptions, management_groups or "
+            "No subscription is given: set subscription_id, subscriptions, management_groups or "
             "resource_ids, or the variable AZURE_SUBSCRIPTION_ID."
         )
     return scope_of([each.strip() for each in subscriptions])

@@ -25,15 +25,15 @@ Warn = Callable[..., None]
 _TYPE = "microsoft.maintenance/scheduledevents"
 _PHASES = {SCHEDULED: ANNOUNCED, STATUS_STARTED: STARTED, COMPLETED: ENDED, CANCELED: ENDED}
 _ORDER = (ANNOUNCED, STARTED, ENDED)
-# They become hosts, and Ansible takes other texts for patterns of hosts.
+# The names become hosts, and to Ansible other texts are patterns of hosts.
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NO_HOSTS = ("all", "ungrouped", "localhost")
 
 
 class Message(NamedTuple):
-    """An event as a message tells it.
+    """An event from a message.
 
-    :ivar message_id: is the same in a message that comes twice.
+    :ivar message_id: the same in a message that comes twice.
     """
 
     told: OutsideEvent
@@ -51,7 +51,7 @@ class Message(NamedTuple):
 
 
 def read_messages(content: Any, warn: Warn) -> list[Message] | None:
-    """Return the events in what a source delivered, or None where it is about something else, or cannot be read.
+    """Return the events in the messages of a source, or None where they are about something else, or cannot be read.
 
     :param content: one message, or a list of them.
     """
@@ -109,7 +109,7 @@ def _is_host(name: str) -> bool:
 
 
 class Latest:
-    """What was told of the latest events, so that nothing is told twice, and no event goes back."""
+    """The latest messages, so that no message is passed on twice, and no event goes back."""
 
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
@@ -117,7 +117,7 @@ class Latest:
         self._phases: OrderedDict[str, str] = OrderedDict()
 
     def is_news(self, message: Message) -> bool:
-        """Tell whether the message is new and not older than what is known, and keep it."""
+        """Tell whether the message is new and not older than the last one of its event, and keep it."""
         key = message.told.event.key
         known = self._phases.get(key, ANNOUNCED)
         if message.message_id in self._messages or _ORDER.index(message.phase) < _ORDER.index(known):

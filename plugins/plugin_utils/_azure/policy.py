@@ -15,7 +15,7 @@ from typing import Any, Mapping, NamedTuple
 from .resource_ids import AVAILABILITY_SET, SCALE_SET, VM, ResourceId
 
 _MINUTES = re.compile(r"PT(\d{1,4})M")
-# What Azure takes
+# The limits of Azure
 _FEWEST, _MOST = 5, 15
 _POLICY, _PROFILE, _VM_PROFILE = "scheduledEventsPolicy", "scheduledEventsProfile", "virtualMachineProfile"
 _PUBLISHING = ("scheduledEventsAdditionalPublishingTargets", "eventGridAndResourceGraph")
@@ -63,7 +63,7 @@ SETTINGS = {
 
 
 def check_options(options: Mapping[str, Any], resource: ResourceId) -> None:
-    """Refuse what this kind of resource cannot have.
+    """Refuse an option that this kind of resource cannot have.
 
     :raises ValueError: names the option.
     """
@@ -76,7 +76,7 @@ def check_options(options: Mapping[str, Any], resource: ResourceId) -> None:
 
 
 def check_member(options: Mapping[str, Any], resource: Mapping[str, Any]) -> None:
-    """Refuse what a VM inherits from its set.
+    """Refuse an option that a VM inherits from its set.
 
     :param resource: as Azure has it.
     :raises ValueError: names the option and the set.
@@ -95,12 +95,12 @@ def read_policy(resource: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def merge_policy(policy: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings as they shall be: those that the options name, and the others as they are."""
+    """Return the wanted settings: those of the options, and the others as they are."""
     return {**policy, **{name: options[name] for name in _named(options)}}
 
 
 class Change(NamedTuple):
-    """What to send.
+    """The request with a change.
 
     :ivar method: PUT sends the resource as it was read but for the change; Azure must compare its ETag then.
     """
@@ -110,9 +110,9 @@ class Change(NamedTuple):
 
 
 def plan_change(resource: Mapping[str, Any], kind: str, options: Mapping[str, Any]) -> Change | None:
-    """Return what to send so that the resource has the settings which the options name, None where it has them.
+    """Return the request that gives the resource the settings of the options, None where it has them.
 
-    Of an object that changes, all is sent with it that Azure has in it: what is left out might be lost.
+    An object that changes is sent whole: Azure might delete a part that is left out.
     """
     policy = read_policy(resource, kind)
     differing = [name for name in _named(options) if policy[name] != options[name]]

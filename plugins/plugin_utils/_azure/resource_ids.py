@@ -17,7 +17,7 @@ from ...module_utils._event.document import fold_case
 VM, SCALE_SET, AVAILABILITY_SET = "virtualMachines", "virtualMachineScaleSets", "availabilitySets"
 _KINDS = {kind.lower(): kind for kind in (VM, SCALE_SET, AVAILABILITY_SET)}
 
-# What stands in the path of a request: no slash, question mark, percent sign or space.
+# A part of the path of a request: no slash, question mark, percent sign or space.
 _PART = r"[\w.()~-]{1,128}"
 _RESOURCE = re.compile(
     rf"/subscriptions/({_PART})/resourcegroups/({_PART})/providers/microsoft\.compute/"
@@ -56,7 +56,7 @@ class ResourceId(NamedTuple):
 
 
 def read_resource_id(text: Any) -> ResourceId | None:
-    """Return the id, or None where the text is none.
+    """Return the id, or None where the text is not one.
 
     A VM of a uniform scale set is known by the name that its events have, SET_NUMBER.
     """
@@ -85,7 +85,7 @@ def need_resource_id(text: Any, option: str) -> ResourceId:
 
 
 def read_event_target(text: Any) -> ResourceId | None:
-    """Return the resource of a row or message, whose id is that of an event of it, or of the resource alone."""
+    """Return the resource of a row or message; the id is of an event of it, or of the resource alone."""
     if not isinstance(text, str):
         return None
     place = text.lower().find(_OF_EVENT)

@@ -33,7 +33,7 @@ SPEC: dict[str, Any] = {
 
 
 def set_policy(task: Task) -> dict[str, Any]:
-    """Do what the module documents.
+    """Do the module's work.
 
     :raises AzureError: Azure gave no usable answer, or did not take the change.
     :raises ValueError: an option is wrong.
@@ -79,7 +79,7 @@ def _read(client: ArmClient, resource: ResourceId) -> Answer:
 def _change(
     client: ArmClient, resource: ResourceId, answer: Answer, change: Change, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Send the change, again and merged anew where another one came between, and return what Azure has afterwards."""
+    """Send the change, again and merged anew where another one came between, and return the resource afterwards."""
     pauses = growing_pauses()
     while True:
         try:
@@ -88,7 +88,7 @@ def _change(
         except AzureError as error:
             if error.http_status not in (409, 412):
                 raise
-            # Somebody else changes it, too.
+            # Another client changes it, too.
             client.pause(next(pauses), error)
             answer, taken = _read(client, resource), False
         else:
@@ -98,7 +98,7 @@ def _change(
             return read_policy(answer.body, resource.kind)
         if taken:
             raise AzureError(
-                f"Azure took the change of {resource}, and shows other settings now. See who else changes it.",
+                f"Azure took the change of {resource}, and shows other settings now. Does another client change it?",
                 MALFORMED,
                 answer.status,
             )
@@ -116,14 +116,14 @@ def _read_settled(client: ArmClient, resource: ResourceId) -> Answer:
 
 
 def _if_unchanged(answer: Answer, change: Change, resource: ResourceId) -> dict[str, str]:
-    """Return the header by which Azure refuses the change where somebody else made one since."""
+    """Return the header by which Azure refuses the change where another client made one since."""
     etag = answer.body.get("etag") or answer.headers.get("etag")
     if isinstance(etag, str) and etag:
         return {"If-Match": etag}
     if change.method == "PUT":
         raise AzureError(
             f"Azure gave no ETag for {resource}, and takes this change only with the whole scale set. That could undo "
-            "a change of somebody else, so nothing was sent.",
+            "the change of another client, so nothing was sent.",
             MALFORMED,
             answer.status,
         )
@@ -131,7 +131,7 @@ def _if_unchanged(answer: Answer, change: Change, resource: ResourceId) -> dict[
 
 
 def _wait(client: ArmClient, sent: Answer) -> None:
-    """Wait until Azure has carried out what it took.
+    """Wait until Azure has carried out the change.
 
     :raises AzureError: it failed, or the time is up.
     """

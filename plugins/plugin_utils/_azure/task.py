@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The rim of what asks Azure from outside the VMs: options, and results and errors as Ansible takes them."""
+"""The rim of the modules that ask Azure from outside the VMs: their options, results and errors for Ansible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Work = Callable[["Task"], "dict[str, Any]"]
 
 
 class Task:
-    """What the work of a task is given.
+    """The input for the work of a task.
 
     :ivar options: as validated.
     :ivar subscription_id: the one that comes with the login, None where it names none.
@@ -45,7 +45,7 @@ class Task:
 
 
 def azure_argument_spec() -> dict[str, Any]:
-    """Return the options of everybody who asks Azure from outside; the doc fragment _azure is their twin."""
+    """Return the options that these modules share; the doc fragment _azure is their twin."""
     return {
         "auth_source": {"type": "str", "choices": list(AUTH_SOURCES), "default": "auto"},
         "profile": {"type": "str"},
@@ -60,7 +60,7 @@ def azure_argument_spec() -> dict[str, Any]:
 
 
 def run_on_controller(action: Any, spec: Mapping[str, Any], work: Work) -> dict[str, Any]:
-    """Return the result of a task that asks Azure from the controller, whatever its host is.
+    """Return the result of a task that asks Azure from the controller; its host does not matter.
 
     :param action: the action plugin.
     :param spec: the arguments of ArgumentSpecValidator; those of azure_argument_spec() are added.

@@ -4,10 +4,10 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What becomes of the events of this VM, for the event source of Event-Driven Ansible.
+"""The changes of this VM's events, for the event source of Event-Driven Ansible.
 
-How the metadata service is polled is the poller's affair, and what its answers make of the events that of the life
-cycle. Here is what is told of it, and what is remembered.
+The poller polls the metadata service, and the life cycle decides how an answer changes the events. Here are the
+messages about these changes, and the memory.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _check_name(name: str) -> None:
 
 
 class Watcher:
-    """What is known of the events of this VM. Its methods may take long.
+    """The known events of this VM. Its methods may take long.
 
     :param client: asks once and does not retry.
     :raises ValueError: the state file cannot be used.
@@ -74,7 +74,7 @@ class Watcher:
         self._forgets = False
 
     def poll(self) -> tuple[list[dict[str, Any]], float]:
-        """Ask once, and return what is to be told and the seconds from this question to the next."""
+        """Ask once, and return the messages and the seconds from this question to the next."""
         told: list[dict[str, Any]] = []
         try:
             # An event of the time before a restart may be about to begin, or over.
@@ -84,12 +84,12 @@ class Watcher:
             if answer.kind != FAILED:
                 told = self._take_in(answer)
         except Exception as error:
-            # The next answer may be the one that matters, and what one answer holds must not end the asking.
+            # The content of one answer must not end the asking: the next one may matter.
             self._complain(error)
         return told, self._poller.pause
 
     def keep(self) -> None:
-        """Write down what has not ended. What ended is forgotten only after it was told."""
+        """Write down the open events. An ended one is forgotten only after its message."""
         self._ended = {}
         self._write()
 
@@ -146,10 +146,10 @@ class Watcher:
 
 
 def _find_news(following: Following, before: dict[str, Seen]) -> list[Transition]:
-    """Return what is to be told of an answer.
+    """Return the messages about an answer.
 
-    After a start all that is listed is told again, because what it set off may have been cut short. An event whose
-    type or source has changed is told again, because another rule may be meant for it.
+    After a start all listed events are told again, because their reactions may have been cut short. An event with
+    another type or source is told again, because another rule may be meant for it.
     """
     again = [
         Transition(event, phase_of(event))
@@ -161,14 +161,14 @@ def _find_news(following: Following, before: dict[str, Seen]) -> list[Transition
 
 
 def _tell(transition: Transition, name: str, now: datetime) -> dict[str, Any]:
-    """Return what ansible-rulebook gets."""
+    """Return the event for ansible-rulebook."""
     event, phase = transition.event, transition.phase
     kind = "/".join(fold_case(word or "") for word in (event.event_type, event.event_source))
-    what = f"fleetops.azure_maintenance/{fold_case(name)}/{event.key}/{phase}/{kind}"
+    identity = f"fleetops.azure_maintenance/{fold_case(name)}/{event.key}/{phase}/{kind}"
     return {
         "maintenance_event": event.to_dict(now, name),
         "maintenance_phase": phase,
         "maintenance_outcome": transition.outcome,
         "resource_name": name,
-        "meta": {"hosts": [name], "uuid": str(uuid.uuid5(uuid.NAMESPACE_URL, what))},
+        "meta": {"hosts": [name], "uuid": str(uuid.uuid5(uuid.NAMESPACE_URL, identity))},
     }

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the event source remembers of the events that have not ended, in memory and in its state file."""
+"""The event source's memory of the events that have not ended, and its state file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ...module_utils._imds.client import DEFAULT_API_VERSION
 logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")
 
 _MOST_LINES = 10
-# Many times what the largest document, of 1 MiB, makes of it.
+# Many times the file for the largest document, of 1 MiB.
 _LARGEST_FILE = 64 * 1024 * 1024
 # One wrong byte spoils one of them only.
 _OUR_NAMES = (b'"Events"', b'"EventId"', b'"AnsweredBootId"')
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
 
 
 class State(NamedTuple):
-    """What is remembered.
+    """The memory.
 
     :ivar seen: the events, by key.
     :ivar answered_boot_id: the boot in which the metadata service last answered.
@@ -70,7 +70,7 @@ class StateFile:
         self._failed = False
 
     def read(self, boot_id: str | None) -> State:
-        """Return what can be read. A damaged file is put aside, and costs no event that is listed later.
+        """Return the readable part. A damaged file is put aside; events that are listed later are not lost.
 
         :param boot_id: the boot of now.
         :raises ValueError: the path is that of something else, or cannot be used.
@@ -130,7 +130,7 @@ class StateFile:
         return None
 
     def _remove_unfinished(self) -> None:
-        """Remove what a source that was killed while it wrote has left beside the file."""
+        """Remove the files that a killed source has left beside the file."""
         unfinished = re.compile(rf"{re.escape(self._path.name)}\.[0-9a-f]{{16}}\.new")
         # It does no harm where it cannot be removed.
         with contextlib.suppress(OSError), os.scandir(self._path.parent) as entries:
@@ -138,14 +138,14 @@ class StateFile:
                 if unfinished.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                     os.unlink(entry)
 
-    def _put_aside(self, what: str) -> None:
+    def _put_aside(self, fault: str) -> None:
         aside = self._path.with_name(f"{self._path.name}.damaged-{secrets.token_hex(8)}")
         try:
             os.rename(self._path, aside)
             where = f"It was renamed to {aside.name}"
         except OSError as error:
             where = f"It cannot be renamed ({error.strerror})"
-        logger.error("state_file %s %s. %s, and no earlier event is remembered.", self._path, what, where)
+        logger.error("state_file %s %s. %s, and no earlier event is remembered.", self._path, fault, where)
 
     def _read_records(self, records: list[Any], boot_id: str | None) -> dict[str, Seen]:
         seen = {}
@@ -157,8 +157,8 @@ class StateFile:
                 continue
             unreadable += 1
             if unreadable <= _MOST_LINES:
-                what = f"event {number} cannot be read and is left out: {excerpt(json.dumps(raw))}"
-                logger.error("state_file %s: %s.", self._path, what)
+                fault = f"event {number} cannot be read and is left out: {excerpt(json.dumps(raw))}"
+                logger.error("state_file %s: %s.", self._path, fault)
         if unreadable > _MOST_LINES:
             logger.error("state_file %s: and %d more events.", self._path, unreadable - _MOST_LINES)
         return seen
@@ -184,7 +184,7 @@ class StateFile:
 def _decode(body: bytes) -> dict[str, Any] | None:
     """Return the content, None where it is damaged.
 
-    Not decode_document(), whose limits are those of an answer, of which the file is many times as long.
+    Not decode_document(): it has the limits of an answer, and the file is many times as long.
     """
     try:
         content = load_json(body.decode("utf-8-sig", errors="replace"))
@@ -196,7 +196,7 @@ def _decode(body: bytes) -> dict[str, Any] | None:
 def _may_be_ours(body: bytes) -> bool:
     """Tell a state file, also one that is empty, cut off or has some wrong bytes, from a file with another purpose.
 
-    What a typing error in state_file names must not be renamed.
+    A typing error in state_file must not rename another file.
     """
     text = body.strip(b"\0 \t\r\n")
     if not text or any(name in text for name in _OUR_NAMES):

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What pages of this collection are made of. A page needs nothing but itself; text from outside passes escape()."""
+"""The frame of the pages of this collection. A page needs no other file; text from outside passes escape()."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def html_page(title: str, content: Iterable[str], style: str, script: str = "", 
     :param title: plain text.
     :param content: HTML; empty parts are left out.
     :param script: none if empty.
-    :param data: what the script reads from the attributes of the body, as plain text by the name after ``data-``.
+    :param data: the attributes of the body for the script, as plain text by the name after ``data-``.
     """
     attributes = "".join(f' data-{name}="{escape(text)}"' for name, text in data.items())
     run = f"<script>{script}</script>\n" if script else ""
@@ -76,7 +76,7 @@ def html_table(
     return f'<table id="{name}" class="{kind}"><thead><tr>{head}</tr></thead>{"".join(parts)}</table>'
 
 
-def folded(count: int, what: str, name: str, content: str, is_open: bool = False) -> str:
-    """Return what is folded away behind its number. A link to the name opens it."""
+def folded(count: int, things: str, name: str, content: str, is_open: bool = False) -> str:
+    """Return content that is folded away behind its number. A link to the name opens it."""
     state = " open" if is_open else ""
-    return f'<details{state}><summary>{counted(count, what)}</summary><div id="{name}">{content}</div></details>'
+    return f'<details{state}><summary>{counted(count, things)}</summary><div id="{name}">{content}</div></details>'

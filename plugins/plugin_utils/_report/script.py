@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The script of a report's page. It is not put together from data: a page allows what has its hash only."""
+"""The script of a report's page. It is not put together from data: a page runs only a script with its hash."""
 
 from __future__ import annotations
 

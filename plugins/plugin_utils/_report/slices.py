@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What all parts of a report over a fleet have in common: a run writes one to a file, a merge reads and checks it."""
+"""The parts of a report over a fleet: a run writes one to a file, a merge reads and checks it."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _SENTENCES = ("message", "warnings", "description")
 
 
 class SliceError(ValueError):
-    """A part cannot be used; the message is one sentence that says which, why, and what to do."""
+    """A part cannot be used; the message is one sentence with its name, the reason and the remedy."""
 
 
 class SliceFormat(NamedTuple):
-    """What tells the parts of one report from those of another.
+    """The kind of a report, as its parts need it.
 
     :ivar format: stands in each part.
-    :ivar version: of what a part holds: parts may come from machines with another version of the collection.
-    :ivar report: what is made of the parts, in words.
-    :ivar content: what they hold, in words.
+    :ivar version: of the content of a part: parts may come from machines with another version of the collection.
+    :ivar report: the name of the report, in words.
+    :ivar content: the content of the parts, in words.
     :ivar states: the states of a host.
-    :ivar texts: what of a host is a text or null.
-    :ivar complaint: returns what else is wrong with a host, as the end of a sentence about it; None where nothing is.
+    :ivar texts: the keys of a host with a text or null.
+    :ivar complaint: returns another fault of a host, as the end of a sentence about it; None where there is none.
     """
 
     format: str
@@ -73,7 +73,7 @@ def new_slice(form: SliceFormat, name: str, now: datetime, hosts: list[HostResul
 
 
 def mask_texts(value: Any) -> Any:
-    """Return what a host said with the secrets masked in its sentences.
+    """Return the answer of a host with the secrets masked in its sentences.
 
     Names, ids, times and numbers stay: a vault may hold a value as short as 3, and no part could be read without them.
     """
@@ -100,7 +100,7 @@ def plain_data(value: Any, default: Callable[[Any], Any] | None = None) -> Any:
 
 
 def plain_results(results: Any) -> dict[str, Any]:
-    """Return for each host what a task returned there, without the types of Ansible's own.
+    """Return the result of a task for each host, without Ansible's own types.
 
     :raises TypeError: it is not a dictionary.
     """
@@ -116,7 +116,7 @@ def replace_lone_surrogates(text: str) -> str:
 
 
 def clean_json(text: str) -> str:
-    """Return JSON in which what would steer a terminal is written as its escape, so that it is read as before."""
+    """Return JSON with control characters of a terminal as escapes; it has the same value."""
     return "\n".join(map(clean_json_line, text.split("\n")))
 
 
@@ -156,7 +156,7 @@ def merge_given(
     :param parts: data, or two strings each, the name of a file and its content.
     :param hosts: hosts that must be in the report.
     :param max_age: seconds after which a part is left out; 0 takes all.
-    :raises TypeError, ValueError: something of what was given cannot be used.
+    :raises TypeError, ValueError: an argument cannot be used.
     """
     moment, seconds = read_now(now), float(max_age)
     named = [named_slice(number, part) for number, part in enumerate(parts, start=1)]
@@ -176,7 +176,7 @@ def gc_paused() -> Iterator[None]:
 
 
 def decode_slice(name: str, text: str | bytes) -> Any:
-    """Return what was written as JSON, yet to be checked.
+    """Return the value of the JSON, yet to be checked.
 
     :raises SliceError: it is not JSON.
     """
@@ -245,7 +245,7 @@ def check_slice(form: SliceFormat, name: str, part: Any) -> None:
         )
     hosts, asked_at = part.get("hosts"), part.get("asked_at")
     at = read_utc(asked_at) if isinstance(asked_at, str) else None
-    # After the year 9999 there is no time, and a page looks at what comes after a part was made.
+    # There is no time after the year 9999, and a page computes times after that of a part.
     known = isinstance(part.get("name"), str) and at is not None and at.year < 9999
     if not known or not isinstance(hosts, list):
         raise SliceError(f"Part {one_line(name)} is damaged: {again}.")

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The style of the pages. It is not put together from data: a page allows what has its hash only."""
+"""The style of the pages. It is not put together from data: a page uses only a style with its hash."""
 
 from __future__ import annotations
 

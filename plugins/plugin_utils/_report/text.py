@@ -17,28 +17,28 @@ from ...module_utils._event.document import fold_case
 _NUMBER = re.compile("([0-9]+)")
 
 # In Markdown a backslash makes any of these a plain character. Those of HTML, of links without brackets and of
-# mentions need more: GitHub looks for the latter in what Markdown has left.
+# mentions need more: GitHub looks for the latter in the result of Markdown.
 _MARKDOWN = re.compile(r"[\\`*_\[\]|~$]|^[#+=-]")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "://": "&#58;//", "www.": "www&#46;"}
 _NEED_ENTITY = re.compile("|".join(map(re.escape, _ENTITIES)), re.IGNORECASE)
 
-# What a spreadsheet takes for the beginning of a formula, in the wide form too. Blanks before it do not hinder it.
+# To a spreadsheet these begin a formula, in the wide form too, and also behind blanks.
 _FORMULA = re.compile(r" *[=+\-@\uff1d\uff0b\uff0d\uff20]")
 
 
 def clean(text: str) -> str:
-    """Return text from outside as a file shows it: on one line, and what would steer a terminal escaped."""
+    """Return text from outside for a file: on one line, with control characters of a terminal escaped."""
     if text.isprintable():
         return text
     return escape("".join(" " if char.isspace() else char for char in text))
 
 
-def counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
+def counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
 
 
 def natural_key(name: str) -> list[Any]:
-    """Return what sorts names as people do, web-2 before web-10."""
+    """Return a key that sorts names as people do, web-2 before web-10."""
     parts: list[Any] = _NUMBER.split(fold_case(name))
     # A number may be too long for int(): the longer of two is the larger one.
     parts[1::2] = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in parts[1::2]]

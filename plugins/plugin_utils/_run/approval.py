@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Who approves which event of a run, why nobody may, and what becomes of it; pure. Times: seconds since 1970."""
+"""The approvals of a run: which host approves which event, or why none may; pure. Times: seconds since 1970."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def plan_approval(
     max_wait: float,
     now: float,
 ) -> dict[str, Any]:
-    """Decide what becomes of an event, once all hosts have tried to prepare.
+    """Decide whether an event is approved, once all hosts have tried to prepare.
 
     :param key: of the event.
-    :param hosts: what is known of each host of the play, in the order of the play: ``resource_name``, ``progress``,
+    :param hosts: the known state of each host of the play, in the order of the play: ``resource_name``, ``progress``,
         and ``lost``, a sentence that says why the host takes no part any more, or None.
     :param approve: whether anything may be approved.
     :param outside_vms: IGNORE approves an event also where it lists a VM that is not a host of the play.
     :param max_wait: how many seconds an event may be waited for that is not approved.
     :returns: ``event``, ``approver`` (a host, or None), ``resources_ready``, ``why`` (why it is not approved, or
-        None), ``blocked`` (whether something stands in the way), ``wait`` (whether to wait for its end).
+        None), ``blocked`` (whether there are obstacles), ``wait`` (whether to wait for its end).
     """
     progress = {host: each for host, known in hosts.items() for each in known["progress"] if progress_key(each) == key}
-    # What a host saw last may be older than what another saw.
+    # The latest answer of a host may be older than that of another.
     latest = next((each for each in progress.values() if each["phase"] == STARTED), None)
     event = (latest or next(each for each in progress.values() if each["phase"] == ANNOUNCED))["event"]
     plan: dict[str, Any] = {"event": event, "approver": None, "resources_ready": [], "why": None, "blocked": False}
@@ -85,7 +85,7 @@ def _unasked(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return which hosts did not say which VM they are, and why not."""
     nameless = {host: known["lost"] for host, known in hosts.items() if not known["resource_name"]}
     lost = [f"{host} {why}" for host, why in nameless.items() if why not in (None, OTHER_BATCH)]
-    # Of a large fleet these are many, and none of them has to do with the event.
+    # In a large fleet these are many, and the event is not theirs.
     return lost + (["hosts in later batches of the play were not asked"] if _later_batches(hosts) else [])
 
 
@@ -99,7 +99,7 @@ def _check_readiness(
     progress: Mapping[str, Mapping[str, Any]],
     hosts: Mapping[str, Mapping[str, Any]],
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the hosts that are ready for an event, the VMs that are none of the hosts, and what stands in the way."""
+    """Return the hosts that are ready for an event, the VMs that are none of the hosts, and the obstacles."""
     ready: list[str] = []
     outside: list[str] = []
     obstacles: list[str] = []
@@ -157,10 +157,10 @@ def apply_approval_results(
     wait: bool,
     now: float,
 ) -> list[dict[str, Any]]:
-    """Note what became of the plans.
+    """Note the results of the plans.
 
     :param plans: after hold_back_refused().
-    :param results: of each host that was to approve, what scheduled_event_approve returned for each of its plans.
+    :param results: of each host that was to approve, the result of scheduled_event_approve for each of its plans.
     :param wait: whether the end of the events is waited for.
     """
     by_key = {progress_key(plan): plan for plan in plans}
@@ -182,7 +182,7 @@ def _settle(
     wait: bool,
     now: float,
 ) -> dict[str, Any]:
-    """Return what a plan and its result change of one event of one host."""
+    """Return the changes of a plan and its result to one event of one host."""
     approver = plan["approver"]
     if approver:
         changes = _judge_approval(approver, _approval(results.get(approver, ()), progress_key(each)), wait)
@@ -202,7 +202,7 @@ def hold_back_refused(
     max_wait: float,
     now: float,
 ) -> list[Mapping[str, Any]]:
-    """Return the plans; what was certainly refused is held back, as if nobody had been to approve it.
+    """Return the plans; an event that was certainly refused is held back, as if no host could approve it.
 
     :param max_wait: as for plan_approval().
     """
@@ -239,19 +239,19 @@ def _why_refused(approval: Mapping[str, Any]) -> str | None:
 
 
 def _judge_approval(approver: str, approval: Mapping[str, Any], wait: bool) -> dict[str, Any]:
-    """Return what the result of scheduled_event_approve for one event changes, for each of its hosts."""
+    """Return the changes of a result of scheduled_event_approve for one event, for each of its hosts."""
     in_doubt = _is_in_doubt(approval)
     cases: dict[Any, dict[str, Any]] = {
         "approved": {"approved_by": approver},
         "already_started": {"phase": STARTED, "may_be_approved": in_doubt},
-        # It is over, so nothing is to come that the hosts must stay prepared for.
+        # It is over, so the hosts need not stay prepared for it.
         "not_found": {"may_be_approved": in_doubt, "stays_prepared": wait},
     }
     known = cases.get(approval.get("result"))
     if known is not None:
         return known
     lost = bool(approval.get("unreachable") or timed_out(approval))
-    # The very event that was approved may have cut the connection.
+    # The approved event itself may have cut the connection.
     said = "its connection was lost." if lost else approval.get("msg") or "it gave no answer"
     why = f"Whether {approver} approved it is not known: {said}"
     changes: dict[str, Any] = {"may_be_approved": True, "failed": not lost or not wait, "why": why}

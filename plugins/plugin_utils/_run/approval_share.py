@@ -19,15 +19,15 @@ from .event_ids import find_unsure, is_whole
 def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[str] | str = ()) -> dict[str, Any]:
     """Give each event to one host: its leader, else the first of its VMs, else the first that may approve it.
 
-    :param results: what scheduled_event_approve said in check mode, for each host. One that failed approves nothing,
-        but what it lists counts.
+    :param results: of scheduled_event_approve in check mode, for each host. One that failed approves nothing, but its
+        events count.
     :param named: the ids that were asked for, or their beginnings. VMs that share no document may each have seen
         another event that begins so.
     :returns: ``event_ids``, the events that each host is to approve; ``left_to``, for each host a sentence for each
         event that another one approves; ``not_found``, the ids that were asked for and that no host has seen;
         ``ambiguous``, those that several events begin with; ``unsure``, the hosts that may have more events than are
         known; ``incomplete``, those that are no whole ids, while there is such a host; ``unclear``, the hosts that may
-        list more of what was asked for, because an entry cannot be read; ``empty``, those that got an empty answer.
+        list more of the wanted events, because an entry cannot be read; ``empty``, those that got an empty answer.
     """
     named = words(named)
     seen: dict[str, dict[str, tuple[int, str]]] = {}
@@ -50,7 +50,7 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
     ambiguous = [name for name, found in find_named(named, listed).items() if len(found) > 1]
     unsure = find_unsure(results)
     incomplete = [name for name in find_named(named, listed) if unsure and not is_whole(name, listed)]
-    # Whoever lists the event with a whole id tells all that there is to know of it.
+    # A host that lists an event with its whole id has all data on it.
     may_list_more = not named or any(fold_case(name) not in listed for name in named)
     doubtful = [host for host, result in answered.items() if may_list_more and not result["document_is_clear"]]
     empty = [host for host in doubtful if answered[host]["document_received"] is False]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the checker of a VM has prepared it for an event in this boot, by what its status says; pure."""
+"""Whether the checker of a VM has prepared it for an event in this boot, by its status; pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNFINISHED = ("planned", "due", "running")
 
 
 class CheckerVerdict(NamedTuple):
-    """What the checker of a VM told of an event.
+    """The verdict on the checker of a VM about an event.
 
     :ivar why_not: why the VM does not count as prepared by its checker, as a sentence; empty where it does.
     :ivar preparing: it may be prepared soon.
@@ -31,13 +31,13 @@ class CheckerVerdict(NamedTuple):
 def read_checker(answer: str, event_id: str) -> CheckerVerdict:
     """Return whether the checker has prepared its VM for this event in this boot.
 
-    :param answer: what ``azure-maintenance status --json`` printed on the VM.
+    :param answer: the output of ``azure-maintenance status --json`` on the VM.
     """
     try:
         status = json.loads(answer)
         if not status["heard_lately"]:
             return CheckerVerdict("its checker has not heard the metadata service lately.")
-        # An id may come back; what was done for an event that has ended is taken back, or was to be.
+        # An id may come back; the preparation for an ended event is taken back, or was to be.
         found = [
             event
             for event in status["events"]
@@ -63,7 +63,7 @@ def _judge(event: Mapping[str, Any]) -> CheckerVerdict:
     for step in latest["steps"]:
         if step["state"] != _SUCCEEDED:
             return CheckerVerdict(f"a step of response {number} of its checker is {step['state']}.")
-        # The clock of the VM may have been set since, so that no time tells on which side of a boot it is.
+        # The clock of the VM may have been set since, so no time shows whether it was before the boot.
         if "in_this_boot" not in step:
             return CheckerVerdict(
                 "its checker does not tell in which boot it prepared it: install the checker of this version."

@@ -4,10 +4,10 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What a run does next; pure. A run is one loop of turns: it decides, its hosts do it, and it decides again.
+"""The decisions of a run; pure. A run is one loop of turns: it decides, its hosts act, and it decides again.
 
-This is the only place that decides. It knows no Ansible and no clock: from what each host is known to have reached, and
-the time, it says what each host may do now, and what is to be said. Times are seconds since 1970.
+This is the only place that decides. It knows no Ansible and no clock: from the known progress of each host, and the
+time, it returns an order for each host, and the sentences for the operator. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from .progress import is_undecided, note_interrupted_preparation, progress_key, 
 from .settings import CHECKER, NOTHING, as_boolean
 
 Run = dict[str, Any]
-# What hosts are to do, by their names
+# The orders of the hosts, by their names
 Orders = dict[str, Any]
 
-# What the hosts of a turn do: all of them the same
+# The kinds of turns: all hosts of a turn do the same
 ASK, PREPARE, CHECK, APPROVE, RESTORE, WAIT = "ask", "prepare", "checker", "approve", "restore", "wait"
-# Nothing is left to do, or only what a later play can do, to which Ansible returns the hosts that were lost
+# Nothing is left to do, or only in a later play, to which Ansible returns lost hosts
 DONE, LEAVE = "done", "leave"
-# What the run was given cannot be used, so that nothing is done
+# The variables or the files of the run cannot be used, so nothing is done
 REFUSE = "refuse"
 
 # Seconds after which a host is asked that has no event, while others are waited for
@@ -81,9 +81,9 @@ def new_run(
     :param serial: greater than that of each earlier run.
     :param play: which play it begins in.
     :param hosts: all hosts of the play, in their order.
-    :param earlier: what is known of the hosts of earlier batches of the play.
+    :param earlier: the known state of the hosts of earlier batches of the play.
     :param run_id: names the run on the marks of the VMs; no other run has it.
-    :param only_marked: it restores what earlier runs have left, and prepares for nothing.
+    :param only_marked: it restores hosts that earlier runs have left out of service, and prepares none.
     """
     return {
         "serial": serial,
@@ -93,7 +93,7 @@ def new_run(
         "only_marked": only_marked,
         "turn": 0,
         "turns": _TURNS,
-        # When hosts were last given something to do after which what they had answered may be old
+        # When hosts last got an order after which their answers may be old
         "acted_at": 0.0,
         # When the last preparations ended: the one that ended first may have done so long before
         "prepared_at": 0.0,
@@ -108,7 +108,7 @@ def new_run(
         "queue": {},
         "do": ASK,
         "orders": {},
-        # What becomes of the events that can be decided now: approval.plan_approval()
+        # The plans of the events that can be decided now: approval.plan_approval()
         "plans": [],
         "lines": [],
         # Why it does nothing
@@ -151,7 +151,7 @@ def enter_play(run: Run, play: str, present: Iterable[str]) -> Run:
     for host, known in run["hosts"].items():
         returned = back and known["away"] and host in there
         if returned:
-            # What it answered before says nothing of now.
+            # Its earlier answer is old.
             known = {**known, "away": False, "asked_at": None}
         hosts[host] = known if host in there else {**known, "away": True}
     return {**run, "play": play, "hosts": hosts}
@@ -160,7 +160,7 @@ def enter_play(run: Run, play: str, present: Iterable[str]) -> Run:
 def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float) -> Run:
     """Return the run after a turn.
 
-    :param reports: what each host did that was ordered to: ``host``, what is known of it; of one that ran a file,
+    :param reports: of each host that had an order: ``host``, its known state; of one that ran a file,
         ``reached`` and ``why``; of one that approved, ``results``. A host without one fell out of the play.
     """
     taken = {**_copy(run), "orders": {}}
@@ -182,7 +182,7 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
 
 
 def _copy(run: Run) -> Run:
-    """Return a run that can be changed: what is known of each host is made anew by each change."""
+    """Return a run that can be changed: each change replaces the known state of a host."""
     return {**run, "hosts": dict(run["hosts"]), "lines": list(run["lines"]), "said": list(run["said"])}
 
 
@@ -243,7 +243,7 @@ def _settle(run: Run, plans: Iterable[Mapping[str, Any]], results: Mapping[str, 
 
 
 def decide(run: Run, now: float, returns: bool = False) -> Run:
-    """Return the run with what its hosts do in this turn, and what is to be said before.
+    """Return the run with the orders of this turn, and the sentences to say before.
 
     :param returns: a later play brings back the hosts that fell out of this one.
     """
@@ -272,7 +272,7 @@ def _follow_rules(run: Run, now: float, returns: bool) -> None:
 
 
 def _look_around(run: Run, now: float) -> None:
-    """Take up the events that are new, note VMs that were deleted, and say what nobody asked about."""
+    """Take up new events, note deleted VMs, and say new events that the run leaves out."""
     first = not run["all_asked"] and all(known["asked_at"] is not None for known in _present(run).values())
     run["all_asked"] = run["all_asked"] or first
     if first and not run["refused"]:
@@ -311,13 +311,13 @@ def _take_up_news(run: Run, host: str, known: Host, first: bool, now: float) -> 
 
 
 def _sayings(key: str, entry: Mapping[str, Any]) -> set[str]:
-    """Return what is to be said once of an event that is over the limit."""
+    """Return the keys of the sentences that are said once about an event over the limit."""
     over = entry["behind"] or entry["is_too_large"]
     return {" ".join([key, entry["may"], host]) for host in ["", *entry["unknown"]]} if over else set()
 
 
 def _resolve(run: Run, now: float) -> dict[str, Any]:
-    """Return the whole ids of the events that the run is limited to, and what is wrong with them."""
+    """Return the whole ids of the events that the run is limited to, and the faults of the given ids."""
     answers: dict[str, Mapping[str, Any] | None] = {}
     for host, known in run["hosts"].items():
         if known["settings"] is None:
@@ -415,7 +415,7 @@ def _others_end_at(run: Run, known: Host, state: str | None = None) -> float:
 
 
 def _waited_out(known: Host) -> list[str]:
-    """Return the marks of those who restore a host that is given something to do: they have taken too long."""
+    """Return the marks of others that restore a host with an order: they have taken too long."""
     return [base_name(mark["file"]) for mark in find_at_work(known) if mark["state"] == RESTORING]
 
 
@@ -457,7 +457,7 @@ def _ask_anew(run: Run, now: float) -> Orders | None:
 
 
 def _plan_approvals(run: Run, now: float, last: bool = False) -> list[dict[str, Any]]:
-    """Return what becomes of the events that can be decided: all their hosts have tried to prepare.
+    """Return the plans of the events that can be decided: all their hosts have tried to prepare.
 
     :param last: nothing more is waited for, so that the others are decided, too.
     """
@@ -571,7 +571,7 @@ def _deadlines(run: Run, now: float) -> dict[str, float]:
         if until is not None and until > now:
             found[host] = until
     for entry in run["queue"].values() if found else ():
-        # Who is before them is waited for, and their events may change meanwhile.
+        # They wait for the hosts before them, and their events may change meanwhile.
         found = {**{host: max(found.values()) for host in entry["hosts"] if is_present(run["hosts"][host])}, **found}
     return found
 
@@ -614,8 +614,8 @@ def _ask_again(run: Run, now: float) -> Orders | None:
 
 
 def _hold_back_rest(run: Run, now: float) -> Orders | None:
-    """Nobody is waited for any more: hold back the events whose turn does not come, or for which a host cannot be
-    reached that is not prepared."""
+    """The run waits for no host any more: hold back the events that do not get their turn, or for which an unprepared
+    host cannot be reached."""
     plans = []
     for plan in _plan_approvals(run, now, last=True):
         entry = run["queue"].get(progress_key(plan))
@@ -630,10 +630,10 @@ def _hold_back_rest(run: Run, now: float) -> Orders | None:
 
 
 class Rule(NamedTuple):
-    """What a run may do in a turn.
+    """One kind of turn.
 
-    :ivar do: what its hosts do.
-    :ivar when: when they do it, for the picture in the guide.
+    :ivar do: the order of its hosts.
+    :ivar when: its condition, for the picture in the guide.
     :ivar decide: returns the orders for the hosts, which are empty where it is not the time for them. None: the run has
         changed without the hosts, so that the first rule may hold now.
     """
@@ -645,7 +645,7 @@ class Rule(NamedTuple):
 
 # In each turn the first that has orders decides. Without any the run is done.
 RULES = (
-    Rule(REFUSE, "what the run was given cannot be used, or an id names no event, or several", _refuse),
+    Rule(REFUSE, "a variable or a file cannot be used, or an id names no event, or several", _refuse),
     Rule(ASK, "a host was not asked yet, is back, or another host has told of an event of its VM", _ask_first),
     Rule(LEAVE, "a host fell out while it was out of service; a later play of respond brings it back", _leave),
     Rule(PREPARE, "an event is to come for which a host is not prepared, and its turn has come", _prepare),
@@ -658,7 +658,7 @@ RULES = (
     Rule(ASK, "a host has never answered, or is lost and in the way of others; this is the last time", _ask_again),
     Rule(
         RESTORE,
-        "the turn of an event does not come, or a host cannot prepare: it is held back, who is prepared is put back",
+        "the turn of an event does not come, or a host cannot prepare: it is held back, prepared hosts are put back",
         _hold_back_rest,
     ),
 )

@@ -29,7 +29,7 @@ _NOT_ALL_KNOWN = (
     "event_response_event_ids: {name} is not the whole id of an event, and not all events of {hosts} are known, so "
     "another one may begin so: give whole ids."
 )
-_UNCLEAR = "What Azure answered to {hosts} was empty or could not be read as a whole: run this again."
+_UNCLEAR = "Azure's answer to {hosts} was empty or could not be read as a whole: run this again."
 
 
 def resolve_event_ids(
@@ -38,10 +38,10 @@ def resolve_event_ids(
     """Find the events that are named, over all hosts: hosts that share no document see different events.
 
     :param names: ids or their beginnings, as the user wrote them.
-    :param answers: what each host of the play was answered, None for one that has not been asked yet.
-    :returns: ``event_ids``, the whole ids, None where all events are wanted; ``faults``, what is wrong with the names,
-        a sentence each. While not all events of all hosts are known, a beginning is a fault. While a host was not
-        asked, a whole id that nobody knows is none.
+    :param answers: the answer to each host of the play, None for one that has not been asked yet.
+    :returns: ``event_ids``, the whole ids, None where all events are wanted; ``faults`` of the names, a sentence
+        each. While not all events of all hosts are known, a beginning is a fault. While a host was not asked, a whole
+        id that no host knows is none.
     """
     wanted = words(names)
     if not wanted:

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What a run knows of a host, and how long it waits for it; pure. A host has a dict with exactly the keys of NEW_HOST.
+"""The state of a host in a run, and how long to wait for it; pure. A host is a dict with exactly the keys of NEW_HOST.
 
 Times: seconds since 1970.
 """
@@ -60,7 +60,7 @@ NEW_HOST: Host = {
     "boot_id": None,
     # It fell out of the play: its connection was lost in a file of the user, or a task there ended it.
     "away": False,
-    # What its checker said last
+    # The latest verdict on its checker
     "checker": None,
     "vm_id": None,
     # The marks on the VM that count, as they were read last, and when; None before that
@@ -83,7 +83,7 @@ NEW_HOST: Host = {
 
 
 def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
-    """Return what is known of a host after it was asked.
+    """Return the known state of a host after it was asked.
 
     :param answer: the result of scheduled_events_info for this VM. Where the host could not be reached, or did not
         answer in time, it has ``unreachable``.
@@ -185,7 +185,7 @@ def seconds(host: Host, name: str) -> float:
 
 
 def others_end_at(host: Host, state: str | None = None) -> float:
-    """Return until when somebody else may be at work on a host. A run that was killed leaves a mark that says so, too.
+    """Return until when another run or the checker may be at work on a host. A run that was killed leaves such marks.
 
     :param state: PREPARING or RESTORING; both where it is not given.
     """
@@ -195,7 +195,7 @@ def others_end_at(host: Host, state: str | None = None) -> float:
 
 
 def is_present(host: Host) -> bool:
-    """Tell whether a host can be given something to do."""
+    """Tell whether a host can get an order."""
     return host["settings"] is not None and not host["fault"] and not host["away"]
 
 
@@ -225,7 +225,7 @@ def started(host: Host) -> list[dict[str, Any]]:
         event
         for event in host["listed"]
         if read_event(event).has_started
-        # The life cycle may end what no document lists any more.
+        # The life cycle may end an event that no document lists any more.
         and not (event.get("is_missing") and fold_case(event["event_id"]) in ended)
     ]
 
@@ -250,7 +250,7 @@ def awaited_until(host: Host, wait_timeout: float) -> float | None:
 
 
 def news(before: Host, after: Host) -> bool:
-    """Tell whether something has become known by which a run may go on."""
+    """Tell whether there is news with which a run may go on."""
 
     def known(host: Host) -> Any:
         phases = [(progress_key(each), each["phase"]) for each in host["events"]]

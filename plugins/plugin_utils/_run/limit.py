@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""How many hosts of a run may be out of service at once, and whose turn it is; pure. Times: seconds since 1970."""
+"""How many hosts of a run may be out of service at once, and which event is next; pure. Times: seconds since 1970."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .hosts import Host, is_present, seconds
 from .marks import find_foreign
 from .progress import is_undecided, must_restore, progress_key, seconds_left
 
-# What an event may do now
+# The permissions of an event
 BOTH, PREPARE_ONLY, NEITHER = "both", "prepare", "neither"
 
 
@@ -30,7 +30,7 @@ def read_limit(text: str, hosts: int) -> int | None:
 
 
 def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, Any]]:
-    """Return for each event that is still to be prepared or approved, in the order of their starts, what it may do.
+    """Return the permission of each event that is still to be prepared or approved, in the order of their starts.
 
     :param hosts: all hosts of the run.
     :returns: by the key of the event: ``may`` (one of BOTH, PREPARE_ONLY, NEITHER), ``behind`` (the hosts that must be
@@ -40,7 +40,7 @@ def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, A
     """
     own = {host: known for host, known in hosts.items() if known["settings"] is not None}
     waiting = _find_waiting(own)
-    # Those that are out of service for another event, or on the account of somebody else
+    # Those that are out of service for another event, or by another run or the checker
     taken = {
         host
         for host, known in own.items()
@@ -96,7 +96,7 @@ def _find_waiting(hosts: Mapping[str, Host]) -> dict[str, dict[str, Any]]:
 
 
 def _look_at_group(group: str, hosts: Mapping[str, Host], names: set[str], taken: set[str]) -> dict[str, Any] | None:
-    """Return what stands in the way of taking these hosts out of service too, None where nothing does."""
+    """Return why these hosts may not be taken out of service too, None where they may."""
     members = {host for host, known in hosts.items() if _group(known) == group}
     limit = read_limit(str(next(iter(hosts.values()))["settings"]["max_unavailable"] or ""), len(members))
     if limit is None or len((taken | names) & members) <= limit:

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the marks on the VMs mean for a run; pure (P2, P3 and P16 over all runs and checkers)."""
+"""The marks on the VMs, as a run uses them; pure (P2, P3 and P16 over all runs and checkers)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Host = dict[str, Any]
 
 _NO_RESTORE = (
     "{host} is out of service {mark}. The event is over, and this run has no event_response_restore. Give it the file "
-    "that puts the VM back, or the word nothing where nothing is to be put back."
+    "that puts the VM back, or the word nothing if nothing need be put back."
 )
 _OPEN = (
     "{host} is out of service {mark}. The event is not over, so the VM stays as it is. Run this again when it is over, "
@@ -112,18 +112,18 @@ def find_removable(host: Host, mark: Mapping[str, Any], waited_out: Sequence[str
 def take_up_marks(
     name: str, host: Host, wanted: Sequence[str] | None, run: Mapping[str, Any], now: float
 ) -> tuple[Host, list[str]]:
-    """Take up what runs that were broken off have left, and say at first who has this VM out of service.
+    """Take up the events of runs that were broken off; say at first which run or checker has this VM out of service.
 
-    What has a mark when this run begins may be left by such a run; whose mark comes later is at work.
+    A mark that is there when this run begins may be left by such a run; one that comes later belongs to a run at work.
 
     An event that is over is to be restored; one that has started is restored when it is over. One that is to come is
-    prepared anew, because nobody knows how far that run was, with which file, and whether it goes on; its mark stays
+    prepared anew, because it is unknown how far that run was, with which file, and whether it goes on; its mark stays
     until the VM is restored.
 
     :param name: of the host.
     :param wanted: the keys of the only events that are wanted; None for all.
     :param run: ``check_mode`` and ``only_marked`` as for engine.new_run().
-    :returns: what is known of the host then, and sentences.
+    :returns: the known state of the host then, and sentences.
     """
     first = host["found_marks"] is None
     found = [mark["file"] for mark in find_foreign(host)] if first else host["found_marks"]

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What an operator is told while a run goes on, and at its end; pure. No line is wider than a terminal."""
+"""The messages for the operator during a run, and at its end; pure. No line is wider than a terminal."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def format_held_back(
     now: float,
     check_mode: bool = False,
 ) -> list[str]:
-    """Return what is held back, by whom and why, and what a person can do before the event comes without an approval.
+    """Return which event is held back, by which hosts and why, and how a person can still approve it.
 
     :param plan: one of plan_approval(); no lines where nothing stands in its way.
     :param progress: of each host of the play.
     :param wait_timeout: how many seconds an event that is not approved may be waited for.
-    :param check_mode: whether the run only tells what a real one would do.
+    :param check_mode: whether the run is in check mode.
     """
     if not plan["blocked"]:
         return []
@@ -125,7 +125,7 @@ def format_limit(entry: Mapping[str, Any]) -> str:
 
 
 def format_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline: float, now: float) -> str:
-    """Return what is waited for, by whom and for how long, on one line.
+    """Return the events for which hosts wait, the hosts and the time, on one line.
 
     :param progress: of the hosts that are awaited.
     """
@@ -148,7 +148,7 @@ def format_unwanted(host: str, event: Mapping[str, Any]) -> list[str]:
     """Return that an event was announced meanwhile for which this run does nothing."""
     return _wrap(
         f"{event['event_type']} {event['event_id']} of {host} was announced while this run goes on. The conditions of "
-        "this run leave it out, so nobody is prepared for it.",
+        "this run leave it out, so no host is prepared for it.",
         "",
     )
 
@@ -185,7 +185,7 @@ def _join(hosts: Sequence[str], rest: str) -> str:
 
 
 def name_event(event: Mapping[str, Any]) -> str:
-    """Return how an event is called in a sentence: its type, and as much of its id as tables show."""
+    """Return the name of an event in a sentence: its type, and as much of its id as tables show."""
     return f"{one_line(str(event['event_type']))} {one_line(event['event_id'])[:8]}"
 
 
@@ -212,7 +212,7 @@ def format_outcome(
     told: Container[str],
     empty: Sequence[str] = (),
 ) -> list[str]:
-    """Return what became of each event, and what did not go as it should.
+    """Return the result of each event, and the faults.
 
     :param summary: of summarize().
     :param faults: of find_faults().

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the files of the user are told of the other hosts of the run; pure."""
+"""The variable for the user's files about the other hosts of the run; pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .progress import must_restore
 
 
 def describe_hosts(hosts: Mapping[str, Host]) -> dict[str, dict[str, Any]]:
-    """Return what is announced and marked on each host of a run, by its name, as its latest answer told.
+    """Return the events and marks of each host of a run, by its name, from its latest answer.
 
     A host is ``free`` if it is known that no event affects it and that nobody has it out of service.
     """

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What a run knows of one event on one host; pure.
+"""The progress of one event on one host in a run; pure.
 
 A host has a dict with exactly the keys of NEW_PROGRESS for each event that it is to respond to; its events are as
 scheduled_events_info returns them. Times are seconds since 1970.
@@ -83,7 +83,7 @@ def follow_progress(
 ) -> list[dict[str, Any]]:
     """Follow the events by a later answer of the host.
 
-    What has become of the events is decided by the life cycle; only an answer of the metadata service can end one.
+    The life cycle decides the phases; only an answer of the metadata service can end an event.
     """
     followed = [{**each, "unreachable": bool(answer.get("unreachable"))} for each in progress]
     pending = [each for each in followed if each["phase"] != ENDED]
@@ -116,7 +116,7 @@ def _note_times(each: dict[str, Any], now: float) -> None:
 
 
 def _note_answer(each: dict[str, Any], answer: Mapping[str, Any], now: float) -> None:
-    """Note what an answer tells besides the events: whether there was one, during which boot, whether it is clear."""
+    """Note the facts of an answer besides the events: whether there was one, during which boot, whether it is clear."""
     each["connection_lost"] = each["connection_lost"] or each["unreachable"]
     answered = "document_received" in answer
     each["no_answer"] = answer.get("boot_fault") if answered else str(answer.get("msg") or "no answer")
@@ -158,8 +158,8 @@ def _read_document(answer: Mapping[str, Any]) -> Document | None:
 
 
 def read_event(event: Mapping[str, Any]) -> Event:
-    """Return the event of which scheduled_events_info made this."""
-    # A date that cannot be read is an unknown start; it must not stop what becomes of the event.
+    """Return the event from a result of scheduled_events_info."""
+    # A date that cannot be read is an unknown start; the event is followed all the same.
     moment = event["not_before"] if read_utc(str(event["not_before"] or "")) else None
     read = Event.from_dict({**event, "not_before": moment})
     # The VM itself could tell whether it is listed only where every name could be read.
@@ -172,14 +172,14 @@ def seconds_left(event: Mapping[str, Any], now: float) -> int | None:
 
 
 def is_near(event: Mapping[str, Any], max_wait: float, now: float) -> bool:
-    """Tell whether an event that is not approved is waited for: Azure starts it at NotBefore even without an approval,
-    and what is prepared stays so, if that is not far off."""
+    """Tell whether to wait for an event that is not approved: Azure starts it at NotBefore even without an approval,
+    and if that is soon, prepared hosts stay so."""
     left = seconds_left(event, now)
     return left is not None and left <= max_wait
 
 
 def update_event(progress: Iterable[Mapping[str, Any]], event_id: str, **changes: Any) -> list[dict[str, Any]]:
-    """Note something of one event; ``why``, a reason or None, is added to the reasons that were noted before.
+    """Change the progress of one event; ``why``, a reason or None, is added to the earlier reasons.
 
     :raises ValueError: there is no such key.
     """
@@ -244,7 +244,7 @@ def is_deletion(each: Mapping[str, Any]) -> bool:
 
 
 class State(NamedTuple):
-    """What has become of an event on a host.
+    """A state of an event on a host.
 
     :ivar means: for the picture in the guide.
     """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the role event_response is given, and what it needs; pure."""
+"""The variables of the role event_response, and its demands on the play; pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._text_input import tell_not_text
 
 NOTHING = "nothing"
 CHECKER = "checker"
-# What event_response_prepare may say instead of the name of a file
+# The words for event_response_prepare in place of the name of a file
 WORDS = (NOTHING, CHECKER)
 
 _UNNAMED = (
@@ -33,7 +33,7 @@ _DIFFERS = (
 )
 _CHECK_MODE = (
     "check_mode must be the same for the response and for the run: {own} here, and the run has {run}. Leave check_mode "
-    "out, and start the run with --check to see what it would do."
+    "out, and start the run with --check to see what would change."
 )
 _CONDITION = (
     "when must not stand at the role, at a block around it or at import_playbook: Ansible evaluates it anew before "
@@ -42,7 +42,7 @@ _CONDITION = (
 )
 _MAX_FAIL = (
     "max_fail_percentage must not be set for the play: where more hosts fail, Ansible ends the play for all at once, "
-    "so nobody else is restored and nobody is named. It is {percentage:g}. Leave it out."
+    "so no other host is restored or named. It is {percentage:g}. Leave it out."
 )
 _STRATEGY = (
     "The strategy must be linear, not {name}: nothing may be approved before all hosts have tried to prepare. "
@@ -52,11 +52,11 @@ _LIMIT = (
     "event_response_max_unavailable must be a whole number of hosts from 1 on, or a percentage from 1% to 100%, not "
     "'{value}'. Leave it empty to set no limit."
 )
-# What an empty text says. Argument specs take null for one, which may be a value that was not found.
+# The meaning of an empty text. Argument specs take null for one, which may be a value that was not found.
 _EMPTY = {"max_unavailable": "set no limit", "group_by": "make no groups"}
-# What one host decides for all; each host looks at the others itself.
+# One host decides by these for all; each host reads the others itself.
 _SHARED = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms", "max_unavailable", "group_by")
-# The least that each time-out may be. With none for the events nobody waits for them, and the hosts stay prepared.
+# The least value of each time-out. With 0 for the events the run does not wait for them, and the hosts stay prepared.
 _LEAST_SECONDS = {
     "prepare_timeout": 0,
     "restore_timeout": 0,
@@ -137,7 +137,7 @@ def tell_wrong_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
     Ansible checks them too, unless the play ignores errors.
 
-    :param settings: as for tell_differences; what a host was not given is not looked at.
+    :param settings: as for tell_differences; a variable that a host does not have is not looked at.
     """
     faults = []
     for given in settings.values():
@@ -177,10 +177,10 @@ def _tell_unknown_words(name: str, given: Mapping[str, Any]) -> list[str]:
 
 
 def tell_wrong_input(given: Mapping[str, str], only_marked: bool = False) -> list[str]:
-    """Return what is wrong with the variables of the role, a sentence each.
+    """Return the faults of the variables of the role, a sentence each.
 
     :param given: the values, as text, by the names without ``event_response_``.
-    :param only_marked: whether the run only restores what earlier runs have left.
+    :param only_marked: whether the run only restores hosts that earlier runs have left out of service.
     """
     faults = []
     if only_marked and not given.get("restore"):
@@ -215,8 +215,8 @@ def _is_whole(text: str, least: int) -> bool:
 
 
 def tell_check_mode(own: bool, run: bool) -> list[str]:
-    """Return what is wrong where the play or the role sets check_mode, a sentence; an approval or a preparation that
-    the others take for done would not be, or the other way round.
+    """Return the fault where the play or the role sets check_mode, a sentence: some tasks would change nothing, and
+    the others would count on their changes, or the other way round.
 
     :param own: check_mode of the tasks.
     :param run: whether the run was started with ``--check``.
@@ -228,17 +228,17 @@ def tell_check_mode(own: bool, run: bool) -> list[str]:
 
 
 def tell_strategy(name: str, is_linear: bool) -> list[str]:
-    """Return what is wrong with the strategy of the play, a sentence: in others no host waits for another."""
+    """Return the fault of the play's strategy, a sentence: in others no host waits for another."""
     return [] if is_linear else [_STRATEGY.format(name=name)]
 
 
 def tell_max_fail(percentage: float | None) -> list[str]:
-    """Return what is wrong where the play sets max_fail_percentage, a sentence. More than all hosts cannot fail."""
+    """Return the fault where the play sets max_fail_percentage, a sentence. More than all hosts cannot fail."""
     return [] if percentage is None or percentage >= 100 else [_MAX_FAIL.format(percentage=percentage)]
 
 
 def tell_conditions(conditions: Sequence[Any]) -> list[str]:
-    """Return what is wrong where the play gives the response a condition, a sentence.
+    """Return the fault where the play gives the response a condition, a sentence.
 
     :param conditions: those that hold for each task of the response.
     """
@@ -247,7 +247,7 @@ def tell_conditions(conditions: Sequence[Any]) -> list[str]:
 
 
 def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:
-    """Return what may be wrong with the variables of the role, a sentence each; the run goes on.
+    """Return doubts about the variables of the role, a sentence each; the run goes on.
 
     :param given: as for tell_wrong_input.
     """
@@ -256,5 +256,5 @@ def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:
 
 
 def as_boolean(value: Any) -> bool:
-    """Return what a variable means that was checked by tell_wrong_words()."""
+    """Return the value of a variable that was checked by tell_wrong_words()."""
     return _MEANS.get(str(value).strip().lower()) == "true"

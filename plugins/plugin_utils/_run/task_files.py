@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is wrong with a file of tasks, before any host is asked. It is loaded as Ansible will load it, includes and all.
+"""The faults of a file of tasks, before any host is asked. It is loaded as Ansible will load it, with its includes.
 
-What Ansible loads is given to these functions, so that they know nothing of its classes but the names of attributes.
+These functions get the objects that Ansible loads, and know only the names of their attributes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ...module_utils._errors import one_line
 
 
 class Loader(NamedTuple):
-    """What Ansible makes of a file, a role and a task."""
+    """Ansible's loader of files, roles and handlers."""
 
     # The role that runs the file, None where a playbook runs it
     role: Any
-    # Returns the blocks of a file that a role includes, None for the role that runs the file; raises what Ansible does.
+    # Returns the blocks of a file that a role includes, None for the role that runs the file; raises Ansible's errors.
     load_file: Callable[[str, Any], Sequence[Any]]
-    # Returns the role that a task includes, and its blocks; raises what Ansible raises where there is no such role, or
-    # no such file in it.
+    # Returns the role that a task includes, and its blocks; raises Ansible's error where there is no such role, or no
+    # such file in it.
     load_role: Callable[[Any], tuple[Any, Sequence[Any]]]
     # Returns the blocks with the handlers of a role, and of those it depends on.
     load_handlers: Callable[[Any], Sequence[Any]]
@@ -35,12 +35,12 @@ class Loader(NamedTuple):
 
 
 class _Search(NamedTuple):
-    """What is known while a file is searched."""
+    """The state of a search."""
 
     loader: Loader
     # The files and roles that were searched
     seen: set[str]
-    # What their tasks notify
+    # The handlers that their tasks notify
     notified: set[str]
     # Whether a file that is included and not found is a fault
     strict: bool = True
@@ -56,7 +56,7 @@ _ENDS = (*_ENDS_OF_ROLE, "end_role")
 _TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
 _EMPTY = "{path}: the file has no task. Write the tasks into it. To do nothing, set the variable to `nothing`."
 _RUN_ONCE = (
-    "{path}: run_once: true must not be used: the task runs for one host, and what becomes of it counts for all hosts, "
+    "{path}: run_once: true must not be used: the task runs for one host, and its result counts for all hosts, "
     "also for those that only wait. Use delegate_to without it."
 )
 _STOPS_ALL = (
@@ -65,7 +65,7 @@ _STOPS_ALL = (
     "approved only if all its VMs are prepared."
 )
 _ACTS_FOR_ALL = (
-    "{path}: {action} must not be used: Ansible runs it for the first host only, also its when, and what becomes of it "
+    "{path}: {action} must not be used: Ansible runs it for the first host only, also its when, and its result "
     "counts for all hosts, also for those that only wait."
 )
 _BOOTS = ("reboot", "win_reboot")
@@ -80,13 +80,13 @@ _POSITION = re.compile(r"(?:The error appears to be in '(?P<old>[^']+)': line |O
 
 
 def find_file_faults(path: str, loader: Loader, folders: Sequence[str]) -> list[str]:
-    """Return what is wrong with a file, and with the files it includes by a literal name; a sentence each.
+    """Return the faults of a file, and of the files it includes by a literal name; a sentence each.
 
-    :param folders: where Ansible looks for what is included, besides the folder of the file that includes it.
+    :param folders: where Ansible looks for included files, besides the folder of the file that includes them.
     """
     search = _Search(loader, set(), set())
     faults = list(_find_file_faults(path, search, folders))
-    # Ansible looks for what a task notifies among all handlers of the play.
+    # Ansible looks for a notified handler among all handlers of the play.
     return [*faults, *dict.fromkeys(_find_notified_faults(path, search, folders))]
 
 
@@ -112,7 +112,7 @@ def _find_file_faults(path: str, search: _Search, folders: Sequence[str], role: 
 def _find_task_faults(
     path: str, tasks: Sequence[Any], search: _Search, here: Sequence[str], role: Any = None
 ) -> Iterator[str]:
-    """Return what is wrong with the tasks of a file, or of a role that is included, of which path is the folder."""
+    """Return the faults of the tasks of a file, or of an included role, whose folder is path."""
     loader = search.loader
     search.notified.update(str(name) for task in tasks for name in _listed(task.notify))
     for name, sentence in (("run_once", _RUN_ONCE), ("any_errors_fatal", _STOPS_ALL)):
@@ -165,9 +165,9 @@ def _find_role_faults(path: str, task: Any, search: _Search, here: Sequence[str]
 
 
 def _find_imported_handler_faults(tasks: Sequence[Any], search: _Search, here: Sequence[str]) -> Iterator[str]:
-    """Return what is wrong with the handlers of the roles that these tasks come from.
+    """Return the faults of the handlers of the roles that these tasks come from.
 
-    The tasks of a role that is imported stand in place of the import, but its handlers do not.
+    The tasks of an imported role replace the import, but its handlers do not.
     """
     for role in (task._role for task in tasks if task._role is not None):
         folder = role._role_path
@@ -181,8 +181,8 @@ def _find_imported_handler_faults(tasks: Sequence[Any], search: _Search, here: S
 
 
 def _find_notified_faults(path: str, search: _Search, folders: Sequence[str]) -> Iterator[str]:
-    """Return what is wrong with the handlers of the play, and of its other roles, that the file may notify."""
-    # Where Ansible looks for what they include is not known here.
+    """Return the faults of the handlers of the play, and of its other roles, that the file may notify."""
+    # It is unknown here where Ansible looks for the files that they include.
     search = search._replace(strict=False)
     left = list(_walk(search.loader.load_play_handlers()))
     while True:
@@ -214,7 +214,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def _is_set(name: str, task: Any) -> bool:
-    """Tell whether a keyword of a task, or of what it includes, is surely true; a template is not known yet."""
+    """Tell whether a keyword of a task, or of its include, is surely true; a template is not known yet."""
     applied = task.args.get("apply") if task.action in (*_INCLUDES, *_ROLES) else None
     given = (getattr(task, name), applied.get(name) if isinstance(applied, Mapping) else None)
     return any(str(value).strip().lower() in _TRUE for value in given)

@@ -4,9 +4,9 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What became of the events of a run, and what did not go as it should; pure.
+"""The verdict on a run: the results of its events, and the faults; pure.
 
-The verdict comes from what each host is known to have reached, in whatever state Ansible holds it by now.
+It comes from the known progress of each host, and not from Ansible's state of it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .settings import as_boolean
 # Of each host, None for one that was never told its events
 Progress = Mapping[str, "list[Mapping[str, Any]] | None"]
 
-_UNCLEAR = "{host} was given an answer of which a part could not be read, so an event may be missing. Run this again."
+_UNCLEAR = "{host} was given an answer that could not be read as a whole, so an event may be missing. Run this again."
 
 
 def conclude(run: Mapping[str, Any], in_one_play: bool = False) -> dict[str, Any]:
     """Return the verdict on a run.
 
     :param run: of engine.new_run().
-    :param in_one_play: whether a host that was given nothing takes no part: it may be in a later batch, or left out by
-        a condition.
+    :param in_one_play: whether a host without variables takes no part: it may be in a later batch, or left out by a
+        condition.
     :returns: ``summary``, of all hosts; ``results``, of each host; ``away``, the hosts with a fault that cannot say so
         themselves, because they fell out of the play.
     """
@@ -43,7 +43,7 @@ def conclude(run: Mapping[str, Any], in_one_play: bool = False) -> dict[str, Any
     answers = {host: _answer(known) for host, known in hosts.items()}
     progress: Progress = {host: _close(run, host, known) for host, known in hosts.items()}
     if run["refused"]:
-        # Nobody was given anything to do.
+        # No host had an order.
         faults = {host: list(run["refused"]) for host in hosts}
     else:
         named = next((known["settings"]["event_ids"] for known in hosts.values() if known["answer"]), ())
@@ -82,7 +82,7 @@ def _close(run: Mapping[str, Any], host: str, known: Host) -> list[Mapping[str, 
 def note_unrestored(
     progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None
 ) -> list[dict[str, Any]]:
-    """Return the progress of a host at the end of a run, in which who is not known to be restored has failed.
+    """Return the progress of a host at the end of a run; a host that is not known to be restored has failed.
 
     :param may_stay: whether the host may stay prepared for an event that is still to come.
     :param waited: how many seconds the host waited for the end of its events, None where the run ended for it before.
@@ -128,7 +128,7 @@ def _why_left(
 def as_check_mode(
     progress: Mapping[str, Iterable[Mapping[str, Any]] | None],
 ) -> dict[str, list[Mapping[str, Any]] | None]:
-    """Return the progress of a run in check mode as it is told: nothing was approved, something would have been."""
+    """Return the progress of a run in check mode for its report: an approval becomes one that would have been sent."""
     return {
         host: None if followed is None else [_as_check_mode(each) for each in followed]
         for host, followed in progress.items()
@@ -146,10 +146,10 @@ def find_faults(
     answers: Mapping[str, Mapping[str, Any] | None],
     named: Iterable[Any] | str | None = (),
 ) -> dict[str, list[str]]:
-    """Return for each host with which something did not go as it should what it was, a sentence each.
+    """Return the faults of each host that has one, a sentence each.
 
-    :param progress: of each host what note_unrestored() returned, None for one that was never told its events.
-    :param answers: what each host was answered when it was asked first, None for one that was not asked.
+    :param progress: of each host the result of note_unrestored(), None for one that was never told its events.
+    :param answers: the first answer to each host, None for one that was not asked.
     :param named: the ids of the events that the run is limited to; empty for all.
     """
     events = {progress_key(each): each["event"] for followed in progress.values() for each in followed or ()}
@@ -210,9 +210,9 @@ def _tell_not_asked(host: str, answer: Mapping[str, Any] | None) -> str:
 
 
 def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dict[str, Any]:
-    """Return what became of each event over all hosts, for people and for the next node of a workflow.
+    """Return the result of each event over all hosts, for people and for the next node of a workflow.
 
-    :param progress: of each host what note_unrestored() returned, None for one that was never told its events.
+    :param progress: of each host the result of note_unrestored(), None for one that was never told its events.
     """
     events: dict[str, dict[str, Any]] = {}
     reasons: dict[str, list[tuple[str, str]]] = {}
@@ -237,7 +237,7 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
             known["hosts"].append(host)
             if each["failed"]:
                 known["failed_hosts"].append(host)
-            # One VM that has seen it happen knows more than one that has not.
+            # A VM that saw the event is right against one that did not.
             if each["outcome"] == COMPLETED:
                 known["outcome"] = COMPLETED
     for key, event in events.items():

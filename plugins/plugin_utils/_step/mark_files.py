@@ -51,7 +51,7 @@ for place do
 done
 """
 )
-# The mark of another run that restores at this moment stays, or nobody would see that it does (P3). One that another
+# The mark of another run that restores at this moment stays, so that others see it (P3). One that another
 # user wrote may stay, too: then the VM is not known to be back in service.
 _REMOVE = (
     _FOLDERS
@@ -111,10 +111,10 @@ def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool, waited_ou
 
 
 def _run(action: Any, script: str, name: str, **words: str) -> tuple[str | None, str]:
-    """Return why a script failed, None where it did not, and what it printed.
+    """Return why a script failed, None where it did not, and its output.
 
     :param name: of the file, or a pattern for it.
-    :param words: what else is filled in. Neither has a character that a shell takes for more.
+    :param words: further values for the script. No value has a character that is special to a shell.
     """
     environment = action._compute_environment_string()
     filled = script

@@ -48,7 +48,7 @@ class Questions:
         self._task_vars = task_vars
 
     def ask(self, host: Host) -> tuple[Host, dict[str, Any]]:
-        """Ask once; return what is known of the host then, and the answer."""
+        """Ask once; return the known state of the host then, and the answer."""
         answer = self._read_marks(host, self._ask(host))
         return take_answer(host, answer, time.time()), answer
 
@@ -58,7 +58,7 @@ class Questions:
         """Ask again and again, until there is news of this host or of another one that is awaited, or the time is up.
 
         :param order: of the engine, for this host.
-        :param awaited: what was known of all hosts that are awaited when the turn began.
+        :param awaited: the known state of all awaited hosts at the begin of the turn.
         :param turn: names the turn.
         """
         before = host
@@ -140,7 +140,7 @@ class Questions:
         connection = self._action._connection
         connection._shell.tmpdir = None
         if type(connection).reset is ConnectionBase.reset:
-            # That one does nothing but print a warning.
+            # For that one a reset only prints a warning.
             return
         try:
             with limit(10):

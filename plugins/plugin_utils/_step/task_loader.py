@@ -31,7 +31,7 @@ class TaskLoader:
         self._loader = loader
 
     def find_faults(self, given: str) -> Sequence[str]:
-        """Return what is wrong with a file, a sentence each."""
+        """Return the faults of a file, a sentence each."""
         path = os.path.realpath(os.path.expanduser(given))
         if not os.path.isfile(path):
             return [f"there is no file {path}. Give the path of a file with tasks."]
@@ -47,7 +47,7 @@ class TaskLoader:
         return find_file_faults(path, loader, [*role_tasks, self._loader.get_basedir()])
 
     def _load_file(self, path: str, role: Any) -> Sequence[Any]:
-        # Newer ansible-core runs no template of a file that is not said to be trusted.
+        # Newer ansible-core runs no template of a file without this mark of trust.
         trusts = "trusted_as_template" in inspect.signature(self._loader.load_from_file).parameters
         tasks = self._loader.load_from_file(path, **({"trusted_as_template": True} if trusts else {}))
         if tasks is None:

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the action plugins of the modules share: where a module does its work, on the host or on the controller."""
+"""Shared by the action plugins of the modules: run a module on the host, or its work on the controller for Windows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_windows(action: Any) -> bool:
 
 
 def run_module(action: Any, module: str, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what a module of this collection says of the host of an action plugin.
+    """Return the result of a module of this collection for the host of an action plugin.
 
     :param action: the action plugin.
     :param module: the full name of the module.

@@ -6,8 +6,8 @@
 
 """Read, write and remove the marks on a Windows VM, by modules of ansible.windows.
 
-Ordinary users may write into a new folder there, and no module tells who the user of the task is among the owners of
-files. So all marks count: it is worse to leave a VM out of service than to restore one that is in service.
+Ordinary users may write into a new folder there, and no module tells which owner of a file is the user of the task.
+So all marks count: it is worse to leave a VM out of service than to restore one that is in service.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ FOLDER = r"%ProgramData%\azure-maintenance\marks"
 
 
 def read_marks(run_module: RunModule, vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the marks of a Windows VM, and what is wrong with them, as read_marks() of _event/marks.py does.
+    """Return the marks of a Windows VM, and their faults, as read_marks() of _event/marks.py does.
 
-    :raises WindowsHostError: nobody knows which there are.
+    :raises WindowsHostError: the marks cannot be read.
     """
     folder = _read(run_module, LOOK, {"path": FOLDER, "get_checksum": False, "get_size": False}, "stat")
-    # Where there is no folder, win_find warns; and it alone does not expand variables of the environment.
+    # win_find warns where there is no folder; and only win_find does not expand variables of the environment.
     if not folder["exists"]:
         return [], []
     options = {"paths": [folder["path"]], "patterns": [f"*{ENDING}"], "get_checksum": False}
@@ -68,7 +68,7 @@ def write_mark(run_module: RunModule, run_action: RunModule, mark: Mapping[str, 
     # A copy may end in its middle, and a folder in the place of the file takes it.
     there = run_to_end(run_module, READ, {"src": _path(mark)})
     if there.get("content") != base64.b64encode(content).decode():
-        return _failure(there) or f"{_path(mark)} does not hold what was written."
+        return _failure(there) or f"{_path(mark)} does not have the content that was written."
     return None
 
 

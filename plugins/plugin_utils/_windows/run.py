@@ -63,7 +63,7 @@ def _modules_tell_params(task_vars: dict[str, Any] | None) -> bool:
 
 
 def _get_info(rim: _Rim, transport: WindowsTransport) -> dict[str, Any]:
-    # The modules of ansible.windows that tell a boot from the next take seconds, and are asked for nothing else.
+    # The modules of ansible.windows that tell a boot from the next take seconds, and are used for nothing else.
     return get_info(rim.params, make_client(rim.params, transport), rim.warn, boot_id=None)
 
 
@@ -159,7 +159,7 @@ def _ask(
 
 
 class _RefusedError(Exception):
-    """Something of the task cannot be done; a sentence says what to do."""
+    """An option of the task cannot be used; the message says how to change it."""
 
 
 def _refuse_unsupported(action: Any) -> None:
@@ -179,7 +179,7 @@ def _refuse_unsupported(action: Any) -> None:
 def _validate(action: Any, module: str, spec: dict[str, Any], arguments: Mapping[str, Any], rim: _Rim) -> None:
     """Give the rim the module's options, as AnsibleModule would have read them on the VM.
 
-    :raises _RefusedError: one of them is wrong, in the words of AnsibleModule.
+    :raises _RefusedError: one of them is wrong; the message is AnsibleModule's.
     """
     environment: dict[str, Any] = {}
     action._compute_environment_string(environment)

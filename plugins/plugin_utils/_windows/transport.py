@@ -6,7 +6,7 @@
 
 """One exchange with Azure's metadata service by ansible.windows.win_uri, which runs on a Windows VM.
 
-What win_uri does is told by its source, win_uri.ps1 and WebRequest.psm1 of ansible.windows: any HTTP answer has
+The source of win_uri, win_uri.ps1 and WebRequest.psm1 of ansible.windows, shows: any HTTP answer has
 ``status_code``, whether the module failed or not; a request without an answer has none; the headers of an answer
 become keys of the result, and may overwrite others.
 """
@@ -50,7 +50,7 @@ RunModule = Callable[[str, "dict[str, Any]"], Mapping[str, Any]]
 
 
 class WindowsHostError(Exception):
-    """The VM, or what is installed for it on the controller, cannot run the request; a sentence says what to do."""
+    """The VM, or a collection for it on the controller, cannot run the request; the message says how to repair it."""
 
 
 class WindowsTransport:
@@ -103,7 +103,7 @@ class WindowsTransport:
         return self._read(result)
 
     def describe_caller(self) -> str:
-        """Return who asks: what it is called on the VM, no module tells."""
+        """Return the user and program that ask; no module returns their names on the VM."""
         return (
             "the user and the program by which Ansible runs PowerShell on this VM (the agent's log "
             "ProxyAgent.Connection.log tells both)"
@@ -125,12 +125,12 @@ class WindowsTransport:
                 "version of ansible.windows.",
                 http_status=status,
             )
-        # Half a surrogate pair cannot be written as UTF-8; what reads the body replaces what is not UTF-8.
+        # Half a surrogate pair cannot be written as UTF-8; the reader of the body replaces other bytes.
         body = content.encode("utf-8", "surrogatepass")
         if len(body) > MAX_BODY:
             raise too_large_error(self._endpoint, body, status)
         length = _parse_length(result.get("content_length"))
-        # What could not be decoded has another length than what was sent.
+        # A body that could not be decoded has another length than the one that was sent.
         if length is not None and len(body) < length and "\ufffd" not in content:
             raise NoAnswerError(
                 f"{self._endpoint} broke the connection before its answer was complete ({len(body)} of {length} bytes)."
@@ -148,7 +148,7 @@ class WindowsTransport:
                 f"{REQUEST} does not take the options of this collection: {said}. Install a newer one: "
                 f"{INSTALL} --upgrade"
             )
-        # What a port says afterwards does not tell whether Azure has got an approval.
+        # A test of the port afterwards does not show whether Azure has got an approval.
         if method == "GET" and not self._takes_connections():
             return UnreachableError(
                 f"Nothing answers at {self._endpoint} ({said}). This machine is not an Azure VM, a firewall or a "
@@ -184,7 +184,7 @@ def read_boot_time(run_module: RunModule) -> float:
     if isinstance(uptime, bool) or not isinstance(uptime, (int, float)) or not 0 <= uptime < math.inf:
         said = next(filter(None, [result.get("msg"), *(result.get("warnings") or [])]), "")
         raise WindowsHostError(
-            f"{UPTIME} did not tell since when this host runs, so nobody knows whether it booted: {excerpt(str(said))}"
+            f"{UPTIME} did not tell since when this host runs, so it is unknown whether it booted: {excerpt(str(said))}"
         )
     # It is rounded.
     return time.time() - uptime + 0.5
@@ -192,7 +192,7 @@ def read_boot_time(run_module: RunModule) -> float:
 
 def run_to_end(run_module: RunModule, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
     result = run_module(module, options)
-    # Where Ansible finds no result in what a module printed, it returns that, and before 2.21 _ansible_parsed too.
+    # Where Ansible finds no result in a module's output, it returns the output, and before 2.21 _ansible_parsed too.
     if result.get("_ansible_parsed") is False or "module_stdout" in result:
         said = str(result.get("module_stderr") or result.get("module_stdout") or result.get("msg") or "")
         raise WindowsHostError(

@@ -33,7 +33,7 @@ def main(playbook_folder, working_folder, *entries):
 
 
 def files_of(start):
-    """Yield each file as its name on the VM and its path here, without what Python and git keep for themselves."""
+    """Yield each file as its name on the VM and its path here, without the folders of Python and git."""
     if not os.path.isdir(start):
         yield os.path.basename(start), start
         return

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Make a folder hold the Python files given on stdin (JSON: path to content) and no others, and compile them.
 
-The role runs this on the VM: one task in place of a copy for each of the program's many small files. What it does, or
-with --dry-run would do, is printed. A folder of Python code that is not meant to be a package gets an empty
+The role runs this on the VM: one task in place of a copy for each of the program's many small files. It prints each
+change, with --dry-run without making it. A folder of Python code that is not meant to be a package gets an empty
 __init__.py, so that a namespace package of the same name elsewhere on the VM cannot take its place.
 """
 

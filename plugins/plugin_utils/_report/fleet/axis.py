@@ -18,10 +18,10 @@ HOUR, DAY = 3600, 86400
 _FURTHEST_BACK = HOUR
 _FURTHEST_AHEAD = 7 * DAY
 _STEPS = (600, 900, 1800, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY)
-# Percent of the width: what stays free at the ends, what is overdue, and what a tick needs, also on a phone.
+# Percent of the width: free room at the ends, room for overdue events, and for a tick, also on a phone.
 _LEFT, _RIGHT, _OVERDUE = 7.0, 93.0, 14.0
 _TICK, _TICK_ON_A_PHONE = 8.0, 15.0
-# How the width is shared by the first hour, the first day and what comes after it
+# How the width is shared by the first hour, the first day and the time after it
 _SHARES = {1: (1.0,), 2: (0.58, 0.42), 3: (0.48, 0.26, 0.26)}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -56,7 +56,7 @@ class Axis(NamedTuple):
         return self.pieces[-1].end
 
     def place(self, seconds: float) -> float:
-        """Return where on the axis a time lies, in percent, and its edge for what lies beyond."""
+        """Return where on the axis a time lies, in percent; its edge for a time beyond."""
         piece = next((piece for piece in self.pieces if seconds < piece.end), self.pieces[-1])
         part = min(1.0, max(0.0, (seconds - piece.begin) / (piece.end - piece.begin)))
         return round(piece.left + part * (piece.right - piece.left), 2)

@@ -23,7 +23,7 @@ _SECONDS_COUNT = 120
 
 
 def starts(event: Mapping[str, Any], tag: str) -> str:
-    """Return when Azure may start the event, in an element whose text the script keeps up with the clock."""
+    """Return when Azure may start the event, in an element that the script keeps up with the clock."""
     seconds, moment = event["seconds_until_start"], read_utc(event["not_before"] or "")
     if event["event_status"] == STARTED:
         return "started"

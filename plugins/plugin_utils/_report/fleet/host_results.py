@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What each VM of a fleet said, as parts that can be written to a file and read again: one result a host."""
+"""The answers of the VMs of a fleet, as parts that can be written to a file and read again: one result a host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATES = (QUIET, AFFECTED, UNREACHABLE, NOT_ON_AZURE, FAILED, NOT_ASKED)
 _REASONS_OFF_AZURE = ("unreachable", "not_imds")
 
 _UNCLEAR = "An entry of its document cannot be read and may be an event of this VM. Ask again."
-# Where the host gave an answer, of which it does not say itself what is wrong with it
+# For an answer that cannot be used and has no reason of its own
 _TOLD_HERE = ("malformed", "unclear_document")
 
 
@@ -39,7 +39,7 @@ def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-# What an event must have, beside its id: key, test, and what it has where the test fails.
+# The fields of an event, beside its id: key, test, and the value where the test fails.
 _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     *(
         (name, lambda value: value is None or isinstance(value, str), "something else where a text belongs")
@@ -57,16 +57,16 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 
 def make_slice(results: Mapping[str, Any], name: str, now: datetime) -> Slice:
-    """Return what a run got from its hosts.
+    """Return the answers of the hosts of a run.
 
-    :param results: for each host what scheduled_events_info returned, whether it failed or not.
+    :param results: of scheduled_events_info for each host, failed or not.
     """
     hosts = [read_result(str(host), result) for host, result in results.items()]
     return new_slice(SLICE_FORMAT, name, now, hosts)
 
 
 def read_result(host: str, result: Any) -> HostResult:
-    """Return what one result of scheduled_events_info says, whether it failed or not."""
+    """Return the answer in one result of scheduled_events_info, failed or not."""
     if not isinstance(result, dict) or not result:
         return no_answer(host, FAILED, "no_result", "The task that asks this host did not run.")
     reason, message = result.get("reason"), result.get("msg")
@@ -102,7 +102,7 @@ def read_result(host: str, result: Any) -> HostResult:
 
 
 def _out_of_service(marks: Any) -> list[str]:
-    """Return since when, for which event and on whose account the VM is out of service: of each mark that counts."""
+    """Return since when, for which event and by which run or checker the VM is out of service: for each mark."""
     listed = [mark for mark in marks if isinstance(mark, dict)] if isinstance(marks, list) else []
     return [tell_mark(mark) for mark in listed if mark.get("counts") and mark.get("event_id")]
 
@@ -126,7 +126,7 @@ def _with_output(message: str, result: dict[str, Any]) -> str:
 
 
 def _complaint(events: list[Any], resource_name: Any) -> str | None:
-    """Return what is wrong with a list of events, None if nothing is: it may come from anywhere."""
+    """Return the fault of a list of events, which may come from anywhere; None for a sound one."""
     if resource_name is not None and not isinstance(resource_name, str):
         return "resource_name is not a string"
     for event in events:
@@ -144,7 +144,7 @@ def _complaint(events: list[Any], resource_name: Any) -> str | None:
 
 
 def read_answer(host: str, result: Mapping[str, Any], failed: bool = False) -> HostResult:
-    """Return what a result of scheduled_events_info says, also that of a loop."""
+    """Return the answer in a result of scheduled_events_info, also in that of a loop."""
     if are_results(result.get("results")):
         items = [item for item in result["results"] if not item.get("skipped")]
         return _all_of(host, [read_answer(host, item, bool(item.get("failed"))) for item in items])
@@ -155,7 +155,7 @@ def read_answer(host: str, result: Mapping[str, Any], failed: bool = False) -> H
 
 
 def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
-    """Return the answers of one host as one. What went wrong in one of them is not covered by the others."""
+    """Return the answers of one host as one. A failure in one of them is not hidden by the others."""
     if not results:
         return read_result(host, {"events": []})
     worst = max(results, key=lambda told: STATES.index(told["state"]))
@@ -172,7 +172,7 @@ def _result_complaint(told: dict[str, Any]) -> str | None:
     return f": {complaint}" if complaint else None
 
 
-# Raise the version with every change of what a part holds.
+# Raise the version with every change of the content of a part.
 SLICE_FORMAT = SliceFormat(
     "fleetops.azure_maintenance.fleet_part",
     2,

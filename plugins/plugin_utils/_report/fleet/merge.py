@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Merge what many VMs said into one list of events, and note where they contradict each other."""
+"""Merge the answers of many VMs into one list of events, and note where they contradict each other."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _count(hosts: Sequence[HostResult], events: list[dict[str, Any]]) -> dict[st
 
 
 class _Statement(NamedTuple):
-    """What one or more hosts, given by their numbers, told of an event in the same words."""
+    """The same data on an event from one or more hosts, given by their numbers."""
 
     event: dict[str, Any]
     hosts: list[int]
@@ -95,7 +95,7 @@ class _EventStatements(NamedTuple):
 
 
 def merge_events(hosts: Sequence[HostResult], now: datetime) -> list[dict[str, Any]]:
-    """Return each event once, whoever told it: what has started first, then by start, at the end the unknown."""
+    """Return each event once: started ones first, then by start, at the end those with an unknown start."""
     statements_by_id: dict[str, _EventStatements] = {}
     named: dict[str, list[int]] = {}
     for number, result in enumerate(hosts):
@@ -122,7 +122,7 @@ def _order(event: dict[str, Any]) -> tuple[Any, ...]:
 def _merge_event(
     told: _EventStatements, hosts: Sequence[HostResult], named: dict[str, list[int]], now: datetime
 ) -> dict[str, Any]:
-    # What most VMs say comes first; among equals what the first host of the inventory says.
+    # The answer of most VMs comes first; among equals that of the first host of the inventory.
     statements = sorted(told.statements.values(), key=lambda statement: -len(statement.hosts))
     best = statements[0].event
     event = {"event_id": best["event_id"]}
@@ -196,12 +196,12 @@ def _vms(
 
 
 def _contradictions(statements: list[_Statement], hosts: Sequence[HostResult]) -> list[dict[str, Any]]:
-    """Return what hosts told differently of one event. One that says nothing of a field contradicts nobody."""
+    """Return the fields of one event in which hosts differ. A host without the field contradicts no other."""
     found = []
     for field in _FIELDS:
         told: dict[Any, list[int]] = {}
         for event, numbers in statements:
-            # Azure blanks the time of what has started.
+            # Azure blanks the time of a started event.
             if event[field] is not None and not (field == "not_before" and _has_started(event)):
                 told.setdefault(event[field], []).extend(numbers)
         if len(told) > 1:

@@ -35,7 +35,7 @@ from .text import (
 )
 from .timeline import draw_timeline
 
-# Azure announces a Reboot this long before it: what is older may know nothing of one that has begun.
+# Azure announces a Reboot this long before it: an older page may miss one that has begun.
 WARN_AFTER = 900
 _MOST_AFFECTED_SHOWN = 60
 # Sorts after every number of seconds that a report can hold.
@@ -152,7 +152,7 @@ def _event_row(row: int, event: dict[str, Any], names: tuple[str, ...]) -> str:
     known = fold_case(kind) if fold_case(kind) in _KNOWN_TYPES else "other"
     note = f'<div class="note">VMs contradict each other: {_fields(event)}</div>' if event["contradictions"] else ""
     seconds, duration = event["seconds_until_start"], event["duration_seconds"]
-    # What has started comes before what is due.
+    # Started events come before due ones.
     start = _LAST if seconds is None else -1 if start_text(event) == "started" else seconds
     not_before = f"<div>{time_tag(event['not_before'], '')}</div>" if event["not_before"] else ""
     cells = [
@@ -224,10 +224,10 @@ def _hosts(report: Report) -> str:
             affected.append(f'<a href="#event-{first}">{escape(clean(host["host"]))}</a>')
     quiet = [escape(clean(host["host"])) for host in hosts if host["state"] == QUIET]
     parts = []
-    for names, what in ((affected, AFFECTED), (quiet, QUIET)):
-        is_open = what == AFFECTED and len(names) <= _MOST_AFFECTED_SHOWN
+    for names, kind in ((affected, AFFECTED), (quiet, QUIET)):
+        is_open = kind == AFFECTED and len(names) <= _MOST_AFFECTED_SHOWN
         if names:
-            parts.append(folded(len(names), f"{what} host", f"hosts-{what}", spans(names), is_open))
+            parts.append(folded(len(names), f"{kind} host", f"hosts-{kind}", spans(names), is_open))
     silent = not_answered(report)
     if silent:
         first_state = silent[0]["state"]
@@ -236,7 +236,7 @@ def _hosts(report: Report) -> str:
 
 
 def _more(report: Report) -> str:
-    """Return what few people look for: what the hosts warned of, which parts were too old."""
+    """Return the details that few people look for: the warnings of the hosts, and parts that were too old."""
     warned: dict[str, list[str]] = {}
     for host in report["hosts"]:
         for text in host["warnings"]:

@@ -50,7 +50,7 @@ def fleet_lines(
 ) -> list[str]:
     """Return the table of events, the hosts that gave no answer, and the line that counts.
 
-    :param outcomes: what became of events that are over, by their ids in small letters.
+    :param outcomes: of events that are over, by their ids in small letters.
     """
     events = merge_events(results, now)
     lines = _table(events, width, now, outcomes or {})
@@ -118,7 +118,7 @@ def _join(
 def _cells(event: dict[str, Any], id_length: int | None, now: datetime, outcomes: Mapping[str, str]) -> tuple[str, ...]:
     outcome = outcomes.get(fold_case(event["event_id"]))
     moment = read_utc(event["not_before"] or "")
-    # Where there is no room for the year and the seconds, they are what is missed least.
+    # Without room for all, the year and the seconds are missed least.
     when = "-" if moment is None else moment.strftime("%m-%d %H:%M") if id_length else event["not_before"]
     return (
         _start(event) if outcome is None else _cell(outcome),

@@ -104,7 +104,7 @@ def not_answered(report: Report) -> list[dict[str, Any]]:
 
 
 def out_of_service(report: Report) -> list[tuple[str, str]]:
-    """Return each host that is out of service on our account, and since when, for which event and on whose account."""
+    """Return each host with a mark, since when, for which event and by which run or checker it is out of service."""
     hosts = sorted(report["hosts"], key=lambda host: natural_key(host["host"]))
     return [(host["host"], why) for host in hosts for why in host["out_of_service"]]
 
@@ -115,14 +115,14 @@ def all_contradictions(report: Report) -> list[tuple[dict[str, Any], str]]:
 
 
 def nothing_known(report: Report) -> str:
-    """Return what it means that there is no event: silence of the VMs is no good news."""
+    """Return the sentence for no event: silence of the VMs is no good news."""
     if report["counts"][AFFECTED] + report["counts"][QUIET]:
         return "No maintenance is announced to the VMs that answered."
     return "No VM answered, so nothing is known of any maintenance."
 
 
 def as_lines(report: Report) -> list[str]:
-    """Return what a person at a terminal wants to know first."""
+    """Return the summary for a terminal."""
     lines = [count_hosts(report) + ".", *([] if report["events"] else [nothing_known(report)])]
     for event in report["events"][:_MOST_EVENTS]:
         vms = [one_line(label) for label in vm_labels(event)]
@@ -143,7 +143,7 @@ def as_lines(report: Report) -> list[str]:
 
 
 def due_lines(report: Report, seconds: float) -> list[str]:
-    """Return what has started or may start within so many seconds, a line an event; an unknown start is never due."""
+    """Return the events that have started or may start within this time, a line each; an unknown start is never due."""
     lines = []
     for event in report["events"]:
         left = event["seconds_until_start"]

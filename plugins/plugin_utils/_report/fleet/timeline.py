@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The timeline of a fleet report: a table whose rows are VMs, and what happens to them drawn as SVG.
+"""The timeline of a fleet report: a table with a row for each VM, and its events drawn as SVG.
 
 VMs that share an event share a row. The head of the table is the axis, so a printer repeats it on each page.
 Places along the time are percentages, so that a narrow window squeezes the time and leaves the text as large as it is.
@@ -47,7 +47,7 @@ def draw_timeline(report: Report) -> str:
 
 
 def _shared_drawings(axis: Axis) -> str:
-    """Return what each row shows behind its events, once for all of them; the script moves the line of now."""
+    """Return the background of the rows, once for all of them; the script moves the line of now."""
     later = "".join(
         f'<rect class="later" x="{piece.left}%" width="{100 - piece.left:.2f}%" height="100%"/>'
         f'<line class="break" x1="{piece.left}%" x2="{piece.left}%" y2="100%"/>'

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the checker of each VM of a fleet remembers, as parts that can be written to a file and read again."""
+"""The histories of the checkers of a fleet, as parts that can be written to a file and read again."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ HostHistory = HostResult
 
 
 def make_slice(results: Mapping[str, Any], name: str, now: datetime) -> Slice:
-    """Return what a run got from its hosts.
+    """Return the answers of the hosts of a run.
 
-    :param results: for each host what the task returned that ran ``azure-maintenance history --json`` there.
+    :param results: of the task that ran ``azure-maintenance history --json``, for each host.
     """
     hosts = [read_answer(str(host), result) for host, result in results.items()]
     return new_slice(SLICE_FORMAT, name, now, hosts)
@@ -117,7 +117,7 @@ def _host_complaint(told: dict[str, Any]) -> str | None:
     return f" has a row that cannot be read: {why}" if why else None
 
 
-# Raise the version with every change of what a part holds.
+# Raise the version with every change of the content of a part.
 SLICE_FORMAT = SliceFormat(
     "fleetops.azure_maintenance.history_part",
     1,

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""Merge the histories of many VMs: each event once, and what those of a type, of a week and of a VM had in common."""
+"""Merge the histories of many VMs: each event once, with summaries by type, by week and by VM."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHER_TYPES = "Other"
 UNKNOWN_WEEK = "unknown"
 # The VMs of an event see it within minutes; one that was off, when it is on again.
 _SAME_EVENT = 86400.0
-# Scheduled Events began in 2016. A VM whose clock shows an earlier time had not set it yet.
+# Scheduled Events began in 2016. A VM with an earlier time had not set its clock yet.
 _FIRST_YEAR = datetime(2016, 1, 1, tzinfo=timezone.utc).timestamp()
 _OF_THE_EVENT = (
     "event_id", "event_type", "event_source", "description", "leader", "resources_count", "duration_seconds",
@@ -47,7 +47,7 @@ _NOT_OF_A_VM = frozenset(_OF_THE_EVENT)
 
 
 class Seen(NamedTuple):
-    """What one VM saw of an event.
+    """An event as one VM saw it.
 
     :ivar seen: seconds since 1970.
     :ivar plausible: the clock may have been right.
@@ -99,7 +99,7 @@ def _count(hosts: Sequence[HostHistory], types: list[dict[str, Any]]) -> dict[st
 
 
 def _read_rows(hosts: Sequence[HostHistory], now: datetime, simulated: bool) -> tuple[dict[str, list[Seen]], int]:
-    """Return what each VM saw, and how much of it was left out as of a simulator."""
+    """Return the events that each VM saw, and the number that was left out as of a simulator."""
     last = now.timestamp() + 86400
     found: dict[str, list[Seen]] = {}
     left_out = 0
@@ -130,7 +130,7 @@ def _merge_events(rows: Iterable[Seen]) -> list[dict[str, Any]]:
 
 
 def _groups(rows: list[Seen]) -> list[list[Seen]]:
-    """Separate what was seen under one id on days far from each other: an id may have been given again."""
+    """Separate rows with one id on days far from each other: Azure may use an id again."""
     if len(rows) == 1:
         return [rows]
     groups: list[list[Seen]] = []
@@ -181,7 +181,7 @@ def _merge_event(group: list[Seen]) -> dict[str, Any]:
 
 
 def _vm(seen: Seen) -> dict[str, Any]:
-    """Return what one VM saw of an event, without what is the same for all."""
+    """Return the fields of an event as one VM saw it, without those that are the same for all."""
     row, course = seen.row, seen.course
     # In a dictionary of its own, those of one event lie beside each other in memory, and are written twice as fast.
     vm = {name: value for name, value in row.items() if name not in _NOT_OF_A_VM}
@@ -226,7 +226,7 @@ _summarized = itemgetter(
 
 
 def _summary(events: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what some events, one at least, or what one VM saw of some, had in common."""
+    """Return the summary of one or more events, or of one VM's views of them."""
     outcomes, by, notices, starts, lengths, preparations, *numbers = zip(*map(_summarized, events))
     completed, withdrawn = outcomes.count(COMPLETED), outcomes.count(WITHDRAWN)
     shorter, failed_responses, late, doubtful = map(sum, numbers)
@@ -285,7 +285,7 @@ def _of_weeks(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _of_vms(hosts: Sequence[HostHistory], events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a summary of what each VM saw that saw any event."""
+    """Return a summary for each VM that saw an event."""
     by_host = _grouped((vm for event in events for vm in event["vms"]), itemgetter("host"))
     return [
         {"host": host["host"], "resource_name": host["resource_name"], **_summary(by_host[host["host"]])}

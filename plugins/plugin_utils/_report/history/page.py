@@ -34,7 +34,7 @@ from .text import (
     without_history,
 )
 
-# The columns whose texts may be broken, with their classes
+# The columns in which texts may be broken, with their classes
 _LONG_TEXTS = {
     **dict.fromkeys(("VM", "Approved by", "Message"), "text"),
     **dict.fromkeys(("VMs", "Description"), "text words"),

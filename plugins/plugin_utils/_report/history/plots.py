@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The plots of a fleet history, drawn as SVG. What a plot shows stands in a table too, and every number is in both.
+"""The plots of a fleet history, drawn as SVG. Each plot has a table beside it with the same numbers.
 
 Places along an axis are percentages, so that a narrow window squeezes the plot and leaves the text as large as it is.
 """
@@ -25,7 +25,7 @@ TYPES = (*EVENT_TYPES, OTHER_TYPES)
 _TICKS = (1, 10, 60, 300, 900, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
 _MOST_TICKS = 6
 _MOST_WEEK_NAMES = 6
-# Percent of a phone's width: half of a time or of the name of a week, and what two times need beside each other
+# Percent of a phone's width: half of a time or of the name of a week, and the room for two times beside each other
 _HALF_TIME, _HALF_WEEK, _NEAR = 6, 9, 12
 _LANE = 56
 _BAR = 40
@@ -58,7 +58,7 @@ def class_of(event_type: str) -> str:
     return "other" if event_type == OTHER_TYPES else fold_case(event_type)
 
 
-def _plot_spread(report: Report, name: str, what: str) -> Plot:
+def _plot_spread(report: Report, name: str, title: str) -> Plot:
     with_notice = name == "notice"
     lanes = [one for one in report["types"] if one[name] is not None]
     heads = ("Type", "Events", "Least", "Lower quarter", "Median", "Upper quarter", "Most")
@@ -74,7 +74,7 @@ def _plot_spread(report: Report, name: str, what: str) -> Plot:
         known += [value for one in lanes for value in (one["documented_notice"] or {}).values()]
     axis = _LogAxis.over(known)
     drawn = [_lane(one, name, axis, place * _LANE, with_notice) for place, one in enumerate(lanes)]
-    said = f"{what} by type: {counted(len(lanes), 'type')}. The table below has the same numbers."
+    said = f"{title} by type: {counted(len(lanes), 'type')}. The table below has the same numbers."
     return Plot(
         f'<div class="plot">{_axis(axis)}<svg class="lanes" width="100%" height="{len(lanes) * _LANE}" role="img" '
         f'aria-label="{said}">{_grid(axis)}{"".join(drawn)}</svg></div>',
@@ -93,7 +93,7 @@ class _LogAxis(NamedTuple):
         return cls(log(low / 1.6), log(high * 1.6))
 
     def place(self, seconds: float) -> float:
-        """Return where a number of seconds lies, in percent. What is shorter than a second lies at the edge."""
+        """Return where a number of seconds lies, in percent. A time below a second lies at the edge."""
         part = (log(max(1.0, seconds)) - self.first) / (self.last - self.first)
         return round(100 * min(1.0, max(0.0, part)), 2)
 
@@ -117,7 +117,7 @@ def _axis(axis: _LogAxis) -> str:
 
 
 def _tick_class(place: float, half: float) -> str:
-    # On a phone what is written at an edge would be cut.
+    # On a phone a text at an edge would be cut.
     return "tick left" if place < half else "tick right" if place > 100 - half else "tick"
 
 

@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""What the style of the history adds to that of the report. It is not put together from data."""
+"""The style of the history, beside that of the report. It is not put together from data."""
 
 from __future__ import annotations
 

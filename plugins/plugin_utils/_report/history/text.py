@@ -108,7 +108,7 @@ def _approvals(one: dict[str, Any]) -> str:
     return f"{one['approved_by_checker']:,}, {one['approved_by_other']:,}, {one['approval_unknown']:,}"
 
 
-# What is told of a type, of a week or of a VM: the head of the column and the text in it
+# The columns for a type, a week or a VM: the head and the text
 SUMMARY_COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("Events", lambda one: f"{one['events']:,}"),
     ("Withdrawn", lambda one: f"{one['withdrawn']:,}"),
@@ -187,15 +187,15 @@ def host_rows(report: Report) -> list[tuple[str, ...]]:
 
 
 def not_shown(report: Report, shown: Sequence[Any], name: str) -> str:
-    """Return a sentence on what a table leaves out, nothing where it has all."""
+    """Return a sentence on the rows that a table leaves out, empty where it has all."""
     every = len(without_history(report)) if name == "hosts" else len(report[name])
     left = every - len(shown)
-    what = {"vms": "VMs"}.get(name, name)
-    return f"{left:,} more {what} are in history.csv and history.json." if left > 0 else ""
+    rows = {"vms": "VMs"}.get(name, name)
+    return f"{left:,} more {rows} are in history.csv and history.json." if left > 0 else ""
 
 
 def as_lines(report: Report) -> list[str]:
-    """Return what a person at a terminal wants to know first."""
+    """Return the summary for a terminal."""
     lines = [f"{count_hosts(report)}.", f"{count_events(report)}."]
     for one in report["types"]:
         notice, lasted = one["notice"], one["lasted"]

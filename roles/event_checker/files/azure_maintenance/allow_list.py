@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an allow list of the guest proxy agent (Metadata Security Protocol) must have, so that the checker can ask."""
+"""The entries for the checker in an allow list of the guest proxy agent (Metadata Security Protocol)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the command azure-maintenance takes, and its help."""
+"""The arguments of the command azure-maintenance, and its help."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STATUS_OF_STATUS = (
 def parse(arguments: Sequence[str]) -> SimpleNamespace:
     """Return the command and its options.
 
-    :raises SystemExit: they cannot be used, which has been said, or help was asked for.
+    :raises SystemExit: they cannot be used (a message says so), or help was asked for.
     """
     return _parser().parse_args(arguments, SimpleNamespace())
 
@@ -31,7 +31,7 @@ def parse(arguments: Sequence[str]) -> SimpleNamespace:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="azure-maintenance",
-        description="Notices what becomes of Azure's scheduled events on this VM, and answers them by rules.",
+        description="Follows Azure's scheduled events on this VM, and answers them by rules.",
         epilog=f"{_STATUS} {_STATUS_OF_STATUS}",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -40,8 +40,8 @@ def _parser() -> argparse.ArgumentParser:
     check = _add(
         commands,
         "check",
-        "poll until the next check is due, and start what is due",
-        "Polls the metadata service until the next check is due, writes down what becomes of the events, and starts "
+        "poll until the next check is due, and start due responses",
+        "Polls the metadata service until the next check is due, writes down all changes of the events, and starts "
         "the responses that are due. A systemd timer runs it.",
     )
     check.add_argument("--once", action="store_true", help="poll once")
@@ -55,16 +55,16 @@ def _parser() -> argparse.ArgumentParser:
     status = _add(
         commands,
         "status",
-        "what is coming, what was done, what failed, what waits",
-        "Shows the events that are coming, what was done for them, what failed, and what waits for whom.",
+        "show coming events, and their steps that are done, failed or waiting",
+        "Shows the coming events, and which steps are done, have failed or wait for a person or another VM.",
         _STATUS_OF_STATUS,
     )
     history = _add(
         commands,
         "history",
-        "what became of every event that is remembered",
-        "Shows every event that is remembered, the newest first: the notice that was given, how long it lasted, and "
-        "what was done for it.",
+        "show past events",
+        "Shows every event that is remembered, the newest first: its notice, how long it lasted, and the responses "
+        "to it.",
     )
     for command in (status, history):
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     _add(
         commands,
         "allow-list",
-        "what an allow list of the guest proxy agent must have",
+        "print the entries for an allow list of the guest proxy agent",
         "Prints the rules that an access control profile of the Metadata Security Protocol must have, so that the "
         "checker of this VM can ask: user, program and paths, as JSON.",
     )

@@ -43,12 +43,12 @@ from .system import (
 from .track.situation import read_situation
 
 FINE, FAILED, UNUSABLE = 0, 1, 2
-# Seconds after which a bad configuration is told again
+# Seconds after which the fault of a configuration is logged again
 _TOLD_AGAIN = 3600.0
 
 
 class _StoppedError(BaseException):
-    """The program was told to end; what it was doing is left as interrupted."""
+    """The program was told to end; a step that runs is left as interrupted."""
 
 
 def main(arguments: Sequence[str] | None = None, folders: Folders | None = None) -> int:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
         folders = folders._replace(config=options.config)
     signal.signal(signal.SIGTERM, _stop)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        # The terminal of whoever runs a response by hand was closed.
+        # A person runs the response by hand, and the terminal was closed.
         signal.signal(signal.SIGHUP, _stop)
     try:
         return _COMMANDS[options.command](options, folders)
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
         say(f"{error.filename or 'The system'}: {error.strerror or error}.", ERROR)
     except (_StoppedError, KeyboardInterrupt):
         say("Stopped.")
-        # A check that is stopped has lost nothing; what was asked of another command has not been done.
+        # A stopped check has lost nothing; another command has not done its work.
         return FINE if options.command == "check" else FAILED
     return FAILED
 
@@ -93,8 +93,8 @@ def _read_arguments(arguments: list[str]) -> SimpleNamespace:
 
 
 def _is_news(complaint: str, folders: Folders) -> bool:
-    """Tell whether a complaint about the configuration is to be told in the journal, where it would stand every six
-    seconds: it is new, the file has changed, or an hour has passed."""
+    """Tell whether to log a fault of the configuration, and not every six seconds: it is new, the file has changed, or
+    an hour has passed."""
     if "JOURNAL_STREAM" not in os.environ:
         return True
     path = os.path.join(folders.run, "complaint.json")
@@ -124,9 +124,9 @@ def _check(options: SimpleNamespace, folders: Folders) -> int:
 
     with lock(folders.run, "check") as free:
         if not free:
-            say("Another check is running; it sees what there is to see.")
+            say("Another check is running. Nothing to do.")
             return FINE
-        # A lock that somebody else holds must not keep it from polling.
+        # A lock of another program must not stop the polling.
         opener = functools.partial(open_store, folders, busy_timeout=LOCK_WAIT)
         starter = functools.partial(start_unit, timeout=START_TIMEOUT)
         checker = Checker(config, folders, Clock(folders), opener, starter)
@@ -140,7 +140,7 @@ def _respond(options: SimpleNamespace, folders: Folders) -> int:
     from .respond.responder import Responder
     from .respond.writer import Writer
 
-    # Whoever tests whether the response runs, holds the lock for an instant.
+    # is_running() in another process holds the lock for an instant.
     with lock(folders.run, response_lock(options.number), patience=2.0) as free:
         if not free:
             say(f"Response {options.number} is running already.")

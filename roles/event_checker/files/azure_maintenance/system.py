@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the program asks of the operating system: clocks, locks, files, systemd and the journal."""
+"""The operating system: clocks, locks, files, systemd and the journal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BOOT = "boot"
 
 
 class Folders(NamedTuple):
-    """Where things lie; a test gives others."""
+    """The folders of the program; a test gives others."""
 
     config: str = "/etc/azure-maintenance/config.json"
     playbooks: str = "/etc/azure-maintenance/playbooks"
@@ -76,7 +76,7 @@ def _uptime() -> float:
 
 
 def _marked_boot(folders: Folders) -> str:
-    """Return what differs from boot to boot, where the system hides its boot id: a mark in the folder in memory.
+    """Return a stand-in where the system hides its boot id: a mark in the folder in memory, another one in each boot.
 
     A folder that is not in memory may have kept the mark of an earlier boot; a clock that has gone back tells of one.
     """
@@ -186,7 +186,7 @@ def prolong_start(seconds: float) -> None:
 
 
 def read_mark(folders: Folders, name: str) -> str | None:
-    """Return what write_mark() has written since the boot, None for nothing."""
+    """Return the text of write_mark() in this boot, None for nothing."""
     try:
         with open(os.path.join(folders.run, name), encoding="utf-8") as file:
             return file.read()
@@ -195,7 +195,7 @@ def read_mark(folders: Folders, name: str) -> str | None:
 
 
 def write_mark(folders: Folders, name: str, text: str) -> None:
-    """Write something down until the next boot, where neither a lock nor a full disk stands in the way."""
+    """Write a text down until the next boot; this needs no lock, and no room on the disk."""
     os.makedirs(folders.run, mode=0o700, exist_ok=True)
     write_file(os.path.join(folders.run, name), text, 0o600)
 
@@ -209,7 +209,7 @@ def read_mark_time(folders: Folders, name: str) -> float | None:
 
 
 def write_mark_time(folders: Folders, name: str, at: float) -> None:
-    """Note when something happened last. So it may be noted at each poll: no file is written where one is there."""
+    """Note when something happened last, cheap enough for each poll: only the time of a file changes."""
     path = os.path.join(folders.run, name)
     try:
         os.utime(path, (at, at))

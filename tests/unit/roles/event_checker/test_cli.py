@@ -647,7 +647,7 @@ class TestCheck:
 
     def test_two_at_once(self, shell):
         with system.lock(shell.folders.run, "check"):
-            assert shell("check", "--once") == (0, "", "Another check is running; it sees what there is to see.\n")
+            assert shell("check", "--once") == (0, "", "Another check is running. Nothing to do.\n")
         assert not os.path.exists(shell.folders.state)
 
     def test_it_starts_the_unit_of_what_is_due(self, shell, simulator):

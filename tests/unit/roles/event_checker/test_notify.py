@@ -653,7 +653,7 @@ def test_p9_an_answer_with_a_chunk_of_negative_size_is_none(serve, steps, clock,
     error = failure(steps[kind], server.endpoint, 5)
     assert error.permanent is False
     assert str(error).startswith(server.endpoint)
-    assert f" answered HTTP {status}, and then with what is not HTTP (LineTooLong: " in str(error)
+    assert f" answered HTTP {status}, but the rest is not HTTP (LineTooLong: " in str(error)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells the peak of a process")

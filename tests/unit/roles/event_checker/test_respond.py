@@ -79,7 +79,7 @@ serve = scripted.serve
 pytestmark = pytest.mark.filterwarnings("error")
 
 NO_PROGRAM = {"command": ["/nosuch/program"]}
-WAITS_FOR_NOBODY = "The event is approved, or has started or ended, so its approval waits for nobody any more."
+WAITS_FOR_NOBODY = "The event is approved, or has started or ended, so its approval does not wait any more."
 
 
 class StageClock:

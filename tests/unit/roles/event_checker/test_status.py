@@ -292,7 +292,7 @@ SITUATIONS = [
           !! response 1, on_announced: failed 2 min ago
              failed    playbook drain.yml, 3 tries: It ended with status 2.
              pending   command /usr/local/bin/restore now
-             what it printed: journalctl -u azure-maintenance-respond@1
+             its output: journalctl -u azure-maintenance-respond@1
              to try again: azure-maintenance retry 1""",
     ),
     (
@@ -417,7 +417,7 @@ SITUATIONS = [
              The event started before this was due.
           !! response 2, on_ended: failed 1 d ago
              failed    command /usr/local/bin/restore now: It was ended by signal 9.
-             what it printed: journalctl -u azure-maintenance-respond@2
+             its output: journalctl -u azure-maintenance-respond@2
              to try again: azure-maintenance retry 2""",
     ),
 ]

@@ -301,7 +301,7 @@ class TestPlaybook:
         ("failed", "said"),
         [
             ({"task": "Drain", "hidden": False, "said": "no such pool"}, "Task Drain failed: no such pool"),
-            ({"task": "Drain", "hidden": True, "said": ""}, "Task Drain failed; no_log hides what it said."),
+            ({"task": "Drain", "hidden": True, "said": ""}, "Task Drain failed; no_log hides its message."),
             ({"task": "a\x1b[31m", "hidden": False, "said": "x" * 1000}, f'Task "a\\u001b[31m" failed: "{"x" * 200}"…'),
         ],
     )

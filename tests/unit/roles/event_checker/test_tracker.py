@@ -580,7 +580,7 @@ def test_a_disk_that_was_copied_with_an_open_event_restores_nothing_on_the_other
     watch.end(watch.begin())
     watch.clock.reboot()
     lines = watch.see(make_event(), name="web-2")
-    assert lines == ["Reboot A1: it belongs to another VM, of whose disk this one has a copy; nothing is done."]
+    assert lines == ["Reboot A1: it belongs to another VM, and this VM has a copy of its disk; nothing is done."]
     assert watch.phases == [("A1", "ended", "withdrawn")]
     assert watch.due() == []
     assert watch.responses == [("announced", "succeeded")]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The configuration: read it, and refuse what is wrong in it with one sentence that says where."""
+"""The configuration: read it, and refuse a fault in it with one sentence that says where."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ WHEN_READY = "when_ready"
 AT_ONCE = "at_once"
 APPROVE = (NEVER, WHEN_READY, AT_ONCE)
 
-# Seconds for a step that tells another service, unless it says more
+# Seconds for a step that tells another service, unless it has its own
 _TELLING_TIMEOUT = 15.0
 
 
 class Rule(NamedTuple):
-    """What is done for the events that match.
+    """The steps for the events that match.
 
-    :ivar match: the conditions by name; an absent one asks for nothing.
+    :ivar match: the conditions by name; an absent one matches every event.
     :ivar lead_time: seconds before the start at which the steps of on_announced are due; None: at once.
-    :ivar timeout: seconds for each step that does not say more; one that tells another service has fewer.
+    :ivar timeout: seconds for each step without its own; one that tells another service has fewer.
     :ivar retries: further tries of a step after the first has failed, ``retry_delay`` seconds apart.
     """
 

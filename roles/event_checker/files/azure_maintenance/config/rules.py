@@ -37,12 +37,12 @@ MATCH_LIMIT = 1.0
 # keep the check from polling.
 _slow_rules: set[str] = set()
 APPROVE_STEP: dict[str, Any] = {"approve": True}
-# Why a response has failed whose record was put aside. status goes by it.
+# The reason of a failed response if its record was put aside; status compares it.
 RESPONSE_LOST = "Its record is lost, so whether it has run is not known."
 
 
 def is_step(content: Any) -> bool:
-    """Tell whether this version of the program can run what was kept as a step."""
+    """Tell whether this version of the program can run a step from the state."""
     try:
         return content == APPROVE_STEP or bool(parse_step(content, "step"))
     except ConfigError:
@@ -50,13 +50,13 @@ def is_step(content: Any) -> bool:
 
 
 def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name: str) -> tuple[Rule | None, list[str]]:
-    """Return the first rule that matches, None where none does, and what is to be said of rules before it.
+    """Return the first rule that matches, None where none does, and sentences about rules that took too long.
 
     An event that names no VM gets none: whether it concerns this VM is unknown, and all VMs that
     share the document would act on it at the same moment. A rule whose condition takes too long does not match.
 
-    :raises RuleError: the query of a rule cannot be applied to the event; which rules come after it is then of no
-        matter, because the one that failed may have been meant.
+    :raises RuleError: the query of a rule cannot be applied to the event. No later rule is tried, because this rule
+        may be the right one.
     """
     slow: list[str] = []
     for rule in rules if event.resources else ():
@@ -98,13 +98,13 @@ def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> boo
         with limit(MATCH_LIMIT):
             return bool(jmespath.search(match["query"], event.to_dict(now, resource_name)))
     except Exception as error:
-        # jmespath lets TypeError, ValueError and others of Python's own through.
+        # jmespath lets TypeError, ValueError and others of Python through.
         why = one_line(" ".join(str(error).split()))
         raise RuleError(f"the query of rule {one_line(rule.name)} failed ({why})") from error
 
 
 def steps_for(rule: Rule, phase: str) -> list[dict[str, Any]]:
-    """Return what the rule asks for in a phase, the approval among it as a step of its own."""
+    """Return the steps of the rule in a phase, with the approval as a step of its own."""
     if phase == ANNOUNCED:
         first = [APPROVE_STEP] if rule.approve == AT_ONCE else []
         last = [APPROVE_STEP] if rule.approve == WHEN_READY else []

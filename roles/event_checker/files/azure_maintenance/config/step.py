@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A step of a rule: what may stand in it, and what follows from its kind."""
+"""A step of a rule: its options, and the properties of its kind."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ STEP_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     AWX_CALLBACK: (("key_file",), ("ca_file",)),
     AWX_JOB: (("template", "token_file"), ("ca_file",)),
 }
-# What each step may have
+# The options that each step may have
 OPTIONS_OF_EACH_STEP = ("timeout", "ignore_errors")
 # These tell another service, and must not use up the time in which the VM is to be prepared.
 _TELLING = (WEBHOOK, AWX_CALLBACK, AWX_JOB)
-# Seconds for one try of these, unless the step says more
-# What comes before the template in the address of a callback, the template, and what comes after it
+# Seconds for one try of these, unless the step has its own
+# The address of a callback: the part before the template, the template, and the part after it
 CALLBACK = re.compile(r"(https?://[^\s?#]+/job_templates/)([^\s/?#]+)(/callback/?)")
 
 
@@ -110,7 +110,7 @@ def _names_template(template: str) -> bool:
 def describe_step(step: Mapping[str, Any]) -> str:
     """Return a few words that tell a step from its neighbours.
 
-    Of an address only the host: with many webhooks, whoever knows the path may post to it.
+    Of an address only the host: with many webhooks, everybody who knows the path may post to it.
     """
     kind = next((kind for kind in STEP_OPTIONS if kind in step), None)
     if kind is None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks of single values, and of mappings of them. A check returns None for a good value, else what it must be."""
+"""Checks of single values, and of mappings of them. A check returns None for a good value, else the wanted kind."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def words(known: tuple[str, ...]) -> Check:
 
     def check(value: Any) -> str | None:
         right = isinstance(value, list) and all(isinstance(word, str) and fold_case(word) in lowered for word in value)
-        # An empty list would match every event, and what is empty by mistake must approve nothing (P14).
+        # An empty list would match every event, and a list that is empty by mistake must approve nothing (P14).
         return None if right and value else f"a list of one or more of {', '.join(known)}"
 
     return check
@@ -110,7 +110,7 @@ def pattern(value: Any) -> str | None:
 
 def query(value: Any) -> str | None:
     if sys.flags.no_site and "jmespath" not in sys.modules:
-        # The command goes without the folders of libraries where it can.
+        # The command avoids the folders of libraries where it can.
         import site
 
         site.main()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Poll the metadata service until the next check is due, and start what is due. Nothing that may hang is run here."""
+"""Poll the metadata service until the next check is due, and start due responses. Nothing here may hang."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RESTART_AFTER = 5.0
 # for 10 s, and the seconds from one check to the next, below 15 s from request to request (P8).
 LOCK_WAIT = 0.5
 # Seconds for systemctl, and seconds after which no further response is started before the next poll: systemd answers in
-# a fraction, and Azure is not polled meanwhile (P8 again). What was not started is tried again.
+# a fraction, and Azure is not polled meanwhile (P8 again). The others are started later.
 START_TIMEOUT = 2.0
 _STARTING_ENDS_AFTER = 1.0
 
@@ -50,8 +50,8 @@ StartUnit = Callable[[int], "str | None"]
 class Checker:
     """One activation of the check.
 
-    :param open_store: opens the store, and may move it back to the disk at first; told that the disk cannot be
-        written, its stand-in in memory; told that the file is damaged, a new one.
+    :param open_store: opens the store, and may move it back to the disk at first; with ``unwritable`` its stand-in in
+        memory; with ``damaged`` a new one.
     :param start_unit: starts the unit of a response; returns why that failed, or None.
     """
 
@@ -79,7 +79,7 @@ class Checker:
         except sqlite3.DatabaseError as error:
             if is_locked(error) or is_unwritable(error):
                 raise
-            # What is opened without complaint and fails when it is read is damaged inside.
+            # A file that opens and then fails to be read is damaged inside.
             self._store.close()
             self._store = open_store(damaged=True)
             self._recall()
@@ -112,7 +112,7 @@ class Checker:
                 self._poll()
                 next_request = tick + self._poller.pause
             self._guarded(self._start_due)
-            # While Azure has asked for quiet, what is due is still started; the next check then begins on time.
+            # While Azure has asked for a pause, due responses are still started; the next check then begins on time.
             last = once or next_request > end - interval / 2
             if last and not once and next_request - interval > self._clock.now().uptime + interval:
                 last = False
@@ -124,7 +124,7 @@ class Checker:
         return self._poller.failures == 0
 
     def _poll(self) -> None:
-        """Ask once, and record what was told. Whatever goes wrong, polling goes on."""
+        """Ask once, and record the answer. Polling goes on after any error."""
         try:
             answer = self._poller.poll(urgent=not self._poller.answered and self._has_work())
             self._note(answer)
@@ -133,7 +133,7 @@ class Checker:
             elif answer.kind == EMPTY:
                 self._poller.accept()
         except Exception as error:
-            # Data must never end the polling (P7): the next answer may be the one that matters.
+            # Data must never end the polling (P7).
             self._complain(error)
 
     def _has_work(self) -> bool:
@@ -153,7 +153,7 @@ class Checker:
     def _record(self, answer: Answer) -> None:
         name = self._poller.resource_name
         assert name is not None
-        # A record that cannot be read would stand in the way of a new one of the same event or phase.
+        # A record that cannot be read would block a new one of the same event or phase.
         self._store.read_pending()
         if self._store.needs_repair:
             self._repair()
@@ -171,7 +171,7 @@ class Checker:
             self._poller.accept()
 
     def _tell(self, ending: bool = False) -> None:
-        """Write down how the polling goes, and what others read, where that has changed."""
+        """Write down the statistics, facts and metrics, if they have changed."""
         now = self._clock.now()
         if self._polls_changed or self._memory.changed:
             with self._store.transaction():
@@ -188,9 +188,9 @@ class Checker:
         self._tell(ending=True)
 
     def _guarded(self, action: Callable[[], None]) -> bool:
-        """Do something with the store and, if its file fails, do it again with what takes its place.
+        """Do something with the store and, if its file fails, do it again with its replacement.
 
-        :returns: whether it was done. What was not is said, and tried again with the next poll.
+        :returns: whether it was done. If not, a line says so, and the next poll tries again.
         """
         try:
             action()
@@ -211,7 +211,6 @@ class Checker:
             except sqlite3.DatabaseError as error:
                 if is_locked(error) or is_unwritable(error):
                     raise
-                # What is opened without complaint and fails when it is read is damaged inside.
                 self._replace_store(damaged=True)
                 action()
             return True
@@ -243,7 +242,7 @@ class Checker:
             self._memory.note_name(self._poller, self._store, anew=True)
 
     def _complain(self, error: Exception) -> None:
-        """Say what was not foreseen, with the place where it happened."""
+        """Say an unexpected error, with the line of the program."""
         place, at = "", error.__traceback__
         while at is not None:
             place = f" in {os.path.basename(at.tb_frame.f_code.co_filename)}, line {at.tb_lineno}"
@@ -264,7 +263,7 @@ class Checker:
             remove_old(self._store, self._time, self._config.history_days)
 
     def _remove_marks(self) -> None:
-        """Do what a response has not done that was killed after its last step, and what none does without on_ended."""
+        """Remove marks where the response was killed after its last step, or where a rule has no on_ended."""
         try:
             remove_marks_of_restored(self._store, self._folders)
         except OSError as error:
@@ -278,7 +277,7 @@ class Checker:
             warn(line)
 
     def _start_due(self) -> None:
-        # What is written down tells whether anything may be due. Most polls find nothing, and nobody has written since.
+        # Most polls find nothing due, and nothing can become due until somebody writes to the store.
         if self._store.version == self._nothing_due:
             return
         begun = self._clock.now().uptime

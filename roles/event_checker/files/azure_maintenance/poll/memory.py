@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the poller knows is remembered from one check to the next: the name of this VM, and how Azure answered."""
+"""The memory of the poller from one check to the next: the name of this VM, and how Azure answered."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _HEARD = "last-answer"
 def last_answer_at(folders: Folders) -> float | None:
     """Return when a document came last, in seconds since 1970; None where none came in this boot.
 
-    The state knows that only as of the end of a check.
+    The state has that only as of the end of a check.
     """
     return read_mark_time(folders, _HEARD)
 
 
 class PollMemory:
-    """Makes the poller of a check from what earlier ones knew, and writes down what it knows.
+    """Makes the poller of a check from the memory of earlier ones, and writes its memory down.
 
     :ivar changed: something must be written down.
     """
@@ -38,10 +38,10 @@ class PollMemory:
         self._folders = folders
         self._clock = clock
         self.changed = False
-        # What is written down of the name of this VM; asking the store at each poll would cost more than the poll.
+        # The stored name of this VM; to ask the store at each poll would cost more than the poll.
         noted = store.fact("resource_name")
         self._noted = noted if noted == self._name_fact(noted.get("name"), noted.get("vm_id")) else {}
-        # Whether Azure has answered in this boot is noted where no lock and no full disk stands in the way (P8).
+        # This note needs no lock, and no room on the disk (P8).
         self._answer_noted = read_mark(folders, _ANSWERED) == clock.now().boot_id
 
     def make_poller(self, store: Store) -> Poller:
@@ -77,7 +77,7 @@ class PollMemory:
         )
 
     def fact(self, poller: Poller, now: Moment, missing: list[str], ending: bool) -> dict[str, Any]:
-        """Return what is to be remembered of the poller.
+        """Return the poller's memory for the next check.
 
         :param missing: open events that an unclear answer does not list.
         :param ending: the check ends by itself.
@@ -117,7 +117,7 @@ class PollMemory:
         self._noted = fact
 
     def _name_fact(self, name: str | None, vm_id: str | None) -> dict[str, str | None]:
-        """Return a name with that for which it holds: it is another on another VM with a copy of this disk, or from a
+        """Return a name with its conditions: another VM with a copy of this disk has another one, and so has a
         simulator."""
         return {
             "name": name,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the polling goes, as it is remembered and told: pure."""
+"""Statistics of the polling: pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Polls(NamedTuple):
     :ivar number: how many polls there were.
     :ivar errors: how many polls failed, by reason.
     :ivar last_answer_at: when a document came last. An empty body and an error page are none.
-    :ivar last_error: why the last poll told nothing: ``reason``, ``message`` and ``at``; None where it did.
+    :ivar last_error: why the last poll had no answer: ``reason``, ``message`` and ``at``; None where it had one.
     """
 
     number: int = 0
@@ -28,7 +28,7 @@ class Polls(NamedTuple):
     last_error: Mapping[str, Any] | None = None
 
     def after(self, answer: Answer, now: float) -> tuple[Polls, bool]:
-        """Return how the polling goes after one more answer, and whether more than numbers and times have changed."""
+        """Return the statistics with one more answer, and whether more than numbers and times have changed."""
         polls = self._replace(number=self.number + 1)
         if answer.heard:
             changed = self.last_error is not None or self.last_answer_at is None

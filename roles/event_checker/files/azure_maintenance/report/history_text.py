@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The history as a person reads it on 80 columns: each event, and what all events of a type had in common."""
+"""The history as a person reads it on 80 columns: each event, and a summary of each type."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _OTHER_TYPES = "Other types"
 
 
 def history_text(found: dict[str, Any], now: datetime) -> str:
-    """Return what became of the events, the newest first, and a sentence on each type.
+    """Return the events, the newest first, and a sentence on each type.
 
-    :param found: what history_report() returned.
+    :param found: the result of history_report().
     """
     kept = {(event["event_id"], event["ended_at"]): event for event in found["events"]}
     shown = []
@@ -78,7 +78,7 @@ def _documented(event_type: str | None) -> str:
 
 
 def _in_all(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
-    """Return the sentences on the types. What a simulator announced tells nothing of Azure."""
+    """Return the sentences on the types. Events of a simulator are left out: they say nothing about Azure."""
     types: dict[str, list[tuple[dict[str, Any], Course]]] = {}
     for row in rows:
         if not row["simulated"]:
@@ -100,9 +100,9 @@ def _in_all(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
     return [["In all:", *lines]] if lines else []
 
 
-def _range(what: str, seconds: Iterable[int | None], more: str = "") -> list[str]:
+def _range(name: str, seconds: Iterable[int | None], more: str = "") -> list[str]:
     known = [each for each in seconds if each is not None]
     if not known:
         return []
     least, most = format_duration(min(known)), format_duration(max(known))
-    return [f"{what} {least if least == most else f'{least} to {most}'}{more}"]
+    return [f"{name} {least if least == most else f'{least} to {most}'}{more}"]

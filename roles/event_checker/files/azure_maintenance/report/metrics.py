@@ -13,7 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
 
 _PREFIX = "azure_maintenance"
-# Azure says a word, and whatever else it says must not fill the exporter.
+# Azure sends one word; a longer text must not fill the exporter.
 _LONGEST_WORD = 100
 
 
@@ -22,9 +22,9 @@ def metrics_text(
 ) -> str:
     """Return the metrics of a report.
 
-    :param responses: phase and state of the responses that are remembered, with the number of those.
-    :param failed: of each phase, how many responses failed and can be tried again.
-    :param prepared: the ids of the events before which nothing is left to be done.
+    :param responses: the number of remembered responses, by phase and state.
+    :param failed: the number of failed responses that can be tried again, by phase.
+    :param prepared: the ids of the events with a finished preparation.
     """
     events = [event for event in found["events"] if event["ended_at"] is None]
     kinds = Counter((_word(event["event_type"]), _word(event["event_status"])) for event in events)

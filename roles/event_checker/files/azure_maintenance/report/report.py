@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What others read of the state: one report as data, from which status, facts and metrics are made."""
+"""The report: the state as data, from which status, facts and metrics are made."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from .metrics import metrics_text
 
 _FACTS_FILE = "azure_maintenance.fact"
 _METRICS_FILE = "azure_maintenance.prom"
-# While an event is open the seconds until its start change, though nothing is written down.
+# While an event is open, the seconds until its start change without a write to the state.
 _REFRESH = 10.0
-# Seconds beyond the length of a check, at whose end it writes down when it heard the metadata service last
+# Seconds beyond the length of a check, which writes down the time of the last answer at its end
 _SILENCE = 240.0
 _TIMER_INTERVAL = 60.0
 
@@ -54,10 +54,10 @@ def report(
     last_answer_at: float | None = None,
     put_aside: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return all that is known of these events, and of the polling, as JSON takes it.
+    """Return these events and the statistics of the polling, ready for JSON.
 
     :param marks: those on this VM.
-    :param last_answer_at: what poll_memory tells of it.
+    :param last_answer_at: from the memory of the poller.
     :param put_aside: the files of the state that could not be read.
     """
     polls = Polls(**store.fact("polls"))
@@ -90,9 +90,9 @@ def history_report(
     last_answer_at: float | None = None,
     put_aside: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the report on all events, with what became of them and of those that are forgotten.
+    """Return the report on all events, with the history of removed ones.
 
-    :param warnings: what was wrong with the state.
+    :param warnings: the faults of the state.
     :param marks: those on this VM, and the others as for report().
     """
     found = report(store, now, store.all_events(), marks, last_answer_at, put_aside)
@@ -104,7 +104,7 @@ def history_report(
 
 
 def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], float]:
-    """Return the seconds since which no answer was clear, what these do not list, and the length of a check."""
+    """Return the seconds since the last clear answer, the open events missing since, and the length of a check."""
     unclear, interval = fact.get("unclear"), fact.get("timer_interval", _TIMER_INTERVAL)
     if not unclear or fact["boot_id"] != now.boot_id:
         return 0, [], interval
@@ -112,7 +112,7 @@ def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], floa
 
 
 def _waits(store: Store, now: Moment, marks: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Return for what each response waits that would run otherwise, by its number."""
+    """Return the reason for which each waiting response waits, by its number."""
     found = read_situation(store, now.boot_id, lambda _number: True, events_of_runs(marks))
     names = {str(record.number): record.event.event_id for record, _course, _responses in found}
     courses = [course for _record, course, _responses in found]
@@ -188,7 +188,7 @@ def _iso(at: float | None) -> str | None:
 
 
 def public(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a report that everybody on the VM may read: no command line, and nothing that a step said."""
+    """Return the part of a report that everybody on the VM may read: no command line, and no output of a step."""
     events = [
         {
             **event,
@@ -205,12 +205,12 @@ def public(found: Mapping[str, Any]) -> dict[str, Any]:
         }
         for event in found["events"]
     ]
-    # Nobody writes them here when they change.
+    # Runs write marks without an update of this report.
     return {**{key: value for key, value in found.items() if key != "marks"}, "events": events}
 
 
 def exit_status(found: Mapping[str, Any]) -> int:
-    """Return what monitoring goes by: 0 fine, 1 a response failed or something waits for a person, 3 nothing heard."""
+    """Return the status for monitoring: 0 fine, 1 a response failed or waits for a person, 3 no answer lately."""
     if not found["heard_lately"]:
         return 3
     if found["state_put_aside"]:
@@ -229,18 +229,18 @@ def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> boo
 
 
 def metrics(store: Store, found: Mapping[str, Any]) -> str:
-    """Return a report as Prometheus reads it."""
+    """Return a report in Prometheus' format."""
     return metrics_text(found, _count(store.all_responses()), _failed_by_phase(found), _prepared_events(found))
 
 
 def _count(responses: Iterable[ResponseRecord]) -> list[tuple[str, str, int]]:
-    """Return phase and state of the responses with the number of each such."""
+    """Return the number of responses by phase and state."""
     counts = Counter((response.phase, response.state) for response in responses)
     return [(phase, state, count) for (phase, state), count in sorted(counts.items())]
 
 
 def _failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
-    """Return of each phase how many responses failed and can still be tried again."""
+    """Return the number of failed responses that can still be tried again, by phase."""
     counts = dict.fromkeys(RESPONSE_PHASES, 0)
     for event in found["events"]:
         for response in event["responses"]:
@@ -249,7 +249,7 @@ def _failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _prepared_events(found: Mapping[str, Any]) -> set[str]:
-    """Return the ids of the open events for which on_announced succeeded, or whose rule has nothing to do then."""
+    """Return the ids of the open events for which on_announced succeeded, or has no steps."""
     prepared = set()
     for event in found["events"]:
         states = [response["state"] for response in event["responses"] if response["phase"] == ANNOUNCED]
@@ -259,7 +259,7 @@ def _prepared_events(found: Mapping[str, Any]) -> set[str]:
 
 
 class Publisher:
-    """Writes the facts for ansible_local and the metrics, when there is something new to write."""
+    """Writes the facts for ansible_local and the metrics, when they have changed."""
 
     def __init__(self, metrics_dir: str | None, folders: Folders) -> None:
         self._metrics_dir = metrics_dir
@@ -290,7 +290,7 @@ class Publisher:
         try:
             write_file(path, text, 0o644)
         except OSError as error:
-            # What others read is not worth the polling that would end with it.
+            # Polling must go on without facts and metrics.
             complaint = f"{path} cannot be written ({error.strerror})."
             if complaint not in self._complaints:
                 self._complaints.add(complaint)

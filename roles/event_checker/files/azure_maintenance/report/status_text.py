@@ -22,12 +22,12 @@ from ..state.records import LEFT_TO_FLEET
 from .report import may_be_retried
 
 _WIDTH = 79
-# What a person must do something about stands out by this mark.
+# This mark is in front of lines on which a person must act.
 _ALARM = "!! "
 
 
 def status_text(found: dict[str, Any], now: datetime) -> str:
-    """Return what is coming, what was done, what failed, and what waits for whom."""
+    """Return the coming events, and their steps that are done, have failed or wait."""
     coming = [event for event in found["events"] if event["ended_at"] is None]
     past = [event for event in found["events"] if event["ended_at"] is not None]
     heard = found["heard_lately"] and not found["last_error"]
@@ -74,7 +74,7 @@ def _mark_line(mark: dict[str, Any]) -> str:
 
 
 def title_lines(event: dict[str, Any], about: str, state: str) -> list[str]:
-    """Return what an event is, whom it is about, and what Azure says of it."""
+    """Return the event's type, id and state, its VMs, and Azure's description."""
     title = f"{one_line(event['event_type'] or 'Event')} {one_line(event['event_id'])} {state}"
     source = f" from {one_line(event['event_source'])}" if event["event_source"] else ""
     said = f": {one_line(event['description'])}" if event["description"] else ""
@@ -82,7 +82,7 @@ def title_lines(event: dict[str, Any], about: str, state: str) -> list[str]:
 
 
 def event_lines(event: dict[str, Any], now: datetime) -> list[str]:
-    """Return all that is known of an event and of the responses to it."""
+    """Return an event and the responses to it."""
     about = ", ".join(one_line(name) for name in event["resources"]) or "names no VM"
     lines = title_lines(event, about, _when(event, now))
     if event["note"]:
@@ -128,7 +128,7 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
         tries = f", {step['tries']} tries" if step["tries"] > 1 else ""
         why = f": {step['message']}" if step["state"] == "failed" and step["message"] else ""
         if (step["message"] or "").startswith(LEFT_TO_FLEET):
-            # Nothing was approved, so the word for its state would say too much.
+            # The step succeeded, but approved nothing.
             lines += fold("approve   left to the fleet", "     ")
             continue
         lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
@@ -137,7 +137,7 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
     if any(
         step["state"] == "failed" and step["step"].split(" ")[0] in (COMMAND, PLAYBOOK) for step in response["steps"]
     ):
-        lines += fold(f"what it printed: journalctl -u azure-maintenance-respond@{response['number']}", "     ")
+        lines += fold(f"its output: journalctl -u azure-maintenance-respond@{response['number']}", "     ")
     if may_be_retried(response, event):
         lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
         if response["restorable"]:

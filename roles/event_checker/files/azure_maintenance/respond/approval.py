@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Let Azure start one event, unless it lists a VM for which this one cannot speak."""
+"""Approve one event, unless it lists another VM."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TAKEN = "Azure may start the event now."
 class Approval:
     """The approval of one event.
 
-    :ivar _sent: it was sent, whatever Azure answered.
+    :ivar _sent: it was sent, even if Azure refused it.
     """
 
     def __init__(self, writer: Writer, config: Config, clock: Clock, rule: Rule, record: EventRecord) -> None:
@@ -39,15 +39,15 @@ class Approval:
         self._sent = False
 
     def send(self) -> str:
-        """Approve the event if it lists this VM alone, and return what became of that.
+        """Approve the event if it lists this VM alone, and return a sentence with the result.
 
-        :raises StepError: whether it may be approved, or was, is not known.
+        :raises StepError: it is unknown whether it may be approved, or was.
         """
         client = self._config.client(retries=True, timeout=min(self._rule.timeout, self._config.timeout))
         deadline = client.deadline()
         search = find_endpoint_addresses if self._config.discover_endpoint else None
         try:
-            # The name is asked for anew: what is approved in it cannot be taken back.
+            # The name is asked for anew: an approval cannot be taken back.
             name = self._config.resource_name
             if name is None:
                 client, name, _vm_id = fetch_name(client, deadline, search)
@@ -87,7 +87,7 @@ class Approval:
             self._writer.write(lambda store: plan_waiting(store, number, rule, event, now, name))
 
     def _note_none_taken(self) -> None:
-        """Azure has taken no approval, so that those that were sent are no evidence that the event took place."""
+        """Azure has taken no approval, so those that were sent are no evidence that the event took place."""
         if self._record.approval is None:
             self._note(None)
 

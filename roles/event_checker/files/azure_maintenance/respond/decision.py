@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a response, or its next step, may run: decided in the very transaction that notes that it does.
+"""Whether a response, or its next step, may run: decided in the same transaction that notes its start.
 
 The caller begins the transaction.
 """
@@ -49,11 +49,11 @@ class Stop(Exception):
 
 
 class PrepareAgain(Exception):
-    """What was prepared before the last boot must be prepared again before the event is approved."""
+    """A preparation before the last boot must be repeated before the event is approved."""
 
 
 class Task(NamedTuple):
-    """What the run of a response needs to know of it."""
+    """A response with its title and rule."""
 
     response: ResponseRecord
     title: str
@@ -162,6 +162,6 @@ def _is_ignored(step: StepRecord) -> bool:
 
 
 def _results(steps: Sequence[StepRecord]) -> list[StepResult]:
-    """Return what decides whether the event may be approved: a failure that is ignored does not."""
+    """Return the steps that must succeed before the approval: a step with an ignored failure is not one."""
     counted = [step for step in steps if not _is_ignored(step)]
     return [StepResult(step.content == APPROVE_STEP, step.succeeded_boot) for step in counted]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One request to another service with ``requests``, and what has come of its answer in the time there is."""
+"""One request to another service with ``requests``, and the part of its answer that came in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Iterator
 
-# The status says whether a message was taken; the body is only told.
+# The status says whether a message was taken; the body is only shown.
 _LONGEST_BODY = 10.0
 # A list of jobs of AWX has some kilobytes for each.
 _MAX_BODY = 2 * 1024 * 1024
@@ -24,9 +24,9 @@ _PIECE = 16 * 1024
 
 
 class Answer:
-    """What one request has brought so far.
+    """The answer to one request so far.
 
-    :ivar url: what was asked.
+    :ivar url: the address of the request.
     :ivar status: the HTTP status, 0 as long as there is none.
     :ivar error: why there is no answer, or no whole one.
     :ivar sent: the content was sent, or has begun to be.
@@ -42,7 +42,7 @@ class Answer:
         self._body = b""
 
     def receive(self, requests: Any, options: dict[str, Any], heard: threading.Event) -> None:
-        """Send the request and take in the answer; the event is set as soon as its status is there."""
+        """Send the request and read the answer; the event is set as soon as its status is there."""
         try:
             with requests.Session() as session:
                 # Without this, credentials would come from ~/.netrc, and certificates from wherever a variable says.
@@ -80,11 +80,11 @@ class Answer:
             self._body += error.partial
 
     def is_garbled(self) -> bool:
-        """Return whether the status was followed by what is not HTTP, so that it may not be the service's own."""
+        """Return whether the bytes after the status are not HTTP, so that it may not be the service's own."""
         return self.status != 0 and isinstance(self.error, http.client.HTTPException)
 
     def may_have_been_taken(self) -> bool:
-        """Return whether the service may have done what it was asked for, though it did not say so."""
+        """Return whether the service may have carried out the request, though it did not say so."""
         return self.sent and (self.status in (0, 500, 502, 504) or self.is_garbled())
 
     def asked_pause(self) -> float:
@@ -114,7 +114,7 @@ class Answer:
 
 
 class _Content(io.BytesIO):
-    """What is sent; only a connection that stands reads it."""
+    """The content of a request; only an open connection reads it."""
 
     def __init__(self, content: bytes, answer: Answer) -> None:
         super().__init__(content)
@@ -126,7 +126,7 @@ class _Content(io.BytesIO):
 
 
 def send(requests: Any, options: dict[str, Any], seconds: float) -> Answer:
-    """Send one request, and return what has come of the answer after so many seconds at most.
+    """Send one request, and return the answer so far after this time at most.
 
     requests limits each wait, but not their sum, and not the look-up of a name. So a thread does the waiting, and is
     left behind when its time is up.
@@ -144,7 +144,7 @@ def send(requests: Any, options: dict[str, Any], seconds: float) -> Answer:
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Return the error, what it was raised from, and so on."""
+    """Return the error, its cause, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

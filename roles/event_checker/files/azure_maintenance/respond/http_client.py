@@ -52,9 +52,9 @@ class NotifyError(Exception):
 
 
 class Service:
-    """An address, what is sent there besides the content, and what must not be told of it.
+    """An address, the headers that are sent there, and the secrets that no message may show.
 
-    :param shows_path: the path is no secret, so that messages tell what was asked.
+    :param shows_path: the path is no secret, so messages show it.
     """
 
     def __init__(self, url: str, ca_file: str | None, shows_path: bool = False) -> None:
@@ -98,7 +98,7 @@ class Service:
         return secret
 
     def read_sent_secret(self, path: str) -> str:
-        """Return a secret that is itself sent, and so must not be where others on the way can read it."""
+        """Return a secret that is itself sent, and so only with https."""
         if not self._encrypted and not self._loopback:
             raise NotifyError(
                 f"The secret in {one_line(path)} is not sent to {self.name} unencrypted. Give an address https://….",
@@ -122,7 +122,7 @@ class Service:
     def repeat(self, one_try: Callable[[float], tuple[Answer, str | None]], seconds: float) -> Answer:
         """Try again and again until there is an answer that may stand.
 
-        :param one_try: gets the seconds that are left, and returns what :meth:`send` does.
+        :param one_try: gets the seconds that are left, and returns a result of :meth:`send`.
         :raises NotifyError: there was none in so many seconds.
         """
         end = time.monotonic() + max(seconds, _LEAST)
@@ -141,12 +141,12 @@ class Service:
                     + (f" It asks to wait {asked:.0f} seconds." if asked else "")
                     + (f" It was tried {tries} times." if tries > 1 else "")
                 )
-            # Never more than half of what is left, so that a service that comes back late is still told.
+            # Never more than half of the time left, so that a service that comes back late is still told.
             time.sleep(max(min(pause, left / 2), asked))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def send(self, method: str, url: str, content: bytes, seconds: float) -> tuple[Answer, str | None]:
-        """Send one request, and return what came of it, and a sentence if it is something that may pass."""
+        """Send one request, and return the answer, and a sentence if another try may help."""
         requests = _import_requests()
         seconds = min(seconds, _LONGEST_TRY)
         answer = send(
@@ -165,8 +165,8 @@ class Service:
         status, error, asked = answer.status, answer.error, self._asked(answer)
         if error is not None and answer.is_garbled():
             return answer, (
-                f"{asked} answered HTTP {status}, and then with what is not HTTP ({self._reason(error)}). "
-                "Check the address, and what is between it and this VM."
+                f"{asked} answered HTTP {status}, but the rest is not HTTP ({self._reason(error)}). "
+                "Check the address, and the proxies between it and this VM."
             )
         if status >= 500 or status in (408, 409, 425, 429):
             return answer, str(self.refusal(answer, ""))
@@ -188,7 +188,7 @@ class Service:
         return answer, f"{asked} cannot be reached{through} ({self._reason(error)})."
 
     def refusal(self, answer: Answer, advice: str) -> NotifyError:
-        """Return the error for an answer that is none of the good ones, and that no retry mends."""
+        """Return the error for a bad answer that no retry mends."""
         asked = self._asked(answer)
         if 300 <= answer.status < 400:
             return NotifyError(
@@ -204,7 +204,7 @@ class Service:
         return one_line(answer.url.partition("?")[0]) if self._shows_path else self.name
 
     def _reason(self, error: BaseException) -> str:
-        """Return what the libraries below requests said, because its own messages hold the whole address."""
+        """Return the message of a library below requests, because requests' own hold the whole address."""
         for item in chain(error):
             if type(item).__module__.split(".")[0] not in ("requests", "urllib3"):
                 if isinstance(item, OSError):
@@ -222,7 +222,7 @@ class Service:
 
 
 def _base64_pieces(content: bytes) -> set[str]:
-    """Return what is the same in each base64 text that has this content in it, wherever it begins there."""
+    """Return the part that each base64 text with this content in it has, wherever it begins there."""
     texts = (base64.b64encode(bytes(offset) + content).decode()[4 if offset else 0 : -4] for offset in range(3))
     # A shorter one may be part of any word.
     return {text for text in texts if len(text) >= _SHORTEST_BASE64}
@@ -234,11 +234,11 @@ def read_secret(path: str) -> str:
     :raises NotifyError: there is no such file, or it can be read by others, or holds no secret.
     """
 
-    def wrong(what: str) -> NotifyError:
-        return NotifyError(f"The secret file {one_line(path)} {what}.", permanent=True)
+    def wrong(fault: str) -> NotifyError:
+        return NotifyError(f"The secret file {one_line(path)} {fault}.", permanent=True)
 
     try:
-        # Without O_NONBLOCK a named pipe would hold us.
+        # Without O_NONBLOCK a named pipe would block here.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):

@@ -4,7 +4,7 @@
 
 """Tells other services of an event: a webhook, and AWX by provisioning callback or by launching a job template.
 
-What may pass is tried again, so that a service may hear of an event more than once.
+After an error that may pass it tries again, so a service may hear of an event more than once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def webhook(
     :raises NotifyError: there was no answer 2xx.
     """
     service = Service(url, ca_file)
-    # With many services whoever knows the address may post to it.
+    # With many services everybody who knows the address may post to it.
     path, query = urlsplit(url).path.rstrip("/"), urlsplit(url).query
     service.hide(path)
     service.hide(query)
@@ -76,11 +76,11 @@ def webhook(
 
 
 class CallbackTries:
-    """Whose job it is that AWX calls pending: of one template it has one at a time for a VM, whoever asked for it.
+    """Whether the pending job of AWX is ours: of one template it has one at a time for a VM, also from another client.
 
     It is ours only where a try was sent and not answered, and no other was there before.
 
-    :param unanswered: an earlier try was sent, and whether it was taken is not known.
+    :param unanswered: an earlier try was sent, and it is unknown whether AWX took it.
     :param other: AWX has had another job since this step was begun.
     :param note: is called with OTHER_JOB when that is seen first.
     """
@@ -93,7 +93,7 @@ class CallbackTries:
         self._note = note
 
     def judge(self, answer: Answer, problem: str | None) -> tuple[Answer, str | None]:
-        """Return what one try came to, as :meth:`Service.send` does."""
+        """Return the result of one try, as :meth:`Service.send` does."""
         if not _is_job_pending(answer):
             self._unanswered = self._unanswered or answer.may_have_been_taken()
             return answer, problem
@@ -170,7 +170,7 @@ def awx_job(
     service.use_token(token_file)
     place = f"{_find_api(service, seconds)}job_templates/{_address(template)}"
     content = json.dumps({"extra_vars": {**extra_vars, _MARK: mark}}).encode("ascii")
-    # Who may not see a template is answered 404 where it is named.
+    # A user who may not see a template gets 404.
     advice = (
         f"Check the address, the job template {one_line(template)}, the token in {one_line(token_file)}, "
         "and that its user has the role Execute of this template."
@@ -236,7 +236,7 @@ def _find_api(service: Service, seconds: float) -> str:
         told = answer.json() if answer.status == 200 else {}
         version = _path_in(told.get("available_versions"), "v2") or _path_in(told, "current_version")
         if version is not None:
-            # What AWX itself knows nothing of is left out of its answer.
+            # AWX does not know of a proxy's path in front of its own.
             return f"{host}{version}" if version.startswith(f"{before}/") else f"{host}{before}{version}"
         root = _path_in(told.get("apis"), "controller")
         if root is None:

@@ -32,7 +32,7 @@ description:
   - Used by the checker of the collection fleetops.azure_maintenance for the playbooks that it runs.
 """
 
-# What prepares the run itself and does nothing on the VM: facts, variables, hosts, and what brings other tasks.
+# Actions that do nothing on the VM: facts, variables, hosts, and includes of other tasks.
 _PREPARES_THE_RUN = {
     *("gather_facts", "setup", "package_facts", "service_facts", "mount_facts", "set_fact", "include_vars"),
     *("add_host", "group_by", "meta", "include", "include_tasks", "include_role", "import_tasks", "import_role"),
@@ -85,7 +85,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no type
             self._note_failure(result)
 
     def v2_runner_item_on_failed(self, result: Any) -> None:
-        # Of a loop as a whole the message only says that an item failed.
+        # The message of a whole loop only says that an item failed.
         self._item = (result._task._uuid, _last_line(result._result))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:

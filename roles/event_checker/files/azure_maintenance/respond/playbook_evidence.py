@@ -4,7 +4,7 @@
 
 """Whether a playbook ran a task, and which failed: ansible-playbook ends with status 0 as well where it ran none (P13).
 
-A callback plugin of our own counts the tasks, because what Ansible prints is the user's to choose. Each run gets a copy
+A callback plugin of our own counts the tasks, because users may change Ansible's output. Each run gets a copy
 in a folder of its own: Ansible imports every file of such a folder, and leaves bytecode in it.
 """
 
@@ -45,16 +45,16 @@ def lend_plugin(folder: str) -> dict[str, str]:
 
 
 def failed_task(folder: str) -> str | None:
-    """Return which task of a run failed last, and what it said, as a sentence; None where that is not known."""
+    """Return the last failed task of a run and its message, as a sentence; None where that is unknown."""
     failed = _read(folder).get("failed")
     if failed is None:
         return None
     name = f"Task {one_line(failed['task'])} failed"
-    return f"{name}; no_log hides what it said." if failed["hidden"] else f"{name}: {one_line(failed['said'])}"
+    return f"{name}; no_log hides its message." if failed["hidden"] else f"{name}: {one_line(failed['said'])}"
 
 
 def _read(folder: str) -> dict[str, Any]:
-    """Return what the plugin has written, an empty mapping where that is nothing."""
+    """Return the mapping that the plugin has written, an empty one where there is none."""
     try:
         with open(os.path.join(folder, "tasks.json"), encoding="ascii") as file:
             found: dict[str, Any] = json.load(file)
@@ -87,9 +87,9 @@ def why_no_success(folder: str, program: str) -> str | None:
 
 
 def why_it_would_run_nothing(command: list[str], environment: dict[str, str], path: str) -> str | None:
-    """Return what keeps a playbook from running any task, None where that cannot be seen without running it.
+    """Return why a playbook will run no task, None where only a run can show that.
 
-    :param command: what runs it.
+    :param command: the command that runs it.
     """
     try:
         listed = subprocess.run(
@@ -157,7 +157,7 @@ def _find_ansible_cfg() -> str | None:
         path = os.path.abspath(os.path.expanduser(os.path.expandvars(os.environ["ANSIBLE_CONFIG"])))
         found.append(os.path.join(path, "ansible.cfg") if os.path.isdir(path) else path)
     with contextlib.suppress(OSError):
-        # Not where everybody may put one
+        # Not in a folder where everybody may put one
         if not os.stat(os.getcwd()).st_mode & stat.S_IWOTH:
             found.append(os.path.join(os.getcwd(), "ansible.cfg"))
     found += [os.path.expanduser("~/.ansible.cfg"), "/etc/ansible/ansible.cfg"]
@@ -166,7 +166,7 @@ def _find_ansible_cfg() -> str | None:
 
 def _read_defaults(config: str) -> dict[str, str]:
     parser = configparser.ConfigParser(inline_comment_prefixes=(";",), interpolation=None)
-    # What is wrong with it, ansible-playbook tells.
+    # ansible-playbook reports the fault.
     with contextlib.suppress(OSError, UnicodeDecodeError, configparser.Error):
         with open(config, encoding="utf-8") as file:
             parser.read_file(file)

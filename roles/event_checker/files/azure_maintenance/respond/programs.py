@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run the program of one try of a step. Of a try that did not succeed nothing lives on; what one that did leaves lives.
+"""Run the program of one try of a step. After a try that failed none of its processes lives; after a success they may.
 
 Each try has a supervisor: a process forked from the response, which starts the program and is the *child subreaper* of
 all that the program starts (prctl(2)). A process can leave its group and session (setsid, nohup, an async task of a
@@ -12,11 +12,11 @@ playbook) and its cgroup (systemd-run --scope, a session that PAM opens for su),
   it, and the response waits until it has.
 - The response itself is killed: the kernel sends the same signal. The supervisor has the lock of the response by its
   birth, so that the response counts as running, and is not begun again, until nothing of the try lives.
-- The try succeeded: the supervisor is killed, and what is left belongs to init. The unit has KillMode=process, so
-  that it lives on when the response is over.
+- The try succeeded: the supervisor is killed, and its processes belong to init. The unit has KillMode=process, so
+  that they live on when the response is over.
 
-A cgroup or a scope of systemd for each try would do less: processes leave both, there is none without systemd, and what
-a step prints would not be found in the journal of its response.
+A cgroup or a scope of systemd for each try would do less: processes leave both, there is none without systemd, and the
+output of a step would not be in the journal of its response.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ import sys
 import time
 from typing import Any, Iterable, Iterator, NoReturn
 
-# For those that were told to end, and for the system to remove those that were killed
+# Seconds for processes to end after SIGTERM, and for the system to remove them after SIGKILL
 _GRACE = 10.0
 _PAUSE = 0.05
-# What tells a response to end: systemd, a terminal that is closed, and Ctrl-C
+# The signals that end a response: from systemd, from a closed terminal, and Ctrl-C
 _STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-# What a supervisor hears
+# The signals for which a supervisor waits
 _HEARD = (signal.SIGCHLD, *_STOPS)
 # Of <linux/prctl.h>
 _PR_SET_PDEATHSIG = 1
@@ -59,7 +59,7 @@ class ProgramError(StepError):
 
 @contextlib.contextmanager
 def run_program(command: list[str], text: str | None, environment: dict[str, str], timeout: float) -> Iterator[str]:
-    """Run a program and yield a sentence of how it ended; what it prints goes to the journal of the unit.
+    """Run a program and yield a sentence of how it ended; its output goes to the journal of the unit.
 
     If the body is left by an error, or the program did not succeed, nothing that it started lives. Else it lives on.
 
@@ -69,13 +69,13 @@ def run_program(command: list[str], text: str | None, environment: dict[str, str
     """
     supervisor = None
     try:
-        # A stop that arrives while the supervisor starts waits until it is known whom to tell.
+        # A stop that arrives while the supervisor starts waits until the supervisor is known.
         with _held_stops():
             supervisor = _Supervisor(command, text, environment)
         yield supervisor.wait(timeout)
     except BaseException:
         if supervisor is not None:
-            # Whoever is told to end twice must not leave the program behind.
+            # A second signal to end must not leave the program behind.
             with _held_stops():
                 supervisor.end(signal.SIGTERM)
         raise
@@ -94,7 +94,7 @@ class _Supervisor:
         our_outcome, their_outcome = os.pipe()
         self._input, self._outcome = io.FileIO(our_input, "w"), io.FileIO(our_outcome)
         response = os.getpid()
-        # From its first moment on, the supervisor hears of a signal when it looks.
+        # From its first moment on, the supervisor gets a signal only when it waits for one.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
         try:
             # A thread may still wait for a service that did not answer. It holds nothing that the supervisor needs.
@@ -133,7 +133,7 @@ class _Supervisor:
     def _sentence(self, outcome: list[bytes]) -> str:
         if not outcome:
             raise StepError(
-                "The process that supervises it ended too early, so what it started may still run. End that by hand "
+                "The process that supervises it ended too early, so its programs may still run. End them by hand "
                 "before you try the response again.",
                 permanent=True,
             )
@@ -171,7 +171,7 @@ def _be_supervisor(response: int, *arguments: Any) -> NoReturn:
 
 
 def _supervise(command: list[str], environment: dict[str, str], mask: Iterable[int], text: int, outcome: int) -> None:
-    """Start the program, tell how it ended, and wait for what comes first: to be killed, or to be told to end all."""
+    """Start the program, tell how it ended, and wait until it is killed or told to end all."""
     try:
         program = subprocess.Popen(
             command,
@@ -208,7 +208,7 @@ def _end_all() -> None:
         if not found <= killed:
             end = time.monotonic() + _GRACE
         elif not found or time.monotonic() > end:
-            # What is still there after SIGKILL waits for a device, and does nothing of its own any more.
+            # A process that is still there after SIGKILL waits for a device, and does nothing any more.
             return
         for pid in found:
             _send(pid, signal.SIGKILL)
@@ -258,7 +258,7 @@ def _prctl(option: int, value: int) -> None:
 
 @contextlib.contextmanager
 def _held_stops() -> Iterator[None]:
-    """Hold back what tells this program to end, and let it through afterwards."""
+    """Hold back the signals that end this program, and let them through afterwards."""
     came: list[int] = []
     handlers = {stop: signal.signal(stop, lambda number, _frame: came.append(number)) for stop in _STOPS}
     try:

@@ -49,7 +49,7 @@ _MOST_INTERRUPTIONS = 3
 # least.
 _SHARE_FOR_TELLING = 0.25
 _LEAST_FOR_TELLING = 5.0
-# What the program itself needs around a step before systemd may take it for hung
+# Seconds that the program itself needs around a step; after them systemd may take it for hung
 _SLACK = 60.0
 
 
@@ -71,7 +71,7 @@ class Responder:
         return self._writer.store
 
     def run(self, number: int) -> bool:
-        """Run what is left of a response, and tell whether nothing of it failed."""
+        """Run the steps that are left of a response, and tell whether none of them failed."""
         response = self._store.response(number)
         record = response and self._store.event(response.event)
         if response is None or record is None:
@@ -124,7 +124,7 @@ class Responder:
                 return False
 
     def _note_success(self, task: Task) -> None:
-        """Bring the mark up to date. Where that fails, the next check removes it, and it claims less than is true."""
+        """Bring the mark up to date. If that fails, the mark says less than is true, and the next check removes it."""
         if task.response.phase not in (RESTORE, ENDED):
             self._note_state(task, PREPARED)
             return
@@ -159,7 +159,7 @@ class Responder:
         """Run a step until it succeeds or has no tries left, and return why it failed, None where it did not."""
         failures, rule = step.failures, task.rule
         if step.content == APPROVE_STEP and self._is_approved(task):
-            # It was killed after it had noted what Azure answered.
+            # It was killed after it had noted Azure's answer.
             self._finish_step(task, step, records.SUCCEEDED, TAKEN)
             return None
         if step.state == records.FAILED and failures > rule.retries:
@@ -180,7 +180,7 @@ class Responder:
         )
         while True:
             if puts_back(task.response.phase, step.content):
-                # Before it looks whether a run has begun to prepare: that one looks at this mark when it has its own.
+                # Written before it looks for the mark of a run: that run looks for this one after it wrote its own.
                 self._note_state(task, RESTORING)
             self._writer.write(lambda _store: self._decision.begin_step(task, step))
             seconds = min(step_timeout(step.content, rule), ends_at - self._clock.now().uptime)
@@ -220,7 +220,7 @@ class Responder:
             if record is None or task.response.phase == ENDED:
                 continue
             if (record.phase != ANNOUNCED and task.response.phase in (WAITING, RESTORE)) or record.phase == ENDED:
-                # The next try finds out what has become of the event.
+                # The next try reads the event again.
                 return
 
     def _ends_at(self, task: Task, step: StepRecord) -> float:

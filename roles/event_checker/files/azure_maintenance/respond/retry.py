@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Let a response that failed run again, or what puts the VM back run before the event, because a person asks for it."""
+"""Run a failed response again, or on_ended before the event, because a person asks for it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
         return plan_restore(store, _response_of(store, response.event, ANNOUNCED) or response, now)
     if response.phase == ANNOUNCED and restore is not None and not restore.finished:
         raise ConfigError(f"Response {restore.number} puts this VM back into service. Wait for its end.")
-    # Nothing is approved on the ground of what a restore may have taken back (P2).
+    # No event is approved because of a preparation that a restore may have taken back (P2).
     is_taken_back = response.phase == ANNOUNCED and restore is not None
     store.renew_steps(response.number, lambda step: is_taken_back or step.state in (FAILED, RUNNING))
     store.begin_response(response.number, DUE, now)
@@ -54,7 +54,7 @@ def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
 
 
 def plan_restore(store: Store, response: ResponseRecord, now: Moment) -> int:
-    """Make what takes back a preparation that failed due, and return its number.
+    """Make the response due that takes back a failed preparation, and return its number.
 
     :raises ConfigError: the preparation cannot be taken back now.
     """
@@ -66,7 +66,7 @@ def plan_restore(store: Store, response: ResponseRecord, now: Moment) -> int:
         store.add_response(event.number, RESTORE, steps_for(event.rule, RESTORE), now)
     restore = _response_of(store, event.number, RESTORE)
     if restore is None:
-        raise ConfigError("The state cannot be read. The next check recovers what can be read of it. Try it again.")
+        raise ConfigError("The state cannot be read. The next check puts it aside. Try it again.")
     if restore.finished:
         store.renew_steps(restore.number, lambda _step: True)
     if restore.state != RUNNING:
@@ -100,5 +100,5 @@ def _check_useful(response: ResponseRecord, event: EventRecord) -> None:
             "only on_ended can be tried again."
         )
     if response.phase == WAITING and (event.phase != ANNOUNCED or event.approval == APPROVED):
-        what = "is approved" if event.phase == ANNOUNCED else f"has {event.phase}"
-        raise ConfigError(f"The event of response {response.number} {what}, so its approval waits for nobody any more.")
+        state = "is approved" if event.phase == ANNOUNCED else f"has {event.phase}"
+        raise ConfigError(f"The event of response {response.number} {state}, so its approval does not wait any more.")

@@ -30,7 +30,7 @@ from .programs import ProgramError, StepError, run_program
 
 
 class StepContext(NamedTuple):
-    """What a response answers.
+    """The event of a response, for its steps.
 
     :ivar mark: tells this step of this response, in this boot, from all others.
     :ivar again: whether the step was begun before.
@@ -46,23 +46,23 @@ class StepContext(NamedTuple):
     tries: notify.CallbackTries | None = None
 
     def variables(self, now: Moment) -> dict[str, Any]:
-        """Return what playbooks and job templates get."""
+        """Return the variables for playbooks and job templates."""
         found: dict[str, Any] = {
             "maintenance_event": self.event.to_dict(now.wall, self.resource_name),
             "maintenance_phase": self.phase,
             "maintenance_outcome": self.outcome,
         }
         if self.phase == WAITING:
-            # What is launched is the playbook respond, for this event only. A survey of AWX takes text, and no list.
+            # The template runs the playbook respond, for this event only. A survey of AWX takes text, and no list.
             found["event_response_event_ids"] = self.event.event_id
         return found
 
     def payload(self, now: Moment) -> dict[str, Any]:
-        """Return what webhooks and commands get."""
+        """Return the content for webhooks and commands."""
         return {**self.variables(now), "resource_name": self.resource_name}
 
     def environment(self) -> dict[str, str]:
-        """Return what commands get as variables; what is unknown is empty."""
+        """Return the environment for commands; an unknown value is empty."""
         event = self.event
         values = {
             "ID": event.event_id,
@@ -77,14 +77,14 @@ class StepContext(NamedTuple):
             "OUTCOME": self.outcome,
         }
         texts = {f"AZURE_EVENT_{name}": "" if value is None else str(value) for name, value in values.items()}
-        # The environment of a program cannot hold this one character, nor a variable of more than 128 KiB.
+        # An environment cannot hold this character, nor a variable of more than 128 KiB.
         return {name: text.replace("\0", "\N{REPLACEMENT CHARACTER}")[:30_000] for name, text in texts.items()}
 
 
 def run_step(
     step: dict[str, Any], context: StepContext, config: Config, folders: Folders, now: Moment, timeout: float
 ) -> str:
-    """Run a step that is not an approval, and return a sentence of what it came to.
+    """Run a step that is not an approval, and return a sentence with its result.
 
     :param timeout: seconds after which it is stopped.
     :raises StepError: it failed.
@@ -152,7 +152,7 @@ def _run_playbook(
 
 
 def playbook_command(program: str, path: str, *options: str) -> list[str]:
-    """Return what runs a playbook for this VM alone."""
+    """Return the command that runs a playbook for this VM alone."""
     return [program, "--inventory", "localhost,", "--connection", "local", *options, path]
 
 

@@ -19,7 +19,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ..config.config import Rule
 from .records import EventRecord, Moment, ResponseRecord, StepRecord
 
-# What Azure says must not fill the disk.
+# Azure's texts must not fill the disk.
 _LONGEST_NAME = 1000
 _MOST_WAITED_FOR = 100
 
@@ -34,9 +34,9 @@ def seal(content: Any) -> str:
 
 
 def unseal(text: Any) -> Any:
-    """Return what seal() was given.
+    """Return the value that seal() got.
 
-    :raises DamagedRecord: it is not what seal() returned.
+    :raises DamagedRecord: it is not a text of seal().
     """
     checksum, _space, body = text.partition(" ") if isinstance(text, str) else ("", "", "")
     if not body or checksum != _checksum(body):
@@ -59,9 +59,9 @@ def encode_event(record: EventRecord) -> str:
             **record._asdict(),
             "number": None,
             "event": record.event.shortened().fields(),
-            # What made the rule match is of no use any more.
+            # Only the match of the rule needed it.
             "rule": record.rule and {**record.rule._asdict(), "match": {}},
-            # Beyond so many names tell a person nothing more.
+            # More names do not help a person.
             "waiting_for": [name[:_LONGEST_NAME] for name in record.waiting_for][:_MOST_WAITED_FOR],
         }
     )

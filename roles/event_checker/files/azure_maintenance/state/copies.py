@@ -15,7 +15,7 @@ from urllib.parse import quote
 from .schema import is_locked, is_unwritable
 
 NAME = "state.db"
-# Seconds for which one who only reads waits for the lock of another program
+# Seconds for which a reader waits for the lock of another program
 _READ_LOCK_WAIT = 1.0
 _BUSY, _LOCKED = 5, 6
 
@@ -27,13 +27,13 @@ def copy_file(path: str, target: str, warn: Warn) -> None:
 
     :raises sqlite3.Error, OSError: it cannot be read, or the copy cannot be written.
     """
-    # Complete before it has its name, like a state that is made.
+    # Complete before it has its name, like a new state.
     new = f"{target}.new"
     unlink(new)
     try:
         with closing(sqlite3.connect(new)) as copy:
             read_into(copy, path, os.path.dirname(target), warn)
-        # A log that is left would be taken for that of the copy.
+        # SQLite would use an old log for the copy.
         unlink(target, "-wal", "-shm")
         os.replace(new, target)
     except (sqlite3.Error, OSError):
@@ -56,7 +56,7 @@ def read_into(target: sqlite3.Connection, path: str, spare_folder: str, warn: Wa
         if not (is_locked(error) or is_unwritable(error)):
             raise
         if is_locked(error):
-            warn(f"The newest changes may be missing from what is read of {path}, because another program holds it.")
+            warn(f"{path} may be read without its newest changes, because another program holds it.")
     # Imported when needed: together they take longer than many polls.
     import shutil
     import tempfile
@@ -65,7 +65,7 @@ def read_into(target: sqlite3.Connection, path: str, spare_folder: str, warn: Wa
     with tempfile.TemporaryDirectory(dir=folder) as place:
         copy = os.path.join(place, NAME)
         for suffix in ("", "-wal"):
-            # Reading a file gives up the locks of this process on it. What could be locked was read above.
+            # Reading a file gives up the locks of this process on it, so this is only for a file that cannot be locked.
             if os.path.exists(path + suffix):
                 shutil.copyfile(path + suffix, copy + suffix)
         _read_by(target, copy, "mode=rw")
@@ -88,7 +88,7 @@ def _raise_if_locked(status: int, _remaining: int, _total: int) -> None:
 def keep_writers_out(path: str, busy_timeout: float) -> Iterator[None]:
     """Let nobody write to a file while it is copied and given up: the copy would lack it.
 
-    Nothing can be done where the disk cannot be written, or another program is in the middle of writing for so long.
+    This is not possible if the disk cannot be written, or another program writes for so long.
     """
     with ExitStack() as stack:
         with suppress(sqlite3.Error):

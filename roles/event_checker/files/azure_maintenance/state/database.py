@@ -26,14 +26,14 @@ def open_database(
     damaged: bool = False,
     busy_timeout: float = 30.0,
 ) -> sqlite3.Connection:
-    """Open ``state.db``, or what has to do in its place.
+    """Open ``state.db``, or its stand-in.
 
     A file that cannot be read, or is of another version, is put aside as a whole. Where the folder cannot be written
     the state goes on in the fallback folder, in memory, until return_home() finds the disk mended.
 
-    :param warn: told in a sentence what was wrong.
-    :param unwritable: the folder has been found to be so.
-    :param damaged: the file has been found to be so, though it can be opened.
+    :param warn: called with a sentence for each fault.
+    :param unwritable: a write to the folder has failed.
+    :param damaged: a read of the file has failed, though it can be opened.
     :param busy_timeout: seconds to wait for the lock of another program.
     :raises sqlite3.Error: not even the fallback folder can be written.
     """
@@ -54,12 +54,12 @@ def open_database(
     )
     os.makedirs(fallback_folder, mode=0o700, exist_ok=True)
     if os.path.exists(path):
-        # A program that holds the lock for long must not keep the state from going on.
+        # A program that holds the lock for long must not stop the checker.
         with keep_writers_out(path, busy_timeout):
             try:
                 copy_file(path, fallback, warn)
             except (sqlite3.Error, OSError) as error:
-                warn(f"{path} cannot be read either ({error}). The marks on this VM tell what is still to be restored.")
+                warn(f"{path} cannot be read either ({error}). The marks on this VM show what must still be restored.")
     return _open_or_replace(fallback, fallback_folder, warn)
 
 
@@ -109,15 +109,15 @@ def return_home(folder: str, fallback_folder: str, warn: Warn) -> None:
             copy_file(fallback, path, warn)
             unlink(fallback)
     except (sqlite3.Error, OSError):
-        # The check that finds it so says it; there is nothing new to tell.
+        # The check that opens it says so.
         return
     warn(f"{path} can be written again; the state has moved back there.")
 
 
 def open_snapshot(folder: str, fallback_folder: str, warn: Warn) -> sqlite3.Connection:
-    """Return a copy in memory of what is known now, for those who only read: nobody's lock stands in their way.
+    """Return a copy of the state in memory, for readers: they need not wait for a lock.
 
-    :param warn: told in a sentence what was wrong.
+    :param warn: called with a sentence for each fault.
     :raises OSError: this user may not look there.
     """
     found = locate(folder, fallback_folder)
@@ -128,7 +128,7 @@ def open_snapshot(folder: str, fallback_folder: str, warn: Warn) -> sqlite3.Conn
             check(copy)
             return copy
         except (sqlite3.Error, OSError) as error:
-            warn(f"{found[0]} cannot be read ({error}). What it knows is left out here. The next check puts it aside.")
+            warn(f"{found[0]} cannot be read ({error}). Its events are missing here. The next check puts it aside.")
             copy.close()
     copy = _open_memory()
     make_tables(copy)
@@ -149,14 +149,14 @@ def _open_or_replace(
                 raise sqlite3.DatabaseError("part of it is damaged")
             return _open(path, busy_timeout)
         except sqlite3.DatabaseError as error:
-            # All else that stands in the way of opening comes of what is in the file.
+            # All other errors come from the content of the file.
             if is_unwritable(error) or is_locked(error):
                 raise
             damage = error
         aside = _put_aside(path)
         warn(
-            f"{path} cannot be used ({damage}) and was put aside as {aside}. The marks on this VM tell what is still "
-            "to be restored. azure-maintenance status reminds of that file until it is moved away."
+            f"{path} cannot be used ({damage}) and was put aside as {aside}. The marks on this VM show what must "
+            "still be restored. azure-maintenance status warns until that file is moved away."
         )
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     _make(path, _first_free_number(run_folder))
@@ -170,13 +170,13 @@ def _first_free_number(run_folder: str) -> int:
 
 
 def _make(path: str, first_number: int) -> None:
-    """Make a file. It is complete before it has its name, so that an empty file by that name always tells of damage."""
+    """Make a file. It is complete before it has its name, so that an empty file by that name is always damaged."""
     new = f"{path}.new"
     unlink(new)
     try:
         with closing(prepare(sqlite3.connect(new, isolation_level=None))) as made:
-            # A log would need as much room again, and closing it would not tell that there is none. What a kill leaves
-            # is made anew, so that no journal has to be on the disk either.
+            # A log would need as much room again, and closing it would not report a full disk. No journal on the disk
+            # either: after a kill the file is made again.
             made.execute("PRAGMA journal_mode = MEMORY")
             make_tables(made, first_number)
     except sqlite3.Error:
@@ -214,7 +214,7 @@ def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         if os.path.getsize(path) % connection.execute("PRAGMA page_size").fetchone()[0]:
-            # SQLite takes what is missing of a page for zeros.
+            # SQLite reads the missing part of a page as zeros.
             raise sqlite3.DatabaseError("file ends in the middle of a page")
         check(connection)
         _check_writable(connection)
@@ -225,14 +225,14 @@ def _connect(path: str, busy_timeout: float) -> sqlite3.Connection:
 
 
 def _check_writable(connection: sqlite3.Connection) -> None:
-    """Write something, or a full disk would show only in the middle of an event.
+    """Write something: a full disk must show now, not in the middle of an event.
 
     :raises sqlite3.Error: the file cannot be written.
     """
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:
-        # Another program holds the lock for now. What is there can be read; what is written later, waits then.
+        # Another program holds the lock for now. The file can be read; a later write waits.
         if is_locked(error):
             return
         raise

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The history, a row an event made of its records, and what is old enough to be forgotten.
+"""The history, one row an event, and the removal of old events.
 
-The table holds the rows of the events that are forgotten, each written once, when the event is.
+The table holds the rows of removed events, each written once, when the event is removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_ROWS = 1000
 _LONGEST_TEXT = 200
 # The longest id that a document may have
 _LONGEST_ID = 256
-# An event with the responses to it. What became of it is kept as history for longer.
+# For an event with its responses. The history keeps its row for longer.
 RETENTION = 30 * 86400.0
 _FACT = "clock"
 # The confirmed time makes up for the time in which the VM was off. A clock that is wrong for a day costs two days.
@@ -41,7 +41,7 @@ _FASTEST = 2.0
 
 
 class ConfirmedTime(NamedTuple):
-    """A time that the wall clock has shown, and that is not later than time can have gone by.
+    """A time of the wall clock, but never further on than the time that can have passed.
 
     :ivar at: seconds since 1970.
     :ivar uptime: when it was confirmed, in seconds since this boot began.
@@ -53,8 +53,8 @@ class ConfirmedTime(NamedTuple):
     kernel: str
 
     def confirm(self, now: Moment) -> ConfirmedTime:
-        """Follow the wall clock: back at once, because what is kept too long does no harm; forward at most twice as
-        fast as the VM runs."""
+        """Follow the wall clock: back at once, because a row that is kept too long does no harm; forward at most
+        twice as fast as the VM runs."""
         kernel = _kernel(now)
         elapsed = now.uptime - (self.uptime if kernel == self.kernel else 0.0)
         return ConfirmedTime(min(now.at, self.at + _FASTEST * elapsed), now.uptime, kernel)
@@ -78,7 +78,7 @@ def _kernel(now: Moment) -> str:
 
 
 def remove_old(store: Store, time: ConfirmedTime, history_days: int) -> None:
-    """Remove what is old enough, by a time that a wrong wall clock moves only slowly."""
+    """Remove old events and rows, by a time that a wrong wall clock moves only slowly."""
     for record in store.ended_before(time.at - RETENTION):
         content = seal(make_row(record, store.responses_to(record.number)))
         store.connection.execute(
@@ -96,7 +96,7 @@ def remove_old(store: Store, time: ConfirmedTime, history_days: int) -> None:
 def read_rows(store: Store, resource_name: str | None) -> list[dict[str, Any]]:
     """Return the rows of all events, the oldest first, without those that cannot be read.
 
-    :param resource_name: the name of this VM; rows of another one, of whose disk this one has a copy, are left out.
+    :param resource_name: the name of this VM; rows of another one, from a copied disk, are left out.
     """
     rows = [make_row(record, store.responses_to(record.number)) for record in store.all_events()]
     for found in store.connection.execute("SELECT content FROM history").fetchall():
@@ -155,7 +155,7 @@ def _is_late(
     begun = next(each for each in (record.started_at, not_before, record.ended_at) if each is not None)
     for response in responses:
         if response.phase == ANNOUNCED:
-            # What was approved had been prepared; the rest of the response is the answer of Azure.
+            # An approved event had been prepared; the rest of the response is the answer of Azure.
             approved = record.approved_at if record.approval == APPROVED else None
             ended = response.finished_at if response.state == SUCCEEDED else None
             done = approved or (ended if prepared is None else prepared[1])

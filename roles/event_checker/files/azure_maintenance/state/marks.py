@@ -37,10 +37,10 @@ _RESTORING_RUN = (_marks.RUN, _marks.RESTORING)
 
 
 class OwnMark(NamedTuple):
-    """What a mark of the checker tells of an event.
+    """The content of a mark of the checker.
 
     :ivar state: PREPARING, PREPARED, RESTORING or FAILED.
-    :ivar rule: the name of the rule by which the VM was prepared, None where the mark does not tell.
+    :ivar rule: the name of the rule by which the VM was prepared, None where the mark does not have it.
     """
 
     event_id: str
@@ -76,14 +76,14 @@ def events_of_runs(marks: Iterable[Mark]) -> set[str]:
 
 
 def read_marked_by_runs(store: Store, folders: Folders) -> set[str]:
-    """Return what events_of_runs() does of the marks of now."""
+    """Return the result of events_of_runs() for the marks of now."""
     return events_of_runs(read_marks(store, folders))
 
 
 def put_back_until(marks: Iterable[Mark], longest: float) -> float:
     """Return until when a run may put this VM back into service, in seconds since 1970; 0 where none does.
 
-    :param longest: so many seconds that may take. One that was killed leaves a mark that says so, too.
+    :param longest: seconds that a restore may take. A run that was killed leaves such a mark, too.
     """
     restoring = [each for each in marks if each["counts"] and (each["by"], each["state"]) == _RESTORING_RUN]
     return max((_since(mark) + longest for mark in restoring), default=0.0)
@@ -102,7 +102,7 @@ def is_marked(store: Store, folders: Folders, event: Event) -> bool:
 
 
 def read_own_marks(store: Store, folders: Folders) -> list[OwnMark]:
-    """Return what the marks of the checker tell."""
+    """Return the marks of the checker."""
     return [
         OwnMark(mark["event_id"], mark["event_type"], mark["state"], mark["since"], mark["boot_id"], _read_rule(mark))
         for mark in read_marks(store, folders)
@@ -111,7 +111,7 @@ def read_own_marks(store: Store, folders: Folders) -> list[OwnMark]:
 
 
 def _read_rule(mark: Mark) -> str | None:
-    """Return the name of the rule, a word of which only the checker knows."""
+    """Return the name of the rule, which only the checker writes into a mark."""
     try:
         with open(os.open(mark["file"], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             name = json.loads(file.read(_marks.LARGEST)).get("rule")
@@ -121,7 +121,7 @@ def _read_rule(mark: Mark) -> str | None:
 
 
 def write_mark(store: Store, folders: Folders, record: EventRecord, state: str, now: Moment) -> None:
-    """Write down that this VM is out of service for an event, unless that is written down.
+    """Write the mark that this VM is out of service for an event, unless it is there.
 
     :raises OSError: it can be written nowhere.
     :raises ValueError: the id of the event is too long.
@@ -134,7 +134,7 @@ def write_mark(store: Store, folders: Folders, record: EventRecord, state: str, 
     about = {"event_id": event.event_id, "event_type": event.event_type}
     mark = _marks.new_mark(_marks.CHECKER, about, since, boot_id=now.boot_id, vm_id=vm_id)
     mark["state"] = state
-    # By which rule the VM is to be restored, should the state be lost
+    # The rule by which to restore the VM if the state is lost
     mark["rule"] = record.rule.name if record.rule else None
     text, name = _marks.encode(mark).decode(), _marks.file_name(mark)
     disk, memory = _places(folders)
@@ -154,8 +154,8 @@ def _write(place: str, name: str, text: str) -> None:
 
 
 def remove_marks_of_restored(store: Store, folders: Folders) -> None:
-    """Remove the marks of the checker whose events are over, or for which this VM was put back before, with nothing
-    left to do for them.
+    """Remove the marks of the checker for events that are over, or for which this VM was put back before, if no
+    response to them is left.
 
     :raises OSError: one cannot be removed.
     """

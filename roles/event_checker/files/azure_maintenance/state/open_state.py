@@ -28,7 +28,7 @@ def open_store(
     with lock(folders.run, "state", wait=True):
         if may_return and not running_responses(folders):
             return_home(folders.state, folders.run, warn)
-        # Whoever opens it next is not to wait behind this program for the lock of another.
+        # The next program that opens it must not wait behind this one for the lock of another.
         connection = open_database(folders.state, folders.run, warn, unwritable, damaged, min(busy_timeout, 1.0))
         store = Store(connection, locate(folders.state, folders.run))
     store.wait_for_lock(busy_timeout)
@@ -38,6 +38,6 @@ def open_store(
 def has_moved(store: Store, folders: Folders) -> bool:
     """Tell whether another file than that of this store holds the state now: it was moved, or put aside.
 
-    :raises OSError: whoever asks may not look there.
+    :raises OSError: this user may not look there.
     """
     return locate(folders.state, folders.run) != store.place

@@ -28,10 +28,10 @@ SENDING = "sending"
 APPROVED = "approved"
 WAITING = "waiting"
 
-# What the step that approves says of an event that it leaves to others. status goes by it.
+# The message of the approval step for an event that it leaves to others; status compares it.
 LEFT_TO_FLEET = "Left to a runbook for the fleet."
 
-# What is said of a preparation that was taken back. It may be tried again, as a whole.
+# The message of a preparation that was taken back. It may be tried again, as a whole.
 PUT_BACK = "A person had this VM put back into service."
 
 
@@ -52,16 +52,16 @@ class Moment(NamedTuple):
 
 
 class EventRecord(NamedTuple):
-    """An event with what was decided and done; times are in seconds since 1970, None where it did not happen.
+    """An event with its rule and its times, in seconds since 1970, None where it did not happen.
 
     :ivar seen: when it was first seen.
     :ivar end_order: grows with each event that ends; None while it is open.
     :ivar listed_boot: the last boot in which a document listed it; None where that is unknown.
     :ivar approval: None; SENDING, an approval was sent and its answer is unknown; APPROVED; or WAITING for the VMs in
         ``waiting_for``.
-    :ivar note: why no rule was asked, or what else a person should know.
-    :ivar not_before_first: the NotBefore that was told first, as ISO 8601; ``not_before_last`` the one told last.
-    :ivar resource_name: how this VM was called when the event was first seen.
+    :ivar note: why no rule was used, or another sentence for a person.
+    :ivar not_before_first: Azure's first NotBefore, as ISO 8601; ``not_before_last`` the last one.
+    :ivar resource_name: the name of this VM when the event was first seen.
     :ivar is_simulated: a simulator announced it.
     """
 
@@ -86,7 +86,7 @@ class EventRecord(NamedTuple):
     is_simulated: bool = False
 
     def nows(self, now: Moment) -> list[datetime]:
-        """Return the time by the wall clock and, in the same boot, as it would be had nobody set that clock."""
+        """Return the time by the wall clock and, in the same boot, by a wall clock that nobody has set since."""
         nows = [now.wall]
         if now.boot_id == self.seen.boot_id:
             undisturbed = self.seen.at + now.uptime - self.seen.uptime
@@ -118,7 +118,7 @@ class StepRecord(NamedTuple):
 
 
 class ResponseRecord(NamedTuple):
-    """One run of what a rule asks for in one phase of one event.
+    """One run of a rule's steps in one phase of one event.
 
     :ivar boot_id: the boot in which it was last begun.
     """
@@ -139,5 +139,5 @@ class ResponseRecord(NamedTuple):
 
     @property
     def begun(self) -> bool:
-        """Whether a step of it was begun at some time."""
+        """Whether a step of it was ever begun."""
         return self.state in (RUNNING, SUCCEEDED, FAILED) or any(step.started_at is not None for step in self.steps)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Put records aside that cannot be read, so that none costs another."""
+"""Put records aside that cannot be read, so that the others stay usable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .store import Store
 
 _MOST_KEPT = 100
 _MOST_LINES = 10
-# The columns of each table, and what reads them
+# The columns of each table, and their reader
 _READERS: dict[str, tuple[str, Callable[..., object]]] = {
     "event": ("number, key, ended_at, end_order, content", decode_event),
     "response": ("number, event, phase, state, content", decode_response),
@@ -35,8 +35,8 @@ _READERS: dict[str, tuple[str, Callable[..., object]]] = {
 def repair(store: Store, now: Moment, marked: Collection[str]) -> list[str]:
     """Put aside the records that cannot be read, and return a line for each.
 
-    What a rule asks for is not forgotten with the record of a response: a restore is planned anew where a mark says
-    that it is owed, and anything else has failed, because nobody knows whether it has run.
+    A lost response is not forgotten: a restore is planned again if a mark shows that the VM needs it, and any other
+    response has failed, because it is unknown whether it has run.
 
     :param marked: the keys of the events for which the checker has this VM out of service.
     """
@@ -61,7 +61,7 @@ def repair(store: Store, now: Moment, marked: Collection[str]) -> list[str]:
     )
     store.needs_repair = False
     more = [f"And {len(lines) - _MOST_LINES} more records were damaged."] if len(lines) > _MOST_LINES else []
-    # They have ids of Azure's, and words from a damaged file.
+    # They have Azure's ids, and text from a damaged file.
     return [escape(line) for line in lines[:_MOST_LINES]] + more
 
 

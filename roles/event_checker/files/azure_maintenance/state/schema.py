@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tables of the state, and the kinds of errors that SQLite tells by words only."""
+"""The tables of the state, and the errors of SQLite that only their text tells apart."""
 
 from __future__ import annotations
 
 import sqlite3
 
-# Raise it with every change of the tables or of what a row means.
+# Raise it with every change of the tables or of the meaning of a row.
 VERSION = 2
-# What a row holds is in its content; by the other columns it is found.
+# The data of a row is in its content; the other columns are for finding it.
 _TABLES = """
 CREATE TABLE event (
     number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, ended_at REAL, end_order INTEGER, content TEXT NOT NULL
@@ -26,7 +26,7 @@ CREATE TABLE history (
 );
 CREATE TABLE put_aside (name TEXT NOT NULL, content TEXT NOT NULL, at REAL NOT NULL)
 """
-# What SQLite says, in words because Python tells the code from 3.11 on only, when a file cannot be written.
+# SQLite's texts for a file that cannot be written: Python has the error code from 3.11 on only.
 _UNWRITABLE = ("disk is full", "readonly", "read-only", "unable to open", "disk i/o error")
 
 

@@ -4,7 +4,7 @@
 
 """The events that the checker remembers, the responses to them with their steps, and facts by name.
 
-A record that cannot be read costs no other: reading leaves it out, and recovery puts it aside.
+A record that cannot be read does not affect others: reading leaves it out, and recovery puts it aside.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Store:
 
     def wait_for_lock(self, seconds: float) -> None:
         """Set how long a transaction waits for the lock of another program."""
-        # It is closed where the one that was to take its place could not be opened.
+        # The store is closed if its replacement could not be opened.
         with suppress(sqlite3.ProgrammingError):
             self._db.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
@@ -149,14 +149,14 @@ class Store:
         )
 
     def update_event(self, record: EventRecord, event: Event, listed_boot: str | None) -> None:
-        """Keep what the newest document says of an event, and in which boot it came."""
+        """Keep the newest document's data on an event, and the boot of that document."""
         told = format_utc(event.not_before)
         self._change_event(
             record.number,
             event=event,
             listed_boot=listed_boot,
             not_before_first=record.not_before_first or told,
-            # Azure blanks the time of what has started.
+            # Azure blanks the time of a started event.
             not_before_last=told or record.not_before_last,
         )
 
@@ -204,10 +204,10 @@ class Store:
     ) -> None:
         """Add a response, unless it has no steps.
 
-        :param known: what is known of its steps.
+        :param known: the known states of its steps.
         """
         told = tuple(StepRecord(0, position, step, **(known or {})) for position, step in enumerate(steps, start=1))
-        # One that is made after its record was lost may have failed.
+        # A response with a lost record may have failed.
         finished_at, message = (now.at, RESPONSE_LOST) if state == FAILED else (None, None)
         record = ResponseRecord(0, event, phase, state, now.boot_id, now.at, finished_at, message, told)
         if told:
@@ -264,7 +264,7 @@ class Store:
             self._change_steps(number, lambda step: step.state in (PENDING, RUNNING), state=SKIPPED)
 
     def undo_preparation(self, event: int, message: str, now: Moment) -> None:
-        """Note that what was begun to prepare for an event was taken back: nothing is approved on its ground (P2)."""
+        """Note that a preparation was taken back: no event is approved because of it (P2)."""
         for response in self.responses_to(event):
             if response.phase == ANNOUNCED:
                 self.renew_steps(response.number, lambda _step: True)
@@ -299,11 +299,11 @@ class Store:
         )
 
     def note_step(self, step: StepRecord, message: str) -> None:
-        """Write down what is known of a step that still runs."""
+        """Write down the state of a step that still runs."""
         self._change_step(step, message=message)
 
     def interrupt_step(self, step: StepRecord) -> None:
-        """Count that a try of a step was begun, and never came to an end."""
+        """Count a try of a step that was begun and never ended."""
         self._change_step(step, state=PENDING, interruptions=step.interruptions + 1)
 
     def renew_steps(self, response: int, which: Callable[[StepRecord], bool]) -> None:
@@ -314,7 +314,7 @@ class Store:
     # Facts
 
     def fact(self, name: str) -> dict[str, Any]:
-        """Return what is remembered by this name, an empty mapping where that is nothing, or cannot be read."""
+        """Return the fact of this name, an empty mapping where there is none, or it cannot be read."""
         found = self._readable("SELECT name, content FROM fact WHERE name = ?", (name,), decode_fact)
         return found[0] if found else {}
 

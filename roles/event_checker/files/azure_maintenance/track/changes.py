@@ -4,7 +4,7 @@
 
 """Every change that an event or a response may go through. The guide draws its picture from these tables.
 
-The campaign of the tests holds each change that the store is asked for against them.
+The campaign of the tests compares each change in the store with them.
 """
 
 from __future__ import annotations

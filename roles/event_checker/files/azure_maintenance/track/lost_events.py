@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Events whose records were put aside, alone or with the whole file: the marks tell what is still to be restored."""
+"""Events with a lost record, put aside alone or with the whole file: the marks say which must still be restored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ..system import Folders, running_responses
 def take_up_lost(
     store: Store, folders: Folders, rules: Iterable[Rule], document: Document | None, now: Moment, name: str
 ) -> tuple[Document | None, list[str]]:
-    """Make records of the events for which this VM was prepared, and which no record tells of any more.
+    """Make records of the events for which this VM was prepared, and which have no record any more.
 
     :param name: of this VM.
     :returns: the document, without those for which a response of the lost file still runs: it goes on by that file; and
@@ -53,7 +53,7 @@ def take_up_lost(
 
 
 def runs_a_stranger(store: Store, folders: Folders) -> bool:
-    """Tell whether a response runs of which no record tells."""
+    """Tell whether a response without a record runs."""
     return any(store.response(number) is None for number in running_responses(folders))
 
 
@@ -62,7 +62,7 @@ def _take_up(
 ) -> str:
     """Make a record of an event for which this VM was prepared, and return a line that says so.
 
-    What comes next, as for any other event, is decided by the documents.
+    The documents decide the next phase, as for any other event.
     """
     listed = document.find(mark.event_id) if document is not None else None
     if listed is None or listed.affects(resource_name) is False:
@@ -90,14 +90,14 @@ def _take_up(
 
 
 def _may_be_approved(mark: OwnMark, rule: Rule, event: Event) -> bool:
-    """Tell whether an approval may have been sent: that counts as evidence of what becomes of the event."""
+    """Tell whether an approval may have been sent: that is evidence that the event took place."""
     is_sent = rule.approve == AT_ONCE or (rule.approve == WHEN_READY and mark.state == PREPARED)
-    # What lists other VMs is left to the fleet.
+    # An event with other VMs is left to the fleet.
     return is_sent and len(event.resources) < 2
 
 
 def _preparation(mark: OwnMark, rule: Rule, now: Moment, since: float) -> tuple[str, dict[str, Any]]:
-    """Return the state of the response that prepared the VM, and what is known of its steps.
+    """Return the state of the response that prepared the VM, and the known states of its steps.
 
     Where it is not known to have ended, it is run again only if an approval asks for that in a later boot (P2, P6).
     """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All that may still happen, as the life cycle wants it, and the responses that may run now."""
+"""The open events and unfinished responses, for the life cycle, and the responses that may run now."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def due_responses(
     is_running: Callable[[int], bool],
     read_marked: Callable[[], Collection[str]] = tuple,
 ) -> list[ResponseRecord]:
-    """Return the responses that may run now and do not, after writing down which of them have become due.
+    """Write down which responses have become due, and return those that may run now and do not.
 
     :param is_running: tells whether a process runs the response of this number now.
     :param read_marked: returns the keys of the events for which runs have this VM out of service.

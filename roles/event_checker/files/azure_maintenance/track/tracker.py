@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Record what an answer tells. Nothing here waits or talks to anything.
+"""Record an answer of Azure. Nothing here waits, or talks to a service.
 
-What may follow what is decided by the life cycle; here it is written down.
+The life cycle decides which change may follow which; here the changes are written down.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from ..state.records import APPROVED, DUE, PLANNED, SENDING, SKIPPED, SUCCEEDED,
 from ..state.records import WAITING as APPROVAL_WAITS
 from ..state.store import Store
 
-# A VM has one or two events. Whatever Azure lists beyond these numbers is said, but not followed.
+# A VM has one or two events. Further ones are said, but not followed.
 MOST_OPEN = 100
-# With those that have ended and whose responses are not finished: they may have to wait for days.
+# With ended events that have an unfinished response: it may have to wait for days.
 MOST_PENDING = 300
 _MOST_LINES = 10
 _NO_VM = "it lists no VM, so whether it concerns this one is unknown; nothing is done"
 _OBSOLETE = {
     ANNOUNCED: "The event ended before its preparation did.",
-    WAITING: "The event is approved, or has started or ended, so its approval waits for nobody any more.",
+    WAITING: "The event is approved, or has started or ended, so its approval does not wait any more.",
     RESTORE: "The event is approved, or has started or ended, so only on_ended puts this VM back into service.",
 }
-_COPIED = "it belongs to another VM, of whose disk this one has a copy; nothing is done"
+_COPIED = "it belongs to another VM, and this VM has a copy of its disk; nothing is done"
 
 
 class Recorded(NamedTuple):
-    """:ivar lines: what is worth a line in the log.
+    """:ivar lines: for the log.
     :ivar missing: open events that an unclear answer does not list.
     :ivar left_out: a line where new events are not followed. The same document may find room for them later.
     """
@@ -69,10 +69,10 @@ def record_answer(
     resource_name: str,
     unclear_seconds: float = 0.0,
 ) -> Recorded:
-    """Record what became of this VM's events, with the responses that the rules ask for, all or nothing.
+    """Record the changes of this VM's events, with the responses that the rules ask for, all or nothing.
 
     :param document: None for an empty body.
-    :param unclear_seconds: for how long no answer was clear.
+    :param unclear_seconds: since the last clear answer.
     """
     pending = store.pending_events()
     foreign = [each for each in pending if is_of_another_vm(each.event, resource_name, each.listed_boot == now.boot_id)]
@@ -108,14 +108,14 @@ def record_answer(
 
 
 def _known(record: EventRecord, now: Moment) -> Known:
-    # The clock that nobody can set, where it reaches back to when the event was first seen
+    # The clock that nobody can set, if it has run since the event was first seen
     undisturbed = record.nows(now)[-1]
     approved = record.approval in (APPROVED, SENDING)
     return Known.at(undisturbed, record.event, record.listed_boot, now.boot_id, approved)
 
 
 def _bounded(following: Following, records: dict[str, EventRecord], room: int) -> tuple[Following, tuple[str, ...]]:
-    """Leave out new events for which there is no room; those that surely concern this VM come first."""
+    """Leave out new events beyond the limit; those that surely concern this VM come first."""
     new = [each for each in following.transitions if each.phase != ENDED and each.event.key not in records]
     room = max(0, room)
     if len(new) <= room:
@@ -169,24 +169,24 @@ def _record(
 
 def _plan(store: Store, number: int, rule: Rule | None, phase: str, now: Moment) -> None:
     steps = steps_for(rule, phase) if rule else []
-    # A record that was damaged may make an event come to a phase again.
+    # After a damaged record an event may come to a phase again.
     if steps and all(each.phase != phase for each in store.responses_to(number)):
         store.add_response(number, phase, steps, now)
 
 
 def obsolete_reason(phase: str) -> str:
-    """Return why a response of this phase has no use any more, where is_obsolete() says so."""
+    """Return why a response of this phase is obsolete."""
     return _OBSOLETE[phase]
 
 
 def plan_waiting(store: Store, number: int, rule: Rule | None, event: Event, now: Moment, resource_name: str) -> None:
-    """Plan what runs once while the approval of an event waits for other VMs, if this VM is to run it."""
+    """Plan on_waiting, which runs once while the approval of an event waits for other VMs, if this VM is to run it."""
     if is_leader_of_several(event, resource_name):
         _plan(store, number, rule, WAITING, now)
 
 
 def _disown(store: Store, record: EventRecord, now: Moment) -> str:
-    """Close an event of the VM of whose disk this one has a copy: nothing was prepared here."""
+    """Close an event of another VM, from a copied disk: nothing was prepared here."""
     if record.ended_at is None:
         store.end_event(record.number, WITHDRAWN, now, _COPIED)
     for response in store.responses_to(record.number):
@@ -198,7 +198,7 @@ def _disown(store: Store, record: EventRecord, now: Moment) -> str:
 def _waited_enough(
     store: Store, records: Iterable[EventRecord], document: Document | None, now: Moment, resource_name: str
 ) -> list[tuple[EventRecord, ResponseRecord]]:
-    """Return the events whose approval waited for other VMs and need not any more, with the response that sends it."""
+    """Return the events with an approval that need not wait for other VMs any more, and the response that sends it."""
     found = []
     for record in records:
         # One that was seen started stays so, whatever an older document says.
@@ -211,7 +211,7 @@ def _waited_enough(
 
 
 def _approve_after_all(store: Store, record: EventRecord, response: ResponseRecord, now: Moment) -> str:
-    """Try an approval once more that waited for VMs which the event does not list any more, or could not be read."""
+    """Try an approval again: the event does not list the VMs any more for which it waited, or could not be read."""
     store.set_approval(record.number, None, (), now)
     store.renew_steps(response.number, lambda step: step.content == APPROVE_STEP)
     store.begin_response(response.number, DUE, now)
@@ -223,7 +223,7 @@ def _decide_again(
 ) -> tuple[EventRecord, list[str]]:
     """Find the rule anew for an event that listed no VM before, or whose type or source has changed.
 
-    What was begun by a rule goes on by it.
+    A response that was begun goes on by its old rule.
     """
     if record.rule is None and event.names_its_vms and not record.event.names_its_vms:
         news = "lists this VM now"
@@ -249,12 +249,12 @@ def _kind(event: Event) -> str:
 
 
 def _choice(rule: Rule | None, note: str | None) -> str:
-    """Return which rule an event got, and what there is to say of that, as the end of a line."""
+    """Return the name of an event's rule and the note on it, as the end of a line."""
     return (f" (rule {one_line(rule.name)})" if rule else "") + (f": {note}" if note else "")
 
 
 def _decide(rules: Iterable[Rule], event: Event, now: Moment, resource_name: str) -> tuple[Rule | None, str | None]:
-    """Return the rule for an event, and a sentence where there is something to say of the choice."""
+    """Return the rule for an event, and a note on the choice or None."""
     if not event.names_its_vms:
         return None, _NO_VM
     try:

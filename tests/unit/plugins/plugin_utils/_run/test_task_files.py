@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.task_files import Loader, find_file_faults
 
 REFUSED = (
-    "drain.yml: run_once: true must not be used: the task runs for one host, and what becomes of it counts for all "
+    "drain.yml: run_once: true must not be used: the task runs for one host, and its result counts for all "
     "hosts, also for those that only wait. Use delegate_to without it."
 )
 
@@ -80,7 +80,7 @@ def test_what_one_host_would_do_for_all_is_refused(tasks, refused):
 
 
 FOR_ALL = (
-    "{} must not be used: Ansible runs it for the first host only, also its when, and what becomes of it counts for "
+    "{} must not be used: Ansible runs it for the first host only, also its when, and its result counts for "
     "all hosts, also for those that only wait."
 )
 WAIT = " To wait N seconds, use ansible.builtin.wait_for with timeout: N."

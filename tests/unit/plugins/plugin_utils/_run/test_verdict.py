@@ -103,7 +103,7 @@ def test_what_did_not_go_as_it_should_is_told_of_each_host_once():
     assert summarize(hosts)["not_asked"] == ["silent", "skipped"]
 
 
-UNCLEAR = "host-a was given an answer of which a part could not be read, so an event may be missing. Run this again."
+UNCLEAR = "host-a was given an answer that could not be read as a whole, so an event may be missing. Run this again."
 
 
 @pytest.mark.parametrize(

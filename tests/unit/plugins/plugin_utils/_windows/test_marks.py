@@ -131,7 +131,7 @@ def test_where_nobody_knows_which_marks_there_are_that_is_said(machine, module, 
         ({f"{PATH}\\x": ""}, {}, "is a directory"),
         ({}, {"ansible.windows.win_copy": FAILED}, "Zugriff"),
         ({f"{FOLDER}\\x": ""}, {"ansible.windows.win_copy": {"changed": True}}, "is not found"),
-        ({PATH: "{"}, {"ansible.windows.win_copy": {"changed": True}}, "does not hold what was written"),
+        ({PATH: "{"}, {"ansible.windows.win_copy": {"changed": True}}, "does not have the content that was written"),
     ],
 )
 def test_where_a_mark_is_not_there_as_it_was_written_it_is_said_why(machine, files, answers, why):

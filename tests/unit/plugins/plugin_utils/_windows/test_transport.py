@@ -136,10 +136,10 @@ def test_a_boot_is_told_by_the_clock_of_the_controller_and_never_early(monkeypat
     ("result", "words"),
     [
         ({"ansible_facts": {}, "warnings": ["Failed to collect uptime due to timeout"]}, "uptime due to timeout"),
-        ({"ansible_facts": {"ansible_uptime_seconds": "long"}}, "nobody knows whether it booted"),
-        ({"ansible_facts": {"ansible_uptime_seconds": -1}}, "nobody knows whether it booted"),
-        ({"ansible_facts": {"ansible_uptime_seconds": True}}, "nobody knows whether it booted"),
-        ({"failed": True, "msg": "No."}, "nobody knows whether it booted: .No."),
+        ({"ansible_facts": {"ansible_uptime_seconds": "long"}}, "it is unknown whether it booted"),
+        ({"ansible_facts": {"ansible_uptime_seconds": -1}}, "it is unknown whether it booted"),
+        ({"ansible_facts": {"ansible_uptime_seconds": True}}, "it is unknown whether it booted"),
+        ({"failed": True, "msg": "No."}, "it is unknown whether it booted: .No."),
         ({"failed": True, "_ansible_parsed": False, "module_stderr": "sh: no"}, "setup did not run to its end"),
     ],
 )
