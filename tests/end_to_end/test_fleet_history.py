@@ -160,7 +160,7 @@ def test_a_state_that_is_damaged_is_named_with_the_events_that_can_be_read(fleet
     assert run.code == 0, run.out
     assert fleet.hosts() == {"web-1": ("damaged", "damaged")}
     assert event in {each["event_id"] for each in fleet.written()["events"]}
-    assert "Records of the state are damaged." in on_one_line(run.out)
+    assert "Records of the state are damaged, and are left out." in on_one_line(run.out)
 
 
 @pytest.mark.matrix

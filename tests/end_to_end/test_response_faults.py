@@ -442,8 +442,9 @@ def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_run(make_flee
     for vm in hosts.values():
         fleet.announce(vm, event_type="Freeze", notice=FAR_OFF)
     reboots = {host: fleet.announce(vm, notice=FAR_OFF) for host, vm in hosts.items()}
-    # A response asks, marks, prepares, marks as prepared, asks again, approves, waits, restores and removes the mark.
-    for host, use in {"host-a": 10, "host-b": 10, "host-c": 17}.items():
+    # A response asks, marks, prepares, marks as prepared, asks again, approves, waits, marks as restoring, restores and
+    # removes the mark.
+    for host, use in {"host-a": 11, "host-b": 11, "host-c": 19}.items():
         fleet.set(host, mortal_dies_at=use, mortal_back_after=1)
     fleet.set("host-d", second_due_within="{{ nowhere }}")
     # Were all hosts of that play lost, it would be the last one.
