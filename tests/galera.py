@@ -45,6 +45,7 @@ wsrep-cluster-address=gcomm://{members}
 wsrep-node-name={name}
 wsrep-node-address=127.0.0.1:{cluster_port}
 wsrep-sst-method=rsync
+wsrep-sst-receive-address=127.0.0.1:{copy_port}
 wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:{cluster_port};ist.recv_addr=127.0.0.1:{transfer_port};gcache.size=16M
 """
 
@@ -56,7 +57,7 @@ class Node:
         self.name = name
         self.folder = folder / name
         self._program = program
-        self.ports = {kind: free_port() for kind in ("port", "cluster_port", "transfer_port")}
+        self.ports = {kind: free_port() for kind in ("port", "cluster_port", "transfer_port", "copy_port")}
 
     def configure(self, nodes):
         members = ",".join(f"127.0.0.1:{node.ports['cluster_port']}" for node in nodes)
