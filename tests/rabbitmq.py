@@ -224,6 +224,7 @@ class Client:
 
     def __init__(self, nodes):
         self._nodes = list(nodes)
+        self.name = nodes[0].name
         self.acknowledged = set()
         self.errors = 0
         self.gap = 0.0
@@ -236,8 +237,9 @@ class Client:
                     connection.select_confirms()
                     while not over.wait(0.05):
                         number += 1
-                        connection.publish(QUEUE, str(number).encode())
-                        self.acknowledged.add(number)
+                        message = f"{number} of {self.name}"
+                        connection.publish(QUEUE, message.encode())
+                        self.acknowledged.add(message)
                         self.gap = max(self.gap, time.monotonic() - last)
                         last = time.monotonic()
             except AmqpError:
@@ -251,14 +253,14 @@ class Client:
 
 
 def take_all(node):
-    """Take what is in the queue, as numbers."""
+    """Take what is in the queue."""
     with Connection(node.port) as connection:
-        return {int(body) for body in iter(lambda: connection.take(QUEUE), None)}
+        return {body.decode() for body in iter(lambda: connection.take(QUEUE), None)}
 
 
 @contextlib.contextmanager
 def cluster():
-    """Make three nodes with one quorum queue, and leave nothing of them behind."""
+    """Make three nodes, and leave nothing of them behind."""
     folder = Path(tempfile.mkdtemp(prefix="rabbitmq-"))
     epmd_port = free_port()
     nodes = [Node(folder, number, epmd_port) for number in (1, 2, 3)]
@@ -271,8 +273,6 @@ def cluster():
         starting = [subprocess.Popen(node.start_command, stdout=subprocess.DEVNULL) for node in nodes]
         assert [started.wait() for started in starting] == [0, 0, 0]
         wait_until(lambda: len(nodes[0].ask("rabbitmqctl", "cluster_status")["running_nodes"]) == 3)
-        with Connection(nodes[0].port) as connection:
-            connection.declare(QUEUE)
         yield nodes
     finally:
         for node in nodes:
@@ -283,7 +283,7 @@ def cluster():
 
 
 @contextlib.contextmanager
-def publishing(nodes):
+def publishing(*nodes):
     client = Client(nodes)
     with beside(client.live):
         yield client
