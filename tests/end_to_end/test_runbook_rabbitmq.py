@@ -1,0 +1,201 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook docs/runbooks/rabbitmq, by real ansible-playbook, on three real RabbitMQ servers under load.
+
+Not real: the VMs are this machine. A server that runs when its VM reboots is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+from ansible_collections.fleetops.azure_maintenance.tests.rabbitmq import (
+    PATIENCE,
+    QUEUE,
+    Connection,
+    cluster,
+    publishing,
+    take_all,
+)
+
+pytestmark = pytest.mark.matrix
+
+need_program("rabbitmq-server", package="rabbitmq-server", folders=["/usr/sbin"])
+RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "rabbitmq"
+HOSTS = ("mq-1", "mq-2", "mq-3")
+FAR_OFF = 900
+
+
+class Maintenance:
+    """The three nodes as hosts of an inventory."""
+
+    def __init__(self, ansible, azure, folder, nodes):
+        self._ansible = ansible
+        self._folder = folder
+        self.azure = azure
+        self.nodes = dict(zip(HOSTS, nodes))
+        self.hosts = {
+            host: {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+                "rabbitmq_programs": str(node.programs),
+                "rabbitmq_start": node.start_command,
+            }
+            for host, node in self.nodes.items()
+        }
+
+    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
+        inventory = self._folder / "inventory.json"
+        inventory.write_text(json.dumps({"mq": {"hosts": self.hosts}}))
+        files = {
+            f"{role}_{name}": str(RUNBOOK / f"{name}.yml")
+            for role in ("event_response", "rehearse")
+            for name in ("prepare", "restore")
+        }
+        settings = {"target": "mq", "event_response_wait_timeout": 300, **files, **variables}
+        if "rehearse" not in playbook:
+            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
+        argv = ["-i", str(inventory), playbook, "--extra-vars", json.dumps(settings)]
+        return self._ansible("ansible-playbook", *argv, *arguments)
+
+    def run_files(self, host, *names, options=(), **variables):
+        """As by hand, or by the checker, without maintenance_peers."""
+        event = {"event_type": "Reboot", "resources": [host], "duration_seconds": None}
+        play = {"hosts": host, "gather_facts": False, "vars": {"maintenance_event": event}}
+        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")} for name in names]
+        (self._folder / "play.json").write_text(json.dumps([play]))
+        return self.run(*options, playbook=str(self._folder / "play.json"), **variables)
+
+    @contextlib.contextmanager
+    def rebooting(self, silent, boot_starts_it=False):
+        """A VM that vanishes closes no connection: its server is silent for so many seconds before it is killed."""
+
+        def live(over):
+            since, killed = {}, set()
+            while not over.wait(0.1):
+                events = self.azure.control("GET", "/simulator/events")["events"]
+                started = {vm for event in events if event["phase"] == "started" for vm in event["resources"]}
+                for host in started - set(since):
+                    since[host] = time.monotonic()
+                    self.nodes[host].signal(signal.SIGSTOP)
+                for host in set(since) - killed:
+                    if time.monotonic() - since[host] > silent:
+                        self.nodes[host].kill()
+                        killed.add(host)
+                for host in killed - started if boot_starts_it else ():
+                    self.nodes[host].start()
+                    killed.discard(host)
+
+        with beside(live):
+            yield
+
+    def assert_whole(self):
+        wait_until(lambda: all(node.serves for node in self.nodes.values()))
+
+    @property
+    def approved(self):
+        return [vm for vm, _body in self.azure.posted()]
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def maintenance(ansible, simulator, tmp_path, nodes):
+    made = Maintenance(ansible, simulator("--vms", ",".join(HOSTS)), tmp_path, nodes)
+    # The node to which the client is connected becomes the leader.
+    with Connection(nodes[0].port) as connection:
+        connection.delete(QUEUE)
+        connection.declare(QUEUE)
+    yield made
+    made.assert_whole()
+
+
+def test_two_events_go_in_turn_and_the_queue_stays_available(maintenance):
+    for host in ("mq-1", "mq-2"):
+        maintenance.azure.announce("Reboot", host, started_for=4)
+    first, second, third = maintenance.nodes.values()
+    with publishing(first, second, third) as client, publishing(third) as other, maintenance.rebooting(silent=2):
+        run = maintenance.run(event_response_max_unavailable=1)
+    assert run.code == 0, run.out + run.err
+    assert sorted(maintenance.approved) == ["mq-1", "mq-2"]
+    client.tell("with the runbook, on a node that leaves")
+    other.tell("with the runbook, on a node that stays")
+    assert client.acknowledged | other.acknowledged <= take_all(third)
+    # Each drain ends the connection of the client once.
+    assert client.errors <= 2
+    assert other.errors == 0
+    # As long as a client waits here for a node that is gone
+    assert max(client.gap, other.gap) < PATIENCE
+
+
+@pytest.mark.release
+def test_without_the_runbook_a_client_waits_for_the_node_that_is_gone(maintenance):
+    """What README compares with."""
+    maintenance.azure.announce("Reboot", "mq-1", started_for=25)
+    first, second, third = maintenance.nodes.values()
+    publishers = publishing(first, second, third), publishing(third)
+    with publishers[0] as client, publishers[1] as other, maintenance.rebooting(silent=20, boot_starts_it=True):
+        run = maintenance.run(event_response_prepare="nothing", event_response_restore="nothing")
+        assert run.code == 0, run.out + run.err
+        maintenance.assert_whole()
+    client.tell("without the runbook, on the node that vanishes")
+    other.tell("without the runbook, on a node that stays")
+    assert client.acknowledged | other.acknowledged <= take_all(third)
+    assert client.gap >= PATIENCE
+
+
+def test_the_second_of_three_is_refused(maintenance):
+    maintenance.azure.announce("Reboot", "mq-1", "mq-2", notice=FAR_OFF)
+    run = maintenance.run(event_response_wait_timeout=60)
+    assert run.code == 2
+    assert "mq-2 stays in service: 1 nodes would be left, and rabbitmq_keep is 2." in run.words
+    assert "mq-1 could not be prepared" not in run.words
+    assert maintenance.approved == []
+
+
+def test_a_rehearsal(maintenance):
+    """It has two hosts in one event, so one must be enough, and a Freeze of five seconds of the third."""
+    run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", rabbitmq_keep=1)
+    assert run.code == 0, run.out + run.err
+    maintenance.assert_whole()
+
+
+def test_a_queue_that_would_lose_its_quorum_is_named(maintenance):
+    """It has replicas on two nodes only, so each of them is needed."""
+    with Connection(maintenance.nodes["mq-3"].port) as connection:
+        connection.declare("pair", quorum_initial_group_size=2)
+        run = maintenance.run_files("mq-3", "prepare", rabbitmq_patience=1)
+        connection.delete("pair")
+    assert run.code == 2
+    assert "mq-3 stays in service: " in run.words
+    assert "queue 'pair' in vhost '/' would lose quorum" in run.words
+
+
+def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(maintenance):
+    run = maintenance.run_files("mq-3", "prepare", "restore", options=["--check"])
+    assert run.code == 0, run.out + run.err
+    assert "changed=0" in run.words
+    assert maintenance.nodes["mq-3"].serves
+    run = maintenance.run_files("mq-3", "prepare", "prepare")
+    assert run.code == 0, run.out + run.err
+    assert "changed=1" in run.words
+    assert not maintenance.nodes["mq-3"].serves
+    run = maintenance.run_files("mq-3", "restore", "restore")
+    assert run.code == 0, run.out + run.err
+    assert "changed=1" in run.words
+    assert maintenance.nodes["mq-3"].serves
