@@ -157,6 +157,8 @@ class Node:
             "HOME": str(folder),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(epmd_port),
+            # It may be ended although the nodes have just been killed.
+            "ERL_EPMD_RELAXED_COMMAND_CHECK": "1",
             "RABBITMQ_NODENAME": self.name,
             "RABBITMQ_DIST_PORT": str(free_port()),
             "RABBITMQ_MNESIA_BASE": str(self.folder),
