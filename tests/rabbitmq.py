@@ -23,9 +23,8 @@ from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
-# Seconds for one step of the client, so that a server that hangs counts as a gap, and not as the end of the test
+# Seconds for one step of a client, so that a server that hangs counts as a gap, and not as the end of the test
 PATIENCE = 3
-QUEUE = "orders"
 # Those in /usr/sbin become the user rabbitmq, and forget what they are told here.
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 # pause_minority is what RabbitMQ's guide to clusters recommends for three nodes.
@@ -55,9 +54,9 @@ def _long(content):
 class Connection:
     """What of AMQP 0-9-1 a client needs who publishes with confirms and takes messages from one queue."""
 
-    def __init__(self, port):
+    def __init__(self, port, patience=60):
         try:
-            self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+            self._socket = socket.create_connection(("127.0.0.1", port), patience)
         except OSError as error:
             raise AmqpError(str(error)) from error
         self._file = self._socket.makefile("rb")
@@ -158,6 +157,8 @@ class Node:
             "HOME": str(folder),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(epmd_port),
+            # It may be ended although the nodes have just been killed.
+            "ERL_EPMD_RELAXED_COMMAND_CHECK": "1",
             "RABBITMQ_NODENAME": self.name,
             "RABBITMQ_DIST_PORT": str(free_port()),
             "RABBITMQ_MNESIA_BASE": str(self.folder),
@@ -222,7 +223,8 @@ class Node:
 class Client:
     """Publishes message after message to the first node that takes them."""
 
-    def __init__(self, nodes):
+    def __init__(self, queue, nodes):
+        self._queue = queue
         self._nodes = list(nodes)
         self.name = nodes[0].name
         self.acknowledged = set()
@@ -233,12 +235,12 @@ class Client:
         number, last = 0, time.monotonic()
         while not over.is_set():
             try:
-                with Connection(self._nodes[0].port) as connection:
+                with Connection(self._nodes[0].port, PATIENCE) as connection:
                     connection.select_confirms()
                     while not over.wait(0.05):
                         number += 1
                         message = f"{number} of {self.name}"
-                        connection.publish(QUEUE, message.encode())
+                        connection.publish(self._queue, message.encode())
                         self.acknowledged.add(message)
                         self.gap = max(self.gap, time.monotonic() - last)
                         last = time.monotonic()
@@ -252,10 +254,10 @@ class Client:
         print(f"{how}: {self.errors} errors, longest gap {self.gap:.1f} s, {len(self.acknowledged)} messages")
 
 
-def take_all(node):
+def take_all(queue, node):
     """Take what is in the queue."""
     with Connection(node.port) as connection:
-        return {body.decode() for body in iter(lambda: connection.take(QUEUE), None)}
+        return {body.decode() for body in iter(lambda: connection.take(queue), None)}
 
 
 @contextlib.contextmanager
@@ -283,7 +285,7 @@ def cluster():
 
 
 @contextlib.contextmanager
-def publishing(*nodes):
-    client = Client(nodes)
+def publishing(queue, *nodes):
+    client = Client(queue, nodes)
     with beside(client.live):
         yield client

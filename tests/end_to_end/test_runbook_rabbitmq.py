@@ -22,7 +22,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_un
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.rabbitmq import (
     PATIENCE,
-    QUEUE,
     Connection,
     cluster,
     publishing,
@@ -100,6 +99,11 @@ class Maintenance:
         with beside(live):
             yield
 
+    def declare(self, queue):
+        """The node to which the client is connected becomes the leader."""
+        with Connection(self.nodes["mq-1"].port) as connection:
+            connection.declare(queue)
+
     def assert_whole(self):
         wait_until(lambda: all(node.serves for node in self.nodes.values()))
 
@@ -117,10 +121,6 @@ def nodes():
 @pytest.fixture
 def maintenance(ansible, simulator, tmp_path, nodes):
     made = Maintenance(ansible, simulator("--vms", ",".join(HOSTS)), tmp_path, nodes)
-    # The node to which the client is connected becomes the leader.
-    with Connection(nodes[0].port) as connection:
-        connection.delete(QUEUE)
-        connection.declare(QUEUE)
     yield made
     made.assert_whole()
 
@@ -128,14 +128,16 @@ def maintenance(ansible, simulator, tmp_path, nodes):
 def test_two_events_go_in_turn_and_the_queue_stays_available(maintenance):
     for host in ("mq-1", "mq-2"):
         maintenance.azure.announce("Reboot", host, started_for=4)
+    maintenance.declare("in-turn")
     first, second, third = maintenance.nodes.values()
-    with publishing(first, second, third) as client, publishing(third) as other, maintenance.rebooting(silent=2):
+    publishers = publishing("in-turn", first, second, third), publishing("in-turn", third)
+    with publishers[0] as client, publishers[1] as other, maintenance.rebooting(silent=2):
         run = maintenance.run(event_response_max_unavailable=1)
     assert run.code == 0, run.out + run.err
     assert sorted(maintenance.approved) == ["mq-1", "mq-2"]
     client.tell("with the runbook, on a node that leaves")
     other.tell("with the runbook, on a node that stays")
-    assert client.acknowledged | other.acknowledged <= take_all(third)
+    assert client.acknowledged | other.acknowledged <= take_all("in-turn", third)
     # Each drain ends the connection of the client once.
     assert client.errors <= 2
     assert other.errors == 0
@@ -147,15 +149,16 @@ def test_two_events_go_in_turn_and_the_queue_stays_available(maintenance):
 def test_without_the_runbook_a_client_waits_for_the_node_that_is_gone(maintenance):
     """What README compares with."""
     maintenance.azure.announce("Reboot", "mq-1", started_for=25)
+    maintenance.declare("vanish")
     first, second, third = maintenance.nodes.values()
-    publishers = publishing(first, second, third), publishing(third)
+    publishers = publishing("vanish", first, second, third), publishing("vanish", third)
     with publishers[0] as client, publishers[1] as other, maintenance.rebooting(silent=20, boot_starts_it=True):
         run = maintenance.run(event_response_prepare="nothing", event_response_restore="nothing")
         assert run.code == 0, run.out + run.err
         maintenance.assert_whole()
     client.tell("without the runbook, on the node that vanishes")
     other.tell("without the runbook, on a node that stays")
-    assert client.acknowledged | other.acknowledged <= take_all(third)
+    assert client.acknowledged | other.acknowledged <= take_all("vanish", third)
     assert client.gap >= PATIENCE
 
 
