@@ -171,6 +171,7 @@ def test_the_second_of_three_is_refused(maintenance):
     assert maintenance.approved == []
 
 
+@pytest.mark.release
 def test_a_rehearsal(maintenance):
     """It has two hosts in one event, so one must be enough, and a Freeze of five seconds of the third."""
     run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", rabbitmq_keep=1)
