@@ -275,9 +275,11 @@ def launcher(simulator):
         agents.append(ProxyAgent(upstream or simulator.endpoint("web-1"), rules, **settings))
         return agents[-1]
 
-    yield start
-    for agent in agents:
-        agent.stop()
+    try:
+        yield start
+    finally:
+        for agent in agents:
+            agent.stop()
     assert [agent.complaints for agent in agents if agent.complaints] == []
 
 

@@ -356,7 +356,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise RefusedError(400, "InvalidApiVersionParameter", f"api-version must be one of {versions}.")
 
     def _need_token(self):
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        scheme, _space, token = self.headers.get("Authorization", "").partition(" ")
         known = self.azure.tokens.get(token)
         if scheme != "Bearer" or known is None:
             raise RefusedError(

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import configparser
+import importlib
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple
 
@@ -156,7 +157,7 @@ def make_credential(login: Login, cloud: Cloud, seconds: float) -> Any:
     """
     try:
         # It takes half a second, and a controller that only asks VMs need not have it.
-        import azure.identity as identity
+        identity = importlib.import_module("azure.identity")
     except ImportError as error:
         raise missing_library(error) from error
     limits = {

@@ -252,7 +252,8 @@ class Machine:
 
     def sql(self, statement):
         """Change the state behind the back of the program."""
-        with contextlib.closing(sqlite3.connect(self.folder / "state" / "state.db")) as connection, connection:
+        connection = sqlite3.connect(self.folder / "state" / "state.db")
+        with contextlib.closing(connection), connection:
             connection.execute(statement)
 
     def status(self):

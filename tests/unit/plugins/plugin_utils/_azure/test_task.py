@@ -22,8 +22,8 @@ def run(monkeypatch):
     """run(WORK, OPTIONS) does it as an action plugin would."""
     monkeypatch.delenv("ANSIBLE_AZURE_AUTH_SOURCE", raising=False)
 
-    def run_task(work, options=LOGIN):
-        task = types.SimpleNamespace(args=options, action="module", check_mode=False)
+    def run_task(work, options=None):
+        task = types.SimpleNamespace(args=LOGIN if options is None else options, action="module", check_mode=False)
         return run_on_controller(types.SimpleNamespace(_task=task), {"argument_spec": {}}, work)
 
     return run_task
