@@ -190,6 +190,7 @@ def test_a_queue_that_would_lose_its_quorum_is_named(maintenance):
     assert "queue 'pair' in vhost '/' would lose quorum" in run.words
 
 
+@pytest.mark.release
 def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(maintenance):
     run = maintenance.run_files("mq-3", "prepare", "restore", options=["--check"])
     assert run.code == 0, run.out + run.err
