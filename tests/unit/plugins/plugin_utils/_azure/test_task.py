@@ -13,7 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import 
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.errors import FORBIDDEN, AzureError
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.task import run_on_controller
 
-LOGIN = {"client_id": "c", "secret": "hidden", "tenant": "t"}
+LOGIN = {"client_id": "c", "secret": "only-for-this-test", "tenant": "t"}
 TEXT = "{{ lookup('pipe', 'id') }}"
 
 
@@ -62,7 +62,7 @@ def test_a_failure_of_azure_has_a_reason(run):
 
 
 def test_a_wrong_option_tells_no_secret(run):
-    result = run(fail(ValueError("hidden is wrong")))
+    result = run(fail(ValueError("only-for-this-test is wrong")))
     assert (result["failed"], result["msg"]) == (True, "******** is wrong")
 
 
