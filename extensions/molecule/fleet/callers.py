@@ -5,7 +5,7 @@
 """Runs the playbook respond whenever a checker calls AWX or ansible-rulebook.
 
 AWX is the stand-in of tests/awx, and ansible-runner runs its jobs. Arguments: a folder with a certificate and an
-inventory, in which jobs leave what they printed; a network namespace. All ends when that has been removed.
+inventory, in which jobs leave their output; a network namespace. All ends when that has been removed.
 """
 
 from __future__ import annotations

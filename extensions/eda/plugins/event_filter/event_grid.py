@@ -22,7 +22,7 @@ name: event_grid
 short_description: Read Azure Event Grid's messages about maintenance
 version_added: 1.1.0
 description:
-  - Turns what Azure Event Grid says of Scheduled Events into the form of the event source
+  - Turns the messages of Azure Event Grid about Scheduled Events into the form of the event source
     C(fleetops.azure_maintenance.scheduled_events), so that the same rules work for both. It has C(maintenance_event),
     C(maintenance_phase), V(announced), V(started) or V(ended), and C(maintenance_outcome), V(completed) or V(withdrawn)
     of an event that has ended. C(meta.hosts) names the VMs of the event.
@@ -32,7 +32,7 @@ description:
     C(payload) of what the source delivers.
   - A message that comes twice is left out, and one that says less of an event than is known already, such as that it
     is announced after it has started.
-  - What is about something else is passed on. So is, with a warning in the log, an event that cannot be read or lists
+  - A message about something else is passed on. So is, with a warning in the log, an event that cannot be read or lists
     something that is no name of a VM.
   - Text is kept from being run as a template, as by C(fleetops.azure_maintenance.no_templates).
   - C(affects_this_vm) and C(is_leader) are null, because there is no VM whose view this is.
@@ -52,8 +52,8 @@ EXAMPLES = r"""
     - fleetops.azure_maintenance.event_grid:
 """
 
-# ansible-rulebook runs this file by its path, where no collection can be imported. So what it needs gets a package of
-# its own, whatever other copy of the collection Python would find.
+# ansible-rulebook runs this file by its path, where no collection can be imported. So the modules that it needs get a
+# package of their own, whatever other copy of the collection Python would find.
 _HERE = Path(__file__).resolve()
 if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure import messages as _messages

@@ -83,7 +83,7 @@ def read_result(host: str, result: Any) -> HostResult:
         return no_answer(host, FAILED, "no_document", message)
     complaint = _complaint(events, result.get("resource_name"))
     if complaint:
-        return no_answer(host, FAILED, "malformed", f"What the host returned cannot be used: {complaint}.")
+        return no_answer(host, FAILED, "malformed", f"The answer of the host cannot be used: {complaint}.")
     # An event that names no VM may be meant for this one.
     affected = any(event["affects_this_vm"] is not False for event in events)
     state, reason, message = AFFECTED if affected else QUIET, None, None

@@ -58,13 +58,13 @@ def read_answer(host: str, result: Any) -> HostHistory:
     try:
         said = json.loads(result["stdout"])
     except (ValueError, RecursionError) as error:
-        return _no_history(host, DAMAGED, "not_json", f"What the checker printed is not JSON ({error}).")
+        return _no_history(host, DAMAGED, "not_json", f"The output of the checker is not JSON ({error}).")
     return _read_history(host, said)
 
 
 def _read_history(host: str, said: Any) -> HostHistory:
     if not isinstance(said, dict):
-        return _no_history(host, DAMAGED, "malformed", "What the checker printed is not a dictionary.")
+        return _no_history(host, DAMAGED, "malformed", "The output of the checker is not a dictionary.")
     form, version = said.get("history_format"), said.get("version")
     version = version if isinstance(version, str) else None
     if form is None:
@@ -74,7 +74,7 @@ def _read_history(host: str, said: Any) -> HostHistory:
         return _no_history(host, OTHER_VERSION, "other_format", f"{told}: {_INSTALL}.")
     name, rows, warnings = said.get("resource_name"), said.get("history"), said.get("warnings")
     if not isinstance(rows, list):
-        return _no_history(host, DAMAGED, "malformed", "What the checker printed has no list of events.")
+        return _no_history(host, DAMAGED, "malformed", "The output of the checker has no list of events.")
     sound = [row for row in rows if complaint(row) is None]
     messages = (
         [one_line(text) for text in warnings or () if isinstance(text, str)] if isinstance(warnings, list) else []

@@ -75,14 +75,14 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
             answered(event(not_before="2026-11-21\u009b10:15:00Z")),
             False,
             FAILED,
-            "What the host returned cannot be used: event A-1 has a not_before that is not a time.",
+            "The answer of the host cannot be used: event A-1 has a not_before that is not a time.",
             id="a time that steers a terminal",
         ),
         pytest.param(
             answered(event(duration_seconds=10**12 + 1)),
             False,
             FAILED,
-            "What the host returned cannot be used: event A-1 has a duration that is not a number of seconds.",
+            "The answer of the host cannot be used: event A-1 has a duration that is not a number of seconds.",
             id="a duration of no use",
         ),
         pytest.param(

@@ -71,14 +71,14 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers", "http_status": N
             {"events": [], "resource_name": 7},
             "failed",
             "malformed",
-            "What the host returned cannot be used: resource_name is not a string.",
+            "The answer of the host cannot be used: resource_name is not a string.",
             id="a name that is none",
         ),
         pytest.param(
             {"events": ["Reboot"]},
             "failed",
             "malformed",
-            "What the host returned cannot be used: an event is not a dictionary.",
+            "The answer of the host cannot be used: an event is not a dictionary.",
             id="an event that is none",
         ),
     ],
@@ -113,7 +113,7 @@ def test_a_vm_that_returns_what_no_module_returns_cannot_spoil_the_report(
     report_on: Any, said: Any, changes: dict[str, Any], complaint: str
 ) -> None:
     report = report_on({"bad": said("web-1", changes), "web-2": said("web-2", {})})
-    assert report["hosts"][0]["message"] == f"What the host returned cannot be used: {complaint}."
+    assert report["hosts"][0]["message"] == f"The answer of the host cannot be used: {complaint}."
     assert [event["told_by"] for event in report["events"]] == [["web-2"]]
 
 

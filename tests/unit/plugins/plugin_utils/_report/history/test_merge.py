@@ -194,10 +194,10 @@ def test_of_a_host_in_two_parts_the_newest_counts_and_who_is_in_none_is_named():
             {"rc": 0, "stdout": "{"},
             "damaged",
             "not_json",
-            "What the checker printed is not JSON (Expecting property name enclosed in double quotes: line 1 column 2 "
+            "The output of the checker is not JSON (Expecting property name enclosed in double quotes: line 1 column 2 "
             "(char 1)).",
         ),
-        ({"rc": 0, "stdout": "[]"}, "damaged", "malformed", "What the checker printed is not a dictionary."),
+        ({"rc": 0, "stdout": "[]"}, "damaged", "malformed", "The output of the checker is not a dictionary."),
         (
             {"rc": 0, "stdout": '{"events": []}'},
             "other_version",
@@ -210,7 +210,7 @@ def test_of_a_host_in_two_parts_the_newest_counts_and_who_is_in_none_is_named():
             "other_format",
             'The history of checker 9.0 has format "2", not 1: install the checker of this version.',
         ),
-        (said(history={}), "damaged", "malformed", "What the checker printed has no list of events."),
+        (said(history={}), "damaged", "malformed", "The output of the checker has no list of events."),
         (said(warnings=["Half of it is lost."]), "damaged", "damaged", "Half of it is lost."),
         (said(row(), {**row(), "late": 7}, 7), "damaged", "damaged", "2 of 3 rows cannot be read."),
         ({"rc": 0, "stdout": "[" * 100_000}, "damaged", "not_json", None),
