@@ -54,6 +54,7 @@ VENVS = {
     "ansible-9": ("ansible-9.txt", ("3.11", "3.12")),
     "awx": ("awx.txt", ("3.11", "3.12", "3.13")),
     "azure": ("azure.txt", ("3.11", "3.12", "3.13")),
+    "azure-collection": ("azure-collection.txt", ("3.12", "3.11", "3.13")),
     "azure-cli": ("azure-cli.txt", ("3.11", "3.12", "3.13")),
     "eda": ("eda.txt", ("3.11", "3.12", "3.13")),
     "galaxy-importer": ("galaxy-importer.txt", ("3.11", "3.12", "3.13")),

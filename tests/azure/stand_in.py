@@ -38,6 +38,8 @@ _MAINTENANCE_VERSIONS = ("2025-10-01-preview",)
 _SINGLE_VERSIONS = ("2023-10-01-preview", *_MAINTENANCE_VERSIONS)
 # The first that has every setting of the policy, and that of azure-mgmt-compute 39
 _COMPUTE_VERSIONS = ("2025-04-01", "2026-04-01")
+# That of azure.azcollection 3.12
+_INVENTORY_VERSIONS = ("2024-07-01",)
 
 _PARENT = (
     r"/subscriptions/(?P<subscription>[^/]+)/resourcegroups/(?P<group>[^/]+)/providers/microsoft\.compute/"
@@ -106,6 +108,7 @@ class Azure:
     :ivar rows: of the table maintenanceresources; health_rows: of healthresources.
     :ivar resources: VMs, scale sets and availability sets, by their id in lower case.
     :ivar journal: every request, as dictionaries; without tokens and secrets.
+    :ivar audiences: for which a token must be.
     :ivar faults: are used up by the requests that they match, the first first.
     :ivar approved: (id of the resource, id of the event) for each approval that was taken.
     :ivar after_approval: is called with the row of an event once its approval was taken.
@@ -127,6 +130,7 @@ class Azure:
         self.quota = 15
         self.token_seconds = 3600
         self.tokens = {}
+        self.audiences = [AUDIENCE]
         self.logins = 0
         self.clock_ahead = 0.0
         self.asynchronous = False
@@ -362,7 +366,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise RefusedError(
                 401, "InvalidAuthenticationToken", "The access token is invalid.", WWW_Authenticate="Bearer"
             )
-        if known["audience"] != AUDIENCE:
+        if known["audience"] not in self.azure.audiences:
             raise RefusedError(
                 401, "InvalidAuthenticationTokenAudience", f"The access token is for {known['audience']}."
             )
@@ -606,6 +610,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         headers = {"ETag": resource["etag"]} if "etag" in resource else {}
         return 200, resource, headers
 
+    def _list_vms(self, subscription):
+        self._need_token()
+        self._need_version(_INVENTORY_VERSIONS)
+        begin = f"/subscriptions/{subscription.lower()}/"
+        own = [each for key, each in self.azure.resources.items() if key.startswith(begin)]
+        return 200, {"value": [each for each in own if each["type"].endswith("/virtualMachines")]}, {}
+
+    def _instance_view(self, **_parts):
+        self._need_token()
+        self._need_version(_INVENTORY_VERSIONS)
+        return 200, {"statuses": [{"code": "PowerState/running", "level": "Info", "displayStatus": "VM running"}]}, {}
+
     def _need_etag(self, resource):
         if self.azure.before_write:
             self.azure.before_write()
@@ -669,6 +685,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return 200, body, {}
 
 
+_VMS = r"/subscriptions/(?P<subscription>[^/]+)/providers/microsoft\.compute/virtualmachines"
 _LOCATIONS = r"/subscriptions/[^/]+/providers/microsoft\.compute/locations/[^/]+"
 _ROUTES = (
     ("GET", r"/metadata/endpoints", _Handler._metadata),
@@ -680,6 +697,8 @@ _ROUTES = (
     ("POST", _EVENTS + r"/(?P<event>[^/]+)/acknowledge", _Handler._acknowledge),
     ("POST", _EVENTS, _Handler._acknowledge_list),
     ("GET", _PARENT, _Handler._read),
+    ("GET", _VMS, _Handler._list_vms),
+    ("GET", _PARENT + r"/instanceview", _Handler._instance_view),
     ("PATCH", _PARENT, _Handler._patch),
     ("PUT", _PARENT, _Handler._put),
     ("GET", _LOCATIONS + r"/operations/(?P<operation>[^/]+)", _Handler._operation),

@@ -4,7 +4,8 @@
 
 """Serves the stand-in for AWX of tests/awx to the VMs, with a job template for them; arguments: certificate, key.
 
-GET /stand-in/, which AWX itself does not have, answers with the requests so far; GET /stand-in/end/ ends the jobs before.
+GET /stand-in/, which AWX itself does not have, answers with the requests so far; GET /stand-in/end/ ends the jobs
+before.
 """
 
 from __future__ import annotations
