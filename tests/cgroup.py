@@ -36,6 +36,13 @@ class Group:
         """Put this process, and all that it starts, into the group; for preexec_fn."""
         (self._path / "cgroup.procs").write_text(str(os.getpid()))
 
+    def take(self, *numbers):
+        """Put processes that run, and those that they have started, into the group."""
+        for number in numbers:
+            (self._path / "cgroup.procs").write_text(str(number))
+            children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+            self.take(*map(int, children))
+
     def freeze(self):
         self._set(True)
 

@@ -130,6 +130,11 @@ class Node:
             process.wait(PATIENCE)
         self._running = []
 
+    @property
+    def processes(self):
+        """Return the ids of both."""
+        return [process.pid for process in self._running]
+
     def info(self):
         """Return what the server tells of its replication; nothing where it is down."""
         told = ask(self.port, "INFO", "replication") or ""
