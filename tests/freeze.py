@@ -188,7 +188,7 @@ def sentinels(what, down_after, seconds):
     """The first VM has the primary and a Sentinel."""
     with group() as machine, redis.three_nodes(("redis-server", "redis-sentinel")) as nodes:
         machine.take(*nodes[0].processes)
-        for node in nodes if down_after else ():
+        for node in nodes:
             redis.ask(node.sentinel_port, "SENTINEL", "SET", redis.NAME, "down-after-milliseconds", down_after)
         client = redis.Client(nodes)
         measure(machine, [nodes[0].port, nodes[0].sentinel_port], seconds, [client])
@@ -232,7 +232,7 @@ def main():
         partial(web, "HAProxy, as it is", None),
         partial(web, "HAProxy, checks paused", "disable health web/first"),
         partial(web, "HAProxy, server drained", "set server web/first state drain"),
-        partial(sentinels, "Redis, Sentinels at 6 s", None),
+        partial(sentinels, "Redis, Sentinels at 6 s", 6000),
         partial(sentinels, "Redis, Sentinels at 60 s", 60000),
         database,
     )
