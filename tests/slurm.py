@@ -41,7 +41,7 @@ TaskPlugin=task/none
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerType=sched/builtin
+SchedulerType=sched/backfill
 SchedulerParameters=sched_min_interval=100000
 JobAcctGatherType=jobacct_gather/none
 ReturnToService=1
@@ -135,9 +135,14 @@ class Site:
             runs.setdefault(job, []).append((word, float(time), node))
         return runs
 
-    def cancel_all(self):
+    def renew(self):
+        """Let no job and no reason be left, also of a test that has failed."""
         self.ask("scancel", "--user=root")
         wait_until(lambda: not self.ask("squeue", "--noheader"))
+        for node in self.nodes:
+            if "drain" in node.state:
+                self.ask("scontrol", "update", f"NodeName={node.name}", "State=RESUME")
+        self.wait_until_idle()
         self.story.unlink(missing_ok=True)
 
     def wait_until_idle(self):
