@@ -131,11 +131,13 @@ def maintenance(ansible, simulator, tmp_path):
 
 def test_two_freezes_and_one_of_two_vms_leave_the_usual_time_out(maintenance):
     maintenance.azure.announce("Freeze", "vm-1", "vm-2", notice=FAR_OFF, started_for=2, duration_seconds=40)
-    maintenance.azure.announce("Freeze", "vm-3", notice=FAR_OFF, started_for=6, duration_seconds=5)
+    maintenance.azure.announce("Freeze", "vm-3", notice=FAR_OFF, started_for=20, duration_seconds=5)
     run = maintenance.run()
     assert run.code == 0, run.out + run.err
     assert len(maintenance.approved) == 2
     assert "changed: [vm-1]" in run.words
+    # When the first is over, the other is not.
+    assert "The Sentinels keep their longer time-out for vm-3." in run.words
     assert maintenance.timeouts == USUAL
 
 
