@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,6 +175,22 @@ def missing_packages(gates: list[Gate]) -> list[str]:
     ]
 
 
+@contextlib.contextmanager
+def no_service_starts(policy: Path = Path("/usr/sbin/policy-rc.d")) -> Iterator[None]:
+    """Keep packages from starting their servers: tests start their own. A policy that the machine has is left alone."""
+    try:
+        with open(policy, "x") as file:
+            file.write("#!/bin/sh\nexit 101\n")
+            os.fchmod(file.fileno(), 0o755)
+    except FileExistsError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        policy.unlink()
+
+
 def install_packages(gates: list[Gate]) -> None:
     """As root on Debian or Ubuntu, install the missing packages of these gates. One that fails does not stop others."""
     missing = missing_packages(gates)
@@ -181,7 +199,7 @@ def install_packages(gates: list[Gate]) -> None:
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     apt = ["apt-get", "install", "--yes", "--no-install-recommends"]
     LOGS.mkdir(parents=True, exist_ok=True)
-    with open(LOGS / "packages.log", "w") as log:
+    with open(LOGS / "packages.log", "w") as log, no_service_starts():
         subprocess.call(["apt-get", "update"], stdout=log, stderr=log)
         for package in missing:
             print(f"Installing Debian's package {package}", flush=True)

@@ -21,8 +21,8 @@ from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 PATIENCE = 600
 # What Sentinel calls the primary and its replicas
 NAME = "shop"
-# Milliseconds. A rehearsal announces a Freeze of five seconds, which it must not notice.
-DOWN_AFTER = 6000
+# Milliseconds. A rehearsal announces a Freeze of five seconds, which it must not notice: more than twice as long.
+DOWN_AFTER = 12000
 _SERVER = """
 bind 127.0.0.1
 port {port}
@@ -129,6 +129,11 @@ class Node:
             process.kill()
             process.wait(PATIENCE)
         self._running = []
+
+    @property
+    def processes(self):
+        """Return the ids of both."""
+        return [process.pid for process in self._running]
 
     def info(self):
         """Return what the server tells of its replication; nothing where it is down."""

@@ -155,7 +155,6 @@ def test_the_second_of_three_is_refused(maintenance):
     assert maintenance.approved == []
 
 
-@pytest.mark.release
 def test_a_rehearsal_and_check_mode(maintenance):
     """The rehearsal has two hosts in one event, so one must be enough."""
     run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", galera_keep=1)

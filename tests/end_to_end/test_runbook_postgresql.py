@@ -63,13 +63,14 @@ class Maintenance:
             }
             (folder / f"{host}.up").touch()
 
-    def respond(self, *arguments):
+    def respond(self, *arguments, **variables):
         inventory = self._folder / "inventory.json"
         inventory.write_text(json.dumps({"all": {"hosts": self.hosts}}))
         settings = {
             "event_response_prepare": str(RUNBOOK / "prepare.yml"),
             "event_response_restore": str(RUNBOOK / "restore.yml"),
             "event_response_wait_timeout": PATIENCE,
+            **variables,
         }
         argv = ["ansible-playbook", "-i", str(inventory), "fleetops.azure_maintenance.respond"]
         env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_PIPELINING": "true"}
@@ -247,6 +248,19 @@ def test_an_event_is_held_back_where_nobody_can_take_over(maintenance, vms, arra
     assert maintenance.approved == []
     assert maintenance.servers["db-1"].role == "primary"
     assert maintenance.servers["db-1"].ask(STARTED) == started
+
+
+@pytest.mark.matrix
+def test_an_event_of_the_standby_counts_although_the_run_leaves_out_its_type(maintenance):
+    """Azure starts it all the same. Only a Freeze may be left out."""
+    maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
+    maintenance.azure.announce("Freeze", "vm-2", notice=FAR_OFF)
+    maintenance.azure.announce("Preempt", "vm-2", notice=FAR_OFF)
+    run = maintenance.respond(event_response_event_types=["Reboot", "Redeploy"])
+    assert run.code == 2
+    assert "There is nothing to fail over to: db-2 has maintenance of its own (Preempt)." in run.words
+    assert maintenance.approved == []
+    maintenance.assert_whole("db-1")
 
 
 @pytest.mark.matrix

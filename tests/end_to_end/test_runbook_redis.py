@@ -178,7 +178,7 @@ def test_the_one_server_that_stays_takes_over_before_two_others_reboot_and_no_wr
 @pytest.mark.release
 def test_without_the_runbook_writes_fail_until_the_sentinels_have_noticed(maintenance):
     """What README compares with."""
-    maintenance.azure.announce("Reboot", "vm-1", started_for=12)
+    maintenance.azure.announce("Reboot", "vm-1", started_for=20)
     with maintenance.writing() as client, maintenance.rebooting():
         run = maintenance.respond(event_response_prepare="nothing", event_response_restore="nothing")
     assert run.code == 0, run.out + run.err
@@ -250,12 +250,22 @@ def test_a_hand_over_that_fails_loses_nothing_and_is_put_back(maintenance, tmp_p
 
 def test_check_mode_changes_nothing_and_a_short_freeze_needs_nothing(maintenance):
     reboot = maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
-    maintenance.azure.announce("Freeze", "vm-2", notice=FAR_OFF, duration_seconds=2)
+    maintenance.azure.announce("Freeze", "vm-2", notice=FAR_OFF, duration_seconds=5)
     run = maintenance.respond("--check")
     assert run.code == 0, run.out + run.err
     assert f"Reboot {reboot} announced, would be approved by redis-1" in run.words
-    assert "redis-2 stays as it is: the Freeze takes 2 s, and down-after-milliseconds is 6000." in run.words
+    assert "redis-2 stays as it is: the Freeze takes 5 s, and down-after-milliseconds is 12000." in run.words
     maintenance.assert_whole("redis-1")
+
+
+def test_a_freeze_of_more_than_half_the_time_out_is_taken_seriously(maintenance):
+    """The primary was seen to lose writes: a Sentinel hears late of the end of a Freeze."""
+    maintenance.nodes["redis-3"].stop()
+    run = maintenance.run_by_checker(
+        "redis-1", "prepare", announced(event_type="Freeze", duration_seconds=7, resources=("redis-1", "redis-2"))
+    )
+    assert run.code == 2
+    assert "redis-1 stays the primary" in run.words
 
 
 def test_the_checker_of_a_vm_runs_both_files_and_a_second_restore_changes_nothing(maintenance):

@@ -1,0 +1,171 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a Freeze does to services, measured, and the runbook docs/runbooks/freeze, on real Sentinels.
+
+Not real: a VM is a control group that is frozen, and ports whose packets are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests import freeze, redis
+from ansible_collections.fleetops.azure_maintenance.tests.cgroup import can_be_made
+from ansible_collections.fleetops.azure_maintenance.tests.programs import (
+    leave_out,
+    need_network_namespace,
+    need_program,
+    need_root,
+)
+
+pytestmark = pytest.mark.matrix
+
+UNSHARE = need_program("unshare", package="util-linux")
+need_program("ip", package="iproute2", folders=["/usr/sbin"])
+need_program("nft", package="nftables", folders=["/usr/sbin"])
+need_program("haproxy", package="haproxy", folders=["/usr/sbin"])
+need_program("pg_ctl", package="postgresql", folders=[str(path) for path in Path("/usr/lib/postgresql").glob("*/bin")])
+PROGRAMS = (
+    need_program("redis-server", package="redis-server"),
+    need_program("redis-sentinel", package="redis-sentinel"),
+)
+need_root("the test freezes processes")
+need_network_namespace(UNSHARE)
+if not can_be_made():
+    leave_out("no control group can be made here")
+RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "freeze"
+HOSTS = ("vm-1", "vm-2", "vm-3")
+FAR_OFF = 900
+USUAL = [redis.DOWN_AFTER // 1000] * 3
+
+
+def measured(seconds):
+    """Measure a Freeze of so many seconds, and print the lines of README's table."""
+    argv = [UNSHARE, "--net", sys.executable, freeze.__file__, str(seconds)]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=600)
+    rows = json.loads(ended.stdout.splitlines()[-1])
+    for row in rows:
+        print("| {what} | {failed} | {gap} s | {after} |".format(**row))
+    return {row["what"]: row for row in rows}
+
+
+def judge(rows, seconds):
+    # It was really frozen.
+    assert rows["TCP, no time-out"]["gap"] >= seconds
+    assert rows["TCP, no time-out"]["failed"] == 0
+    assert rows["TCP, TCP_USER_TIMEOUT 3 s"]["gap"] <= rows["TCP, no time-out"]["gap"]
+    assert rows["HAProxy, server drained"]["gap"] < seconds
+    assert rows["Redis, Sentinels at 60 s"]["after"] == "no failover, 0 writes lost"
+    assert rows["PostgreSQL, a session without a time-out"]["failed"] == 0
+    assert rows["PostgreSQL, a session without a time-out"]["after"] == "primary, its standby streams"
+
+
+def test_a_freeze_of_5_s():
+    judge(measured(5), 5)
+
+
+@pytest.mark.release
+def test_a_freeze_of_30_s():
+    rows = measured(30)
+    judge(rows, 30)
+    assert "failover," in rows["Redis, Sentinels at 6 s"]["after"]
+    assert "no failover" not in rows["Redis, Sentinels at 6 s"]["after"]
+
+
+class Maintenance:
+    """Three VMs with a Sentinel each."""
+
+    def __init__(self, ansible, azure, folder, nodes):
+        self._ansible = ansible
+        self._folder = folder
+        self._nodes = nodes
+        self.azure = azure
+        self.settings = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "azure_maintenance_endpoint": azure.url + "/vm/{{ inventory_hostname }}",
+            "freeze_sentinels": [f"127.0.0.1:{node.sentinel_port}" for node in nodes],
+            "freeze_redis_name": redis.NAME,
+            "freeze_usual_timeout": redis.DOWN_AFTER // 1000,
+            "event_response_prepare": str(RUNBOOK / "prepare.yml"),
+            "event_response_restore": str(RUNBOOK / "restore.yml"),
+            "event_response_wait_timeout": 300,
+            "event_response_event_types": ["Freeze"],
+        }
+
+    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
+        hosts = {host: {} for host in HOSTS}
+        (self._folder / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts, "vars": self.settings}}))
+        argv = ["-i", str(self._folder / "inventory.json"), playbook, "--extra-vars", json.dumps(variables)]
+        return self._ansible("ansible-playbook", *argv, *arguments)
+
+    def run_files(self, *names, event_type="Freeze"):
+        """As by hand, or by the checker, without maintenance_peers."""
+        event = {"event_type": event_type, "event_id": "A1", "resources": ["vm-1"], "duration_seconds": 5}
+        play = {"hosts": "vm-1", "gather_facts": False, "vars": {"maintenance_event": event}}
+        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")} for name in names]
+        (self._folder / "play.json").write_text(json.dumps([play]))
+        return self.run(playbook=str(self._folder / "play.json"))
+
+    @property
+    def timeouts(self):
+        told = [redis.ask(node.sentinel_port, "SENTINEL", "MASTER", redis.NAME) for node in self._nodes]
+        return [int(dict(zip(each[::2], each[1::2]))["down-after-milliseconds"]) // 1000 for each in told]
+
+    @property
+    def approved(self):
+        return [vm for vm, _body in self.azure.posted()]
+
+
+@pytest.fixture
+def maintenance(ansible, simulator, tmp_path):
+    with redis.three_nodes(PROGRAMS) as nodes:
+        yield Maintenance(ansible, simulator("--vms", ",".join(HOSTS)), tmp_path, nodes)
+
+
+def test_two_freezes_and_one_of_two_vms_leave_the_usual_time_out(maintenance):
+    maintenance.azure.announce("Freeze", "vm-1", "vm-2", notice=FAR_OFF, started_for=2, duration_seconds=40)
+    maintenance.azure.announce("Freeze", "vm-3", notice=FAR_OFF, started_for=20, duration_seconds=5)
+    run = maintenance.run()
+    assert run.code == 0, run.out + run.err
+    assert len(maintenance.approved) == 2
+    assert "changed: [vm-1]" in run.words
+    # When the first is over, the other is not.
+    assert "The Sentinels keep their longer time-out for vm-3." in run.words
+    assert maintenance.timeouts == USUAL
+
+
+def test_a_sentinel_that_does_not_answer_holds_the_event_back(maintenance):
+    maintenance.azure.announce("Freeze", "vm-1", notice=FAR_OFF)
+    maintenance.settings["freeze_sentinels"].append("127.0.0.1:9")
+    run = maintenance.run(event_response_wait_timeout=60)
+    assert run.code == 2
+    assert "127.0.0.1:9" in run.words
+    assert maintenance.approved == []
+    assert maintenance.timeouts == USUAL
+
+
+def test_check_mode_changes_nothing_and_another_event_is_refused(maintenance):
+    event = maintenance.azure.announce("Freeze", "vm-1", notice=FAR_OFF)
+    run = maintenance.run("--check")
+    assert run.code == 0, run.out + run.err
+    assert f"Freeze {event} announced, would be approved by vm-1" in run.words
+    assert maintenance.timeouts == USUAL
+    run = maintenance.run_files("prepare", event_type="Reboot")
+    assert run.code == 2
+    assert "vm-1 has a Reboot, and this runbook is for a Freeze only." in run.words
+
+
+def test_each_file_alone_can_be_run_again(maintenance):
+    """Prepare alone is what a run has left that was broken off."""
+    for name, timeout in (("prepare", 60), ("restore", redis.DOWN_AFTER // 1000)):
+        run = maintenance.run_files(name, name)
+        assert run.code == 0, run.out + run.err
+        assert "changed=1" in run.words
+        assert maintenance.timeouts == [timeout] * 3

@@ -1,0 +1,236 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook docs/runbooks/slurm, by real ansible-playbook, on a real Slurm of three nodes with jobs on them.
+
+Not real: the VMs are control groups of this machine. One that reboots is killed, and runs again when restore starts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.cgroup import can_be_made
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.programs import leave_out, need_program, need_root
+from ansible_collections.fleetops.azure_maintenance.tests.slurm import site
+
+pytestmark = pytest.mark.matrix
+
+for program, package in (("slurmctld", "slurmctld"), ("slurmd", "slurmd"), ("munged", "munge")):
+    need_program(program, package=package, folders=["/usr/sbin"])
+need_program("sbatch", package="slurm-client")
+need_root("slurmd runs")
+if not can_be_made():
+    leave_out("no control group can be made here")
+RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "slurm"
+HOSTS = ("node-1", "node-2", "node-3")
+FAR_OFF = 900
+
+
+class Maintenance:
+    """The three nodes as hosts of an inventory."""
+
+    def __init__(self, ansible, azure, folder, slurm):
+        self._ansible = ansible
+        self._folder = folder
+        self.azure = azure
+        self.slurm = slurm
+        self.nodes = dict(zip(HOSTS, slurm.nodes))
+        self.hosts = {
+            host: {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+                "slurm_programs": str(slurm.programs),
+                "slurm_check": ["test", "-e", str(folder / f"{host}.up")],
+                "slurm_start": ["touch", str(folder / f"{host}.up")],
+                "slurm_reserve": 5,
+                "slurm_timeout": 30,
+            }
+            for host in HOSTS
+        }
+        for host in HOSTS:
+            self.up(host).touch()
+
+    def up(self, host):
+        return self._folder / f"{host}.up"
+
+    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
+        inventory = self._folder / "inventory.json"
+        inventory.write_text(json.dumps({"compute": {"hosts": self.hosts}}))
+        files = {
+            f"{role}_{name}": str(RUNBOOK / f"{name}.yml")
+            for role in ("event_response", "rehearse")
+            for name in ("prepare", "restore")
+        }
+        settings = {"target": "compute", "event_response_wait_timeout": 300, **files, **variables}
+        if "rehearse" not in playbook:
+            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
+        argv = ["-i", str(inventory), playbook, "--extra-vars", json.dumps(settings)]
+        return self._ansible("ansible-playbook", *argv, *arguments)
+
+    def run_files(self, host, *names, event_type="Preempt", options=(), **variables):
+        """As by hand, or by the checker, without maintenance_peers."""
+        event = {"event_type": event_type, "event_id": "A1", "resources": [host], "duration_seconds": None}
+        event["not_before"] = None
+        play = {"hosts": host, "gather_facts": False, "vars": {"maintenance_event": event}}
+        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")} for name in names]
+        (self._folder / "play.json").write_text(json.dumps([play]))
+        return self.run(*options, playbook=str(self._folder / "play.json"), **variables)
+
+    @contextlib.contextmanager
+    def rebooting(self):
+        """A VM whose event has started vanishes. It is there again when the event is over and slurmd is started."""
+
+        def live(over):
+            gone = set()
+            while not over.wait(0.1):
+                events = self.azure.control("GET", "/simulator/events")["events"]
+                started = {vm for event in events if event["phase"] == "started" for vm in event["resources"]}
+                for host in started - gone:
+                    self.up(host).unlink()
+                    self.nodes[host].vanish()
+                gone |= started
+                for host in gone - started:
+                    if self.up(host).exists():
+                        self.nodes[host].start()
+                        gone.discard(host)
+
+        with beside(live):
+            yield
+
+    @property
+    def states(self):
+        return [self.nodes[host].state for host in HOSTS]
+
+    @property
+    def approved(self):
+        return [vm for vm, _body in self.azure.posted()]
+
+    def tell(self, how, jobs, since):
+        """What README's table has. Returns how many jobs were begun again, and how many never ended."""
+        runs = self.slurm.runs_of_jobs
+        begun = sum(word == "begin" for job in jobs for word, _time, _node in runs[job])
+        ends = [time for job in jobs for word, time, _node in runs[job] if word == "end"]
+        again, lost = begun - len(jobs), len(jobs) - len(ends)
+        print(
+            f"{how}: {len(jobs)} jobs, {again} begun again, {lost} lost, {max(ends) - since:.0f} s until all had ended"
+        )
+        return again, lost
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    with site() as made:
+        yield made
+
+
+@pytest.fixture
+def maintenance(ansible, simulator, tmp_path, slurm):
+    yield Maintenance(ansible, simulator("--vms", ",".join(HOSTS)), tmp_path, slurm)
+    slurm.renew()
+
+
+def all_ended(maintenance, jobs):
+    wait_until(lambda: all(maintenance.slurm.runs_of_jobs.get(job, [("",)])[-1][0] == "end" for job in jobs))
+
+
+def test_jobs_end_before_their_node_reboots_and_none_begins_there(maintenance):
+    jobs = [maintenance.slurm.submit() for _ in range(12)]
+    wait_until(lambda: maintenance.nodes["node-1"].jobs)
+    since = time.time()
+    maintenance.azure.announce("Reboot", "node-1", notice=60, started_for=3)
+    with maintenance.rebooting():
+        run = maintenance.run()
+        assert run.code == 0, run.out + run.err
+        all_ended(maintenance, jobs)
+    assert maintenance.approved == ["node-1"]
+    assert maintenance.tell("with the runbook", jobs, since) == (0, 0)
+    maintenance.slurm.wait_until_idle()
+
+
+@pytest.mark.release
+def test_without_the_runbook_jobs_are_begun_again_when_the_node_is_missed(maintenance):
+    """What README compares with."""
+    jobs = [maintenance.slurm.submit() for _ in range(12)]
+    wait_until(lambda: maintenance.nodes["node-1"].jobs)
+    since = time.time()
+    maintenance.azure.announce("Reboot", "node-1", notice=60, started_for=3)
+    with maintenance.rebooting():
+        run = maintenance.run(event_response_prepare="nothing", event_response_restore="nothing")
+        assert run.code == 0, run.out + run.err
+        maintenance.up("node-1").touch()
+        all_ended(maintenance, jobs)
+    begun_again, lost = maintenance.tell("without the runbook", jobs, since)
+    assert begun_again >= 1
+    assert lost == 0
+
+
+def test_a_preempt_requeues_at_once_and_a_reboot_what_has_no_time_to_end(maintenance):
+    """Two events of two hosts. The jobs begin on the third node, or wait for their turn."""
+    jobs = [maintenance.slurm.submit(f"--nodelist={host}", work=300) for host in ("node-1", "node-2")]
+    wait_until(lambda: maintenance.nodes["node-1"].jobs and maintenance.nodes["node-2"].jobs)
+    maintenance.azure.announce("Preempt", "node-1", notice=30, started_for=1)
+    maintenance.azure.announce("Reboot", "node-2", notice=10, started_for=1)
+    run = maintenance.run()
+    assert run.code == 0, run.out + run.err
+    assert maintenance.approved
+    told = [maintenance.slurm.ask("squeue", "--noheader", f"--jobs={job}", "--format=%T") for job in jobs]
+    restarts = [maintenance.slurm.ask("scontrol", "--oneliner", "show", "job", job) for job in jobs]
+    assert set(told) <= {"PENDING", "RUNNING"}
+    assert all(" Restarts=1 " in text for text in restarts)
+
+
+def test_a_job_that_cannot_be_requeued_holds_the_event_back_and_is_named(maintenance):
+    job = maintenance.slurm.submit("--no-requeue", "--nodelist=node-1", work=300)
+    wait_until(lambda: maintenance.nodes["node-1"].jobs)
+    maintenance.azure.announce("Preempt", "node-1", notice=FAR_OFF)
+    run = maintenance.run(event_response_wait_timeout=60, slurm_timeout=2)
+    assert run.code == 2
+    assert f"node-1 still has jobs (number, user, state): {job} root RUNNING" in run.words
+    assert "Let them end, or cancel them by scancel." in run.words
+    assert maintenance.approved == []
+    assert maintenance.nodes["node-1"].jobs == [job]
+    assert "drain" not in " ".join(maintenance.states)
+
+
+def test_a_rehearsal_with_a_job_on_two_nodes_of_one_event(maintenance):
+    """Both leave in the same turn, so the job is requeued once, and nothing begins on either of them."""
+    job = maintenance.slurm.submit("--nodes=2", "--nodelist=node-1,node-2", work=300)
+    wait_until(lambda: maintenance.nodes["node-1"].jobs)
+    run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", slurm_wait=1)
+    assert run.code == 0, run.out + run.err
+    assert " Restarts=1 " in maintenance.slurm.ask("scontrol", "--oneliner", "show", "job", job)
+    assert "drain" not in " ".join(maintenance.states)
+
+
+def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(maintenance):
+    """Prepare alone is what a run has left that was broken off."""
+    job = maintenance.slurm.submit("--nodelist=node-3", work=300)
+    wait_until(lambda: maintenance.nodes["node-3"].jobs)
+    run = maintenance.run_files("node-3", "prepare", "restore", options=["--check"])
+    assert run.code == 0, run.out + run.err
+    assert "changed=0" in run.words
+    assert "node-3 has 1 jobs. They have 0 s, and are requeued then." in run.words
+    assert maintenance.nodes["node-3"].jobs == [job]
+    for names, changes, state in (("prepare", 2, "drained azure-maintenance: Preempt A1"), ("restore", 1, "idle none")):
+        run = maintenance.run_files("node-3", names, names)
+        assert run.code == 0, run.out + run.err
+        assert f"changed={changes}" in run.words
+        assert maintenance.nodes["node-3"].state == state
+
+
+def test_what_somebody_else_has_drained_stays_drained_with_its_reason(maintenance):
+    maintenance.slurm.ask("scontrol", "update", "NodeName=node-3", "State=DRAIN", "Reason=broken fan")
+    run = maintenance.run_files("node-3", "prepare", "restore")
+    assert run.code == 0, run.out + run.err
+    assert "changed=0" in run.words
+    assert "node-3 stays IDLE+DRAIN, because this runbook has not drained it: Reason=broken fan" in run.words
+    assert maintenance.nodes["node-3"].state == "drained broken fan"
