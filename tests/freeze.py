@@ -172,7 +172,7 @@ def web(what, order, seconds):
         balancer = haproxy.Balancer("haproxy", places)
         if order:
             balancer.order(order)
-        clients = [Client(partial(balancer.get, "/")) for _ in range(4)]
+        clients = [Client(partial(balancer.get, "/")) for _client in range(4)]
         measure(machine, [places[0].port], seconds, clients)
         balancer.stop()
         for vm in (machine, other):

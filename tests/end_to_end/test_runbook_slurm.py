@@ -143,7 +143,7 @@ def all_ended(maintenance, jobs):
 
 
 def test_jobs_end_before_their_node_reboots_and_none_begins_there(maintenance):
-    jobs = [maintenance.slurm.submit() for _ in range(12)]
+    jobs = [maintenance.slurm.submit() for _job in range(12)]
     wait_until(lambda: maintenance.nodes["node-1"].jobs)
     since = time.time()
     maintenance.azure.announce("Reboot", "node-1", notice=60, started_for=3)
@@ -159,7 +159,7 @@ def test_jobs_end_before_their_node_reboots_and_none_begins_there(maintenance):
 @pytest.mark.release
 def test_without_the_runbook_jobs_are_begun_again_when_the_node_is_missed(maintenance):
     """What README compares with."""
-    jobs = [maintenance.slurm.submit() for _ in range(12)]
+    jobs = [maintenance.slurm.submit() for _job in range(12)]
     wait_until(lambda: maintenance.nodes["node-1"].jobs)
     since = time.time()
     maintenance.azure.announce("Reboot", "node-1", notice=60, started_for=3)
