@@ -70,16 +70,16 @@ def merge_slices(
     :param max_age: seconds after which a slice is left out; 0 takes all.
     :param simulated: take also the events that simulators announced.
     """
-    results, left_out = newest_results(SLICE_FORMAT, slices, now, max_age)
+    results, of_parts = newest_results(SLICE_FORMAT, slices, now, max_age)
     for host in expected:
         if host not in results:
-            results[host] = not_asked(host, left_out)
+            results[host] = not_asked(host, of_parts["left_out_parts"])
     hosts = list(results.values())
     of_vms, number_simulated = _read_rows(hosts, now, simulated)
     events = _merge_events(seen for vm in of_vms.values() for seen in vm)
     types = _of_types(events)
     return {
-        **report_header(now, hosts, left_out),
+        **report_header(now, hosts, of_parts),
         "counts": {**_count(hosts, types), "simulated": number_simulated},
         "types": types,
         "weeks": _of_weeks(events),
