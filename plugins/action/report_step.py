@@ -74,7 +74,8 @@ class ActionModule(ActionBase):
 
         found = {host: read_vm_id(self._ids(host)) for host in self._hosts()}
         resources = {host: resource for host, resource in found.items() if resource is not None}
-        return run_on_controller(self, _SPEC, lambda task: ask_for_hosts(task, resources))
+        with_causes = self._playbook.name == "fleet_history"
+        return run_on_controller(self, _SPEC, lambda task: ask_for_hosts(task, resources, with_causes))
 
     def _ids(self, host: str) -> Iterator[Any]:
         """Yield what may be the id of the VM: of the inventory, at last of the VM's own answer."""

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, fleetops contributors
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""fleet_report with Azure Resource Graph: VMs that answer, VMs that are lost, and Azure's word for them."""
+"""fleet_report and fleet_history with Azure Resource Graph: VMs that answer, and others that are lost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import ROW
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import refuse_deprecations
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import launcher
@@ -20,6 +21,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.simulator import launc
 GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
 VM = f"{GROUP}/virtualMachines/"
 LOST, OLD, NAMELESS = (f"3da1b9aa-5204-4335-8c33-c54e315dcff{end}" for end in "abc")
+HISTORY = "fleetops.azure_maintenance.fleet_history"
 REPORT = "fleetops.azure_maintenance.fleet_report"
 ASKED = "/providers/microsoft.resourcegraph/resources"
 
@@ -237,3 +239,95 @@ def test_another_word_is_refused(principal, report):
     code, printed = report(fleet_report_resource_graph="sometimes")
     assert code == 2
     assert "fleet_report_resource_graph must be true or false, not sometimes. No host was asked." in printed
+
+
+SEEN = {
+    **dict.fromkeys(ROW),
+    "event_type": "Reboot",
+    "resource_name": "web-1",
+    "first_seen_at": "2026-11-20T10:00:00Z",
+    "started_at": "2026-11-20T10:10:00Z",
+    "responses": 1,
+    "failed_responses": [],
+    "late": False,
+    "simulated": False,
+}
+
+
+@pytest.fixture
+def history(report, tmp_path):
+    """history(*ROWS, **VARIABLES) runs the playbook; the checker of web-1 has these rows, web-2 has no checker."""
+
+    def run(*rows, **variables):
+        told = {"resource_name": "web-1", "history_format": 1, "version": "1.1.0", "warnings": [], "history": rows}
+        command = tmp_path / "history"
+        command.write_text(f"#!/bin/sh\ncat <<'EOF'\n{json.dumps(told)}\nEOF\n")
+        command.chmod(0o755)
+        report.inventory["web-1"]["fleet_history_command"] = str(command)
+        report.inventory["web-2"]["fleet_history_command"] = str(tmp_path / "missing")
+        code, printed = report(playbook=HISTORY, fleet_history_dir=str(report.folder), **variables)
+        assert code == 0, printed
+        return json.loads((report.folder / "history.json").read_text(encoding="utf-8")), printed
+
+    return run
+
+
+def test_outcomes_and_causes_that_only_azure_tells(principal, report, history):
+    ended = {**SEEN, "event_id": OLD.upper(), "ended_at": "2026-11-20T10:20:00Z", "outcome": "withdrawn"}
+    lost_sight = {**SEEN, "event_id": NAMELESS}
+    own = {**SEEN, "event_id": "E-1", "ended_at": "2026-11-20T10:20:00Z", "outcome": "completed"}
+    hostile = "<b>=1+1 {{ 7*7 }}"
+    principal.add_event(OLD, f"{VM}web-1", ["web-1"], {"EventStatus": "Completed"})
+    principal.add_event(NAMELESS, f"{VM}web-1", ["web-1"], {"EventStatus": "Cancelled"})
+    principal.add_event(LOST, f"{VM}db-9", ["db-9"], {"EventStatus": "Completed", "Description": hostile})
+    principal.add_health(f"{VM}DB-9", summary=hostile)
+    principal.add_health(f"{VM}other-vm")
+    told, printed = history(ended, lost_sight, own, fleet_history_resource_graph=True)
+    assert len(graph_questions(principal)) == 1
+    assert {each["event_id"]: (each["outcome"], each["azure_outcome"]) for each in told["events"]} == {
+        # Azure alone knows how an event ended.
+        OLD.upper(): ("completed", "completed"),
+        NAMELESS: ("withdrawn", "withdrawn"),
+        "E-1": ("completed", None),
+    }
+    assert [told["counts"][name] for name in ("events", "completed", "withdrawn", "open", "told_by_azure")] == [
+        3,
+        2,
+        1,
+        0,
+        1,
+    ]
+    (alone,) = told["azure_events"]
+    assert (alone["event_id"], alone["hosts"], alone["outcome"]) == (LOST, ["db-9"], "completed")
+    (cause,) = told["azure_causes"]
+    assert (cause["host"], cause["category"], cause["occurred_at"]) == ("db-9", "Planned", "2026-11-21T10:00:00Z")
+    assert told["azure_messages"] == []
+    assert "Azure Resource Graph tells of 1 event that no checker saw." in printed
+    page = (report.folder / "history.html").read_text()
+    assert "Events that no checker saw" in page
+    assert "VirtualMachineHostRebootedForMaintenance" in page
+    assert "&lt;b&gt;=1+1" in page
+    rows = list(csv.DictReader(io.StringIO((report.folder / "history.csv").read_text())))
+    assert {(row["host"], row["event_id"], row["azure_outcome"]) for row in rows} == {
+        ("web-1", OLD.upper(), "completed"),
+        ("web-1", NAMELESS, "withdrawn"),
+        ("web-1", "E-1", ""),
+        ("db-9", LOST, "completed"),
+        ("web-2", "", ""),
+        ("web-3", "", ""),
+    }
+
+
+def test_a_history_for_which_azure_gives_no_answer(principal, report, history):
+    principal.add_fault(ASKED, status=403, times=9)
+    told, printed = history({**SEEN, "event_id": OLD}, fleet_history_resource_graph=True)
+    assert [(each["event_id"], each["azure_outcome"]) for each in told["events"]] == [(OLD, None)]
+    assert len(told["azure_messages"]) == 1
+    assert printed.count("Azure Resource Graph was asked too, and gave no usable answer: ") == 1
+    assert told["azure_messages"][0][:40] in (report.folder / "history.html").read_text()
+
+
+def test_without_the_option_the_history_asks_nobody_at_azure(principal, history):
+    told, _printed = history({**SEEN, "event_id": OLD})
+    assert principal.journal == []
+    assert (told["azure_messages"], told["azure_events"], told["azure_causes"]) == (None, [], [])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping
 
 from .events import affected
-from .graph import ask_events, scope_of
+from .graph import ask_events, ask_health, scope_of
 from .resource_ids import VM, ResourceId, read_resource_id
 from .task import Task
 
@@ -22,14 +22,15 @@ def read_vm_id(given: Iterable[Any]) -> ResourceId | None:
     return next((resource for resource in found if resource is not None and resource.kind == VM), None)
 
 
-def ask_for_hosts(task: Task, resources: Mapping[str, ResourceId]) -> dict[str, Any]:
+def ask_for_hosts(task: Task, resources: Mapping[str, ResourceId], with_causes: bool) -> dict[str, Any]:
     """Return for each host the events that affect its VM or may do so, ended ones too.
 
+    :param with_causes: add Azure's notes on the health of the VMs.
     :raises AzureError: there was no usable answer.
     :raises ValueError: the login lacks something.
     """
     told: dict[str, dict[str, Any]] = {
-        host: {"resource_id": str(resource), "events": []} for host, resource in resources.items()
+        host: {"resource_id": str(resource), "events": [], "causes": []} for host, resource in resources.items()
     }
     by_key: dict[str, list[str]] = {}
     for host, resource in resources.items():
@@ -37,7 +38,8 @@ def ask_for_hosts(task: Task, resources: Mapping[str, ResourceId]) -> dict[str, 
     is_complete = True
     if resources:
         client = task.client()
-        found = ask_events(client, scope_of([each.subscription for each in resources.values()]), task.warn)
+        scope = scope_of([each.subscription for each in resources.values()])
+        found = ask_events(client, scope, task.warn)
         is_complete = found.is_complete
         now = client.now()
         for each in found.events:
@@ -46,4 +48,7 @@ def ask_for_hosts(task: Task, resources: Mapping[str, ResourceId]) -> dict[str, 
             for key, is_affected in keys.items():
                 for host in by_key[key]:
                     told[host]["events"].append({**shown, "affects_this_vm": is_affected})
+        health = ask_health(client, scope) if with_causes else {}
+        for host, resource in resources.items():
+            told[host]["causes"] = health.get(resource.key, [])
     return {"changed": False, "hosts": told, "is_complete": is_complete}

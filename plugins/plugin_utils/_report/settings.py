@@ -68,6 +68,7 @@ PLAYBOOKS = {
                 "max_age": "3600",
                 "simulated": "false",
                 "ask_timeout": "60",
+                "resource_graph": "false",
             },
         ),
     )

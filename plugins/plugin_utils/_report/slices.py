@@ -25,7 +25,7 @@ HostResult = dict[str, Any]
 Merge = Callable[..., dict[str, Any]]
 
 # Where a host's part has text that a person or a program wrote freely
-_SENTENCES = ("message", "warnings", "description")
+_SENTENCES = ("message", "warnings", "description", "summary")
 
 
 class SliceError(ValueError):
