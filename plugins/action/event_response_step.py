@@ -29,6 +29,7 @@ from ..module_utils._imds.fetch import now_utc
 from ..module_utils._time_limit import TimeIsUpError, limit
 from ..plugin_utils._failure_text import tell_error, tell_failure, without_frames
 from ..plugin_utils._run import engine, settings, verdict
+from ..plugin_utils._run.approval import could_not_be_asked, take_acknowledgement
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST
 from ..plugin_utils._run.marks import find_hindering, find_removable
@@ -43,11 +44,13 @@ from ..plugin_utils._windows.run import remove_windows_mark, update_windows_mark
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"
-SUMMARY = "__event_response_summary"
+SUMMARY, ACKNOWLEDGED = "__event_response_summary", "__event_response_acknowledged"
 # Variables that the playbook restore sets
 ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
 ANCHORS = "__event_response_anchor_hosts"
 _LONGEST_REASON = 500
+# Seconds after its own limit in which the client must have ended
+_GRACE = 15.0
 _HINDERED = (
     "Another run, or the checker, is at work on this host at this moment. This run asks again, and waits for it."
 )
@@ -66,6 +69,7 @@ class ActionModule(ActionBase):
             "decide": self._decide,
             "mark": self._mark,
             "ask": self._ask,
+            "acknowledge": self._acknowledge,
             "note": self._note,
             "report": self._report,
             "fail": self._fail,
@@ -232,11 +236,57 @@ class ActionModule(ActionBase):
 
     def _approvals(self, run: engine.Run) -> dict[str, dict[str, Any]]:
         found = {}
+        from_outside = self._of_hosts(ACKNOWLEDGED)
         for host, said in self._of_hosts(APPROVALS).items():
-            results = json.loads(json.dumps(without_frames(said).get("results") or [], default=str))
+            results = _plain_results(said)
             if [item for item in results if item.get("item", {}).get("turn") == run["turn"]]:
-                found[host] = {"results": results}
+                told = from_outside[host]
+                outside = json.loads(told["outside"]) if told.get("turn") == run["turn"] else {}
+                found[host] = {"results": [_take_outside(item, outside) for item in results]}
         return found
+
+    def _acknowledge(self) -> dict[str, Any]:
+        """Approve by Azure's control plane the events of this host's order for which the VM could not be asked."""
+        said = self._vars[APPROVALS]
+        items = [item for item in _plain_results(said) if "item" in item and could_not_be_asked(item)]
+        told: dict[str, Any] = {"turn": self._vars[RUN]["turn"], "outside": "{}"}
+        if not items:
+            return told
+        from ..plugin_utils._azure.fleet import read_vm_id
+
+        hostvars = self._vars["hostvars"]
+        found = [read_vm_id(map(hostvars.raw_get(host).get, ("resource_id", "id"))) for host in self._hosts()]
+        subscriptions = sorted({each.subscription for each in found if each is not None})
+        outside, warnings = {}, []
+        for item in items:
+            result = self._acknowledge_one(item["item"], subscriptions)
+            warnings += result.pop("warnings", [])
+            outside[item["item"]["event"]["event_id"]] = result
+        if warnings:
+            told["warnings"] = warnings
+        changed = any(result.get("changed") for result in outside.values())
+        return {**told, "outside": json.dumps(outside, default=str), "changed": changed}
+
+    def _acknowledge_one(self, order: Mapping[str, Any], subscriptions: list[str]) -> dict[str, Any]:
+        from ..plugin_utils._azure.acknowledge import SPEC, acknowledge
+        from ..plugin_utils._azure.task import run_task
+
+        seconds = float(order["timeout"])
+        options = {
+            "event_ids": [order["event"]["event_id"]],
+            "resources_ready": order["resources_ready"],
+            "subscriptions": subscriptions or None,
+            "timeout": seconds,
+        }
+        check_mode = bool(self._task.check_mode)
+        try:
+            with limit(seconds + _GRACE):
+                said = run_task(options, "scheduled_event_acknowledge", check_mode, SPEC, acknowledge)
+        except TimeIsUpError:
+            why = f"no answer within {seconds:g} s (event_response_ask_timeout)."
+            return {"failed": True, "msg": why, "in_doubt": not check_mode}
+        # Without the word nothing was sent: an option was wrong.
+        return {"in_doubt": False, **said}
 
     # Steps of a host
 
@@ -407,7 +457,8 @@ def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
         given = run["hosts"][host]["settings"]
         ask_timeout = int(float(given["ask_timeout"]))
         if run["do"] == engine.APPROVE:
-            orders[host] = [{**each, "timeout": ask_timeout} for each in order]
+            acknowledge = given["acknowledge"] == settings.FALLBACK
+            orders[host] = [{**each, "timeout": ask_timeout, "acknowledge": acknowledge} for each in order]
         elif run["do"] in (engine.PREPARE, engine.RESTORE):
             nothing = given[run["do"]] in ("", settings.NOTHING)
             orders[host] = {
@@ -422,6 +473,16 @@ def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
         else:
             orders[host] = {**order, "timeout": ask_timeout}
     return orders
+
+
+def _plain_results(said: Mapping[str, Any]) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = json.loads(json.dumps(without_frames(said).get("results") or [], default=str))
+    return results
+
+
+def _take_outside(item: Mapping[str, Any], outside: Mapping[str, Any]) -> Mapping[str, Any]:
+    said = outside.get(item.get("item", {}).get("event", {}).get("event_id"))
+    return item if said is None else take_acknowledgement(item, said)
 
 
 def _mark_of(run: engine.Run, host: str, order: Mapping[str, Any], author: Mapping[str, Any]) -> dict[str, Any] | None:

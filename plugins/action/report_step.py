@@ -10,7 +10,7 @@ import json
 import os
 import time
 from datetime import datetime, timezone
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
@@ -21,6 +21,7 @@ from ..plugin_utils._report.settings import MERGE, PLAYBOOKS, read_settings
 from ..plugin_utils._unsafe import mark_unsafe
 
 _WEEK = 7 * 86400
+_SPEC = {"argument_spec": {"step": {"type": "str"}, "playbook": {"type": "str"}}}
 
 
 class ActionModule(ActionBase):
@@ -30,7 +31,7 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
         self._playbook = PLAYBOOKS[self._task.args["playbook"]]
-        steps = {"check": self._check, "write": self._write}
+        steps = {"check": self._check, "ask_azure": self._ask_azure, "write": self._write}
         try:
             result.update(mark_unsafe(steps[self._task.args["step"]]()))
         except ValueError as error:
@@ -66,6 +67,30 @@ class ActionModule(ActionBase):
                 faults.append(f"{variable} cannot be evaluated: {tell_error(error)}")
         return given, faults
 
+    def _ask_azure(self) -> dict[str, Any]:
+        """Ask Azure Resource Graph, in one question for all hosts."""
+        from ..plugin_utils._azure.fleet import ask_for_hosts, read_vm_id
+        from ..plugin_utils._azure.task import run_on_controller
+
+        found = {host: read_vm_id(self._ids(host)) for host in self._hosts()}
+        resources = {host: resource for host, resource in found.items() if resource is not None}
+        with_causes = self._playbook.name == "fleet_history"
+        return run_on_controller(self, _SPEC, lambda task: ask_for_hosts(task, resources, with_causes))
+
+    def _ids(self, host: str) -> Iterator[Any]:
+        """Yield what may be the id of the VM: of the inventory, at last of the VM's own answer."""
+        hostvars = self._vars["hostvars"]
+        raw = hostvars.raw_get(host)
+        for name in ("resource_id", "id"):
+            value = raw.get(name)
+            yield value
+            if isinstance(value, str) and "{" in value:
+                try:
+                    yield hostvars[host].get(name)
+                except AnsibleError:
+                    continue
+        yield (raw.get(f"__{self._playbook.name}_said") or {}).get("resource_id")
+
     def _write(self) -> dict[str, Any]:
         """Merge the answers of the hosts, or the slices of earlier runs, and write the files."""
         from ..plugin_utils._report.slices import gc_paused
@@ -77,7 +102,7 @@ class ActionModule(ActionBase):
             if settings["mode"] == MERGE:
                 files, slices = {}, self._read_slices(settings, host_results.SLICE_FORMAT, now)
             else:
-                slices = [host_results.make_slice(self._answers(), settings["part"], now)]
+                slices = [host_results.make_slice(self._answers(), settings["part"], now, self._azure(settings))]
                 files = {os.path.join(settings["slices_dir"], f"{settings['part']}.json"): json.dumps(slices[0])}
             made = formats.format_slices(slices, now, self._hosts(), settings)
         for ending, text in made.files.items():
@@ -106,6 +131,13 @@ class ActionModule(ActionBase):
         # A registered answer holds no templates, and the search for them costs time.
         hostvars, name = self._vars["hostvars"], f"__{self._playbook.name}_said"
         return plain_results({host: hostvars.raw_get(host).get(name) or {} for host in self._hosts()})
+
+    def _azure(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the result of the question to Azure Resource Graph; None where it was not asked."""
+        from ..plugin_utils._report.slices import plain_results
+
+        name = f"__{self._playbook.name}_azure"
+        return plain_results({name: self._vars.get(name) or {}})[name] if settings["resource_graph"] else None
 
     def _read_slices(self, settings: Mapping[str, Any], slice_format: Any, now: datetime) -> list[dict[str, Any]]:
         from ..plugin_utils._report.files import read_slices

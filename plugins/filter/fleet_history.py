@@ -68,16 +68,23 @@ RETURN = r"""
 _value:
   description:
     - The history in the wanted format.
-    - As V(data) it has C(counts), C(types), C(weeks), C(vms), C(events), C(hosts), C(generated_at), C(asked_from),
-      C(asked_until) and C(left_out_parts).
+    - As V(data) it has C(counts), C(types), C(weeks), C(vms), C(events), C(azure_events), C(azure_causes), C(hosts),
+      C(generated_at), C(asked_from), C(asked_until), C(left_out_parts) and C(azure_messages). The last is null where
+      the playbook did not ask Azure Resource Graph, and else has a sentence for all that it did not tell.
     - Types, weeks and VMs have C(events), of these C(completed), C(withdrawn), C(open), C(shorter) (the notice lacked
       more than a tenth of the documented one), C(late) (they began before they were prepared for) and C(doubtful);
       C(failed_responses); C(approved_by_checker), C(approved_by_other) and C(approval_unknown); and C(notice),
       C(approval_to_start), C(lasted) and C(prepare), each null or with C(least), C(quarter), C(median),
       C(three_quarters) and C(most) in seconds and C(known), the number of events of which it is known.
     - An event has the keys of C(azure-maintenance history --json), its C(week), C(notice_seconds),
-      C(documented_notice_seconds), C(approval_to_start_seconds), C(lasted_seconds), C(approved_on), and C(vms), with
-      the same for each VM that saw it.
+      C(documented_notice_seconds), C(approval_to_start_seconds), C(lasted_seconds), C(approved_on),
+      C(azure_outcome), which is the outcome where Azure Resource Graph told it, and C(vms), with the same for each
+      VM that saw it.
+    - C(azure_events) are events that Azure Resource Graph alone tells of, and no checker. Each has C(event_id),
+      C(event_type), C(event_status), C(outcome), C(not_before), C(event_source), C(description) and C(hosts). No number
+      counts them but C(told_by_azure) in C(counts).
+    - C(azure_causes) are Azure's notes on the health of the VMs. Each has C(host), C(occurred_at), C(annotation),
+      C(reason), C(category), C(context) and C(summary).
     - A host has C(host), C(state) (C(told), C(damaged), C(no_checker), C(other_version), C(unreachable), C(failed) or
       C(not_asked)), C(reason), C(message), C(resource_name), C(checker_version) and C(asked_at).
   type: raw

@@ -77,16 +77,20 @@ _value:
   description:
     - The report in the wanted format.
     - As V(data) it has C(counts) (numbers of hosts C(asked), C(affected), C(quiet), C(unreachable), C(not_on_azure),
-      C(failed) and C(not_asked), of C(events), of these C(started) and with C(contradictions)), C(events), C(hosts),
-      C(generated_at), C(asked_from), C(asked_until) and C(left_out_parts).
+      C(failed) and C(not_asked), of hosts C(told_by_azure) alone, of C(events), of these C(started) and with
+      C(contradictions)), C(events), C(hosts), C(generated_at), C(asked_from), C(asked_until), C(left_out_parts) and
+      C(azure_messages). The last is null where the playbook did not ask Azure Resource Graph, and else has a sentence
+      for all that it did not tell.
     - An event has C(event_id), C(event_type), C(event_status), C(not_before), C(seconds_until_start),
       C(duration_seconds), C(event_source), C(description), C(resources) and C(leader), as
       M(fleetops.azure_maintenance.scheduled_events_info) returns them; C(vms), each with its C(resource) and the
-      C(host) of the inventory, null if no host that answered has this name; C(told_by), the hosts that told of it; and
+      C(host) of the inventory, null if no host that answered has this name; C(told_by), the hosts that told of it;
+      C(told_by_azure), the hosts that gave no whole answer, and for which Azure Resource Graph told of it; and
       C(contradictions), each with a C(field) and in C(told) each C(value) with the C(hosts) that told it.
     - A host has C(host), C(state) (one of the words above), C(reason) and C(message) if it gave no answer,
-      C(resource_name), C(asked_at), C(event_ids) of the events that may affect it, C(warnings), and C(out_of_service),
-      which has a text for each mark on the VM. It tells since when, for which event and by which run or checker.
+      C(resource_name), C(asked_at), C(event_ids) of the events that may affect it, C(told_by_azure) with the ids of
+      those that Azure Resource Graph alone told of it, C(warnings), and C(out_of_service), which has a text for each
+      mark on the VM. It tells since when, for which event and by which run or checker.
   type: raw
 """
 

@@ -40,7 +40,7 @@ options:
     description: Which step it is.
     type: str
     required: true
-    choices: [read, check, begin, decide, mark, ask, note, report, fail]
+    choices: [read, check, begin, decide, mark, ask, acknowledge, note, report, fail]
   returns:
     description: Whether a later play brings back the hosts that fall out of this one.
     type: bool

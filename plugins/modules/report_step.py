@@ -36,10 +36,11 @@ options:
   step:
     description:
       - V(check) reads the variables of the playbook and creates the folder, before any host is asked.
+      - V(ask_azure) asks Azure Resource Graph, from the controller, once for all hosts.
       - V(write) writes the files.
     type: str
     required: true
-    choices: [check, write]
+    choices: [check, ask_azure, write]
   playbook:
     description: Which of the two playbooks it is.
     type: str
@@ -64,6 +65,14 @@ settings:
   description: The variables of the playbook as they were when it began.
   returned: by the step check
   type: dict
+hosts:
+  description: For each host the id of its VM and the events that Azure Resource Graph has for it.
+  returned: by the step ask_azure
+  type: dict
+is_complete:
+  description: Whether Azure Resource Graph gave all its rows and each could be read.
+  returned: by the step ask_azure
+  type: bool
 lines:
   description: The main facts of the report or history, for a person to read.
   returned: by the step write

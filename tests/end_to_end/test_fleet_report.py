@@ -27,6 +27,7 @@ EMPTY_SURVEY = {
     "fleet_report_max_age": "",
     "fleet_report_fail_within": "",
     "fleet_report_warn_after": "",
+    "fleet_report_resource_graph": "",
     "azure_maintenance_endpoint": "",
 }
 

@@ -418,7 +418,9 @@ def hostile_part(text):
     host = {"state": "failed", "reason": text("reason"), "message": text("message"), "resource_name": None}
     look = {"host": text("host"), **host, "events": [], "warnings": [text("warning")]}
     look["out_of_service"] = [text("out")]
-    head = {"format": NAMESPACE + "fleet_part", "version": 2, "name": text("part"), "asked_at": "2026-11-21T10:00:00Z"}
+    look.update(document_is_clear=False, resource_id=text("resource id"), azure_events=[])
+    head = {"format": NAMESPACE + "fleet_part", "version": 3, "name": text("part"), "asked_at": "2026-11-21T10:00:00Z"}
+    head["azure_messages"] = [text("Azure")]
     return json.dumps({**head, "hosts": [look]})
 
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from ...module_utils._errors import excerpt
 from ...module_utils._event.document import EVENT_STATUSES, Event, fold_case, format_utc
@@ -169,7 +169,7 @@ def select(
     :param resources: leave out events of which it is known that they affect none of these.
     """
     wanted = None if resources is None else {resource.key for resource in resources}
-    return [each for each in events if _matches(each, selection, now) and (wanted is None or _affects(each, wanted))]
+    return [each for each in events if _matches(each, selection, now) and (wanted is None or affected(each, wanted))]
 
 
 def _matches(each: OutsideEvent, selection: Selection, now: datetime) -> bool:
@@ -178,17 +178,17 @@ def _matches(each: OutsideEvent, selection: Selection, now: datetime) -> bool:
     return selection.matches(each.event, now)
 
 
-def _affects(each: OutsideEvent, wanted: set[str]) -> bool:
-    """Tell whether an event affects one of the resources, or may do so because its resources are unknown."""
-    if not each.targets or not each.event.names_its_vms:
-        return not each.targets or any(_shares_group(target, wanted) for target in each.targets)
-    return any(resource.key in wanted for resource in (*each.targets, *each.vms))
-
-
-def _shares_group(target: ResourceId, wanted: set[str]) -> bool:
-    """Tell whether a VM that an event does not name may be one of these: VMs of a set are in its resource group."""
-    group = target.key[: target.key.index("/providers/")] + "/"
-    return any(key.startswith(group) for key in wanted)
+def affected(each: OutsideEvent, wanted: Collection[str]) -> dict[str, bool | None]:
+    """Return those of the resources, by their keys, that an event affects; with None those that it may affect, because
+    its resources are unknown.
+    """
+    if not each.targets:
+        return dict.fromkeys(wanted)
+    if not each.event.names_its_vms:
+        # VMs of a set are in its resource group.
+        groups = tuple(target.key[: target.key.index("/providers/")] + "/" for target in each.targets)
+        return dict.fromkeys(key for key in wanted if key.startswith(groups))
+    return {resource.key: True for resource in (*each.targets, *each.vms) if resource.key in wanted}
 
 
 def read_health(row: Any) -> tuple[str, dict[str, Any]] | None:

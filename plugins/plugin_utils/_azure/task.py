@@ -66,9 +66,20 @@ def run_on_controller(action: Any, spec: Mapping[str, Any], work: Work) -> dict[
     :param spec: the arguments of ArgumentSpecValidator; those of azure_argument_spec() are added.
     :param work: returns the result, with ``failed`` where the task must fail.
     """
+    task = action._task
+    return run_task(dict(task.args), task.action, bool(task.check_mode), spec, work)
+
+
+def run_task(
+    options: Mapping[str, Any], action: str, check_mode: bool, spec: Mapping[str, Any], work: Work
+) -> dict[str, Any]:
+    """Return the result of run_on_controller() for a task with these options.
+
+    :param action: its name, for messages.
+    """
     warnings: list[str] = []
     # As a module gets its options. Ansible has types of its own for strings.
-    given = json.loads(json.dumps(dict(action._task.args), default=str))
+    given = json.loads(json.dumps(options, default=str))
     if "auth_source" not in given and os.environ.get("ANSIBLE_AZURE_AUTH_SOURCE"):
         given["auth_source"] = os.environ["ANSIBLE_AZURE_AUTH_SOURCE"]
     secret = given.get("secret")
@@ -79,9 +90,9 @@ def run_on_controller(action: Any, spec: Mapping[str, Any], work: Work) -> dict[
         if validation.error_messages:
             message = validation.errors.msg
             if isinstance(validation.errors[0], UnsupportedError):
-                message = f"Unsupported parameters for ({action._task.action}) module: {message}"
+                message = f"Unsupported parameters for ({action}) module: {message}"
             raise ValueError(message)
-        result = work(Task(validation.validated_parameters, bool(action._task.check_mode), warnings.append))
+        result = work(Task(validation.validated_parameters, check_mode, warnings.append))
     except AzureError as error:
         result = {"failed": True, "msg": str(error), **error.data()}
     except ValueError as error:

@@ -16,6 +16,7 @@ REPORT, PART, MERGE = "report", "part", "merge"
 # Three years: no time that is this much later is beyond the last one that can be written.
 LONGEST_SECONDS = 10**8
 
+_SWITCHES = ("simulated", "resource_graph")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _NAME = re.compile(r"\w[\w.-]*")
 _SECONDS = re.compile("[0-9]+")
@@ -53,6 +54,7 @@ PLAYBOOKS = {
                 "fail_within": "",
                 "warn_after": "900",
                 "ask_timeout": "180",
+                "resource_graph": "false",
             },
         ),
         Playbook(
@@ -66,6 +68,7 @@ PLAYBOOKS = {
                 "max_age": "3600",
                 "simulated": "false",
                 "ask_timeout": "60",
+                "resource_graph": "false",
             },
         ),
     )
@@ -98,7 +101,7 @@ def read_settings(playbook: Playbook, given: Mapping[str, Any], job: Any = None)
         "max_age": float(texts["max_age"]) if mode == MERGE else 0.0,
         "fail_within": texts.get("fail_within", ""),
         "warn_after": float(texts.get("warn_after", 0)),
-        "simulated": texts.get("simulated", "").lower() in _TRUE,
+        **{name: texts.get(name, "").lower() in _TRUE for name in _SWITCHES},
         "ask_timeout": int(float(texts["ask_timeout"])),
     }, []
 
@@ -120,7 +123,7 @@ def _fault(name: str, texts: Mapping[str, str], given: Mapping[str, Any]) -> str
         if texts["mode"] not in (REPORT, PART) or _NAME.fullmatch(text):
             return None
         return f"set: a name for this slice that no other slice has, made of letters, digits, _ . and -, not '{text}'"
-    if name == "simulated":
+    if name in _SWITCHES:
         return None if text.lower() in (*_TRUE, *_FALSE) else f"true or false, not {text}"
     if name == "fail_within" and not text:
         return None

@@ -25,7 +25,7 @@ HostResult = dict[str, Any]
 Merge = Callable[..., dict[str, Any]]
 
 # Where a host's part has text that a person or a program wrote freely
-_SENTENCES = ("message", "warnings", "description")
+_SENTENCES = ("message", "warnings", "description", "summary")
 
 
 class SliceError(ValueError):
@@ -67,9 +67,21 @@ class Formatted(NamedTuple):
     due: list[str]
 
 
-def new_slice(form: SliceFormat, name: str, now: datetime, hosts: list[HostResult]) -> Slice:
-    hosts = [mask_texts(told) for told in hosts]
-    return {"format": form.format, "version": form.version, "name": name, "asked_at": format_utc(now), "hosts": hosts}
+def new_slice(
+    form: SliceFormat, name: str, now: datetime, hosts: list[HostResult], azure_messages: list[str] | None = None
+) -> Slice:
+    """Return a part.
+
+    :param azure_messages: what Azure Resource Graph did not tell; None where it was not asked.
+    """
+    return {
+        "format": form.format,
+        "version": form.version,
+        "name": name,
+        "asked_at": format_utc(now),
+        "azure_messages": azure_messages,
+        "hosts": [mask_texts(told) for told in hosts],
+    }
 
 
 def mask_texts(value: Any) -> Any:
@@ -247,12 +259,16 @@ def check_slice(form: SliceFormat, name: str, part: Any) -> None:
     at = read_utc(asked_at) if isinstance(asked_at, str) else None
     # There is no time after the year 9999, and a page computes times after that of a part.
     known = isinstance(part.get("name"), str) and at is not None and at.year < 9999
-    if not known or not isinstance(hosts, list):
+    if not known or not isinstance(hosts, list) or not _are_messages(part.get("azure_messages")):
         raise SliceError(f"Part {one_line(name)} is damaged: {again}.")
     for told in hosts:
         why = _complaint(form, told)
         if why:
             raise SliceError(f"Part {one_line(name)} cannot be merged ({why}): {again}.")
+
+
+def _are_messages(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(text, str) for text in value))
 
 
 def _complaint(form: SliceFormat, told: Any) -> str | None:
@@ -267,31 +283,34 @@ def _complaint(form: SliceFormat, told: Any) -> str | None:
 
 def newest_results(
     form: SliceFormat, parts: Sequence[Slice], now: datetime, max_age: float
-) -> tuple[dict[str, HostResult], list[str]]:
-    """Return for each host the result of the newest part that has it, with the time of that part; and the names of the
-    parts that are too old.
+) -> tuple[dict[str, HostResult], dict[str, Any]]:
+    """Return for each host the result of the newest part that has it, with the time of that part; and the keys of the
+    report about the parts: the names of those that are too old, and what Azure Resource Graph did not tell.
 
     :param max_age: seconds after which a part is left out; 0 takes all.
     """
     results: dict[str, HostResult] = {}
     left_out = []
+    messages: list[str] | None = None
     for part in parts:
         if is_too_old(form, part, now, max_age):
             left_out.append(part["name"])
             continue
+        if part.get("azure_messages") is not None:
+            messages = list(dict.fromkeys([*(messages or []), *part["azure_messages"]]))
         for told in part["hosts"]:
             known = results.get(told["host"])
             if known is None or known["asked_at"] <= part["asked_at"]:
                 results[told["host"]] = {**told, "asked_at": part["asked_at"]}
-    return results, left_out
+    return results, {"left_out_parts": left_out, "azure_messages": messages}
 
 
-def report_header(now: datetime, results: Iterable[HostResult], left_out: list[str]) -> dict[str, Any]:
-    """Return the keys that every report has: its time, the times of the answers, and the parts that it leaves out."""
+def report_header(now: datetime, results: Iterable[HostResult], of_parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that every report has: its time, the times of the answers, and those about its parts."""
     asked_at = [result["asked_at"] for result in results if result["asked_at"]]
     return {
         "generated_at": format_utc(now),
         "asked_from": min(asked_at, default=None),
         "asked_until": max(asked_at, default=None),
-        "left_out_parts": left_out,
+        **of_parts,
     }

@@ -11,11 +11,16 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping
 
 from ...module_utils._event.document import fold_case
-from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED
+from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED, WITHDRAWN
 from .progress import is_near, must_restore, progress_key, update_event
 
 REFUSE = "refuse"
 IGNORE = "ignore"
+# The reasons of scheduled_event_approve for a metadata service that does not answer
+_SILENT = ("unreachable", "timeout")
+# Azure's word on its control plane for an event that does not take place
+CANCELED = "Canceled"
+_FROM_OUTSIDE = "Its VM could not be asked to approve it, so it was approved from outside, by Azure's control plane."
 OTHER_BATCH = "is in another batch of the play"
 
 
@@ -218,6 +223,30 @@ def hold_back_refused(
     return held
 
 
+def could_not_be_asked(result: Mapping[str, Any]) -> bool:
+    """Tell whether a VM could not be asked to approve: it was lost, or its metadata service was silent before anything
+    was sent. A refusal of Azure is an answer.
+    """
+    if result.get("unreachable") or timed_out(result):
+        return True
+    return result.get("in_doubt") is False and result.get("reason") in _SILENT
+
+
+def take_acknowledgement(result: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of an approval with that of the approval from outside, which was tried after it.
+
+    :param said: of scheduled_event_acknowledge.
+    """
+    approval = (said.get("approvals") or [{}])[0]
+    if approval.get("result") == "approved":
+        return {**result, "approvals": [approval], "in_doubt": False, "from_outside": True}
+    if approval.get("event_status") == CANCELED:
+        # A document tells that it is over (P4). Nothing was approved before, so it counts as withdrawn then.
+        return {**result, "approvals": [{"result": WITHDRAWN}], "in_doubt": False}
+    in_doubt = _is_in_doubt(result) or _is_in_doubt(said)
+    return {**result, "in_doubt": in_doubt, "outside": f" From outside: {said.get('msg') or 'no answer.'}"}
+
+
 def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
     """Return the result for one event, an empty one where there is none."""
     for result in results:
@@ -230,19 +259,20 @@ def _approval(results: Iterable[Mapping[str, Any]], key: str) -> Mapping[str, An
 def _why_refused(approval: Mapping[str, Any]) -> str | None:
     """Return why Azure has certainly taken no approval of an event that is not known to be gone or to have started."""
     result = approval.get("result")
-    if _is_in_doubt(approval) or result in ("approved", "already_started"):
+    if _is_in_doubt(approval) or result in ("approved", "already_started", WITHDRAWN):
         return None
     if result == "not_found":
         clear = approval.get("document_is_clear")
         return None if clear else "no document told whether the event is still there."
-    return str(approval.get("msg") or "it gave no answer")
+    return f"{approval.get('msg') or 'it gave no answer'}{approval.get('outside', '')}"
 
 
 def _judge_approval(approver: str, approval: Mapping[str, Any], wait: bool) -> dict[str, Any]:
     """Return the changes of a result of scheduled_event_approve for one event, for each of its hosts."""
     in_doubt = _is_in_doubt(approval)
     cases: dict[Any, dict[str, Any]] = {
-        "approved": {"approved_by": approver},
+        "approved": {"approved_by": approver, "why": _FROM_OUTSIDE if approval.get("from_outside") else None},
+        WITHDRAWN: {"stays_prepared": wait},
         "already_started": {"phase": STARTED, "may_be_approved": in_doubt},
         # It is over, so the hosts need not stay prepared for it.
         "not_found": {"may_be_approved": in_doubt, "stays_prepared": wait},
@@ -253,7 +283,7 @@ def _judge_approval(approver: str, approval: Mapping[str, Any], wait: bool) -> d
     lost = bool(approval.get("unreachable") or timed_out(approval))
     # The approved event itself may have cut the connection.
     said = "its connection was lost." if lost else approval.get("msg") or "it gave no answer"
-    why = f"Whether {approver} approved it is not known: {said}"
+    why = f"Whether {approver} approved it is not known: {said}{approval.get('outside', '')}"
     changes: dict[str, Any] = {"may_be_approved": True, "failed": not lost or not wait, "why": why}
     if not wait:
         changes["why"] += " Azure may start it at any time, so each host that is prepared for it stays prepared."

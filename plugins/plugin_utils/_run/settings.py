@@ -55,7 +55,7 @@ _LIMIT = (
 # The meaning of an empty text. Argument specs take null for one, which may be a value that was not found.
 _EMPTY = {"max_unavailable": "set no limit", "group_by": "make no groups"}
 # One host decides by these for all; each host reads the others itself.
-_SHARED = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms", "max_unavailable", "group_by")
+_SHARED = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms", "acknowledge", "max_unavailable", "group_by")
 # The least value of each time-out. With 0 for the events the run does not wait for them, and the hosts stay prepared.
 _LEAST_SECONDS = {
     "prepare_timeout": 0,
@@ -71,7 +71,8 @@ _MOST_NAMED = 3
 # The filter bool takes any other word for false, also some that Ansible takes for true elsewhere.
 _BOOLEAN = ("approve", "wait")
 _MEANS = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
-_OUTSIDE_VMS = ("refuse", "ignore")
+FALLBACK = "fallback"
+_CHOICES = {"outside_vms": ("refuse", "ignore"), "acknowledge": ("never", FALLBACK)}
 # A condition that is no text might be dropped, as 0 and false are, and the run would take all events.
 _CONDITIONS = ("event_ids", "event_types", "event_sources")
 # The variables of the role, without event_response_
@@ -145,9 +146,10 @@ def tell_wrong_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for name in _BOOLEAN:
             if name in texts and texts[name].lower() not in _MEANS:
                 faults.append(f"event_response_{name} must be true or false, not '{one_line(texts[name])}'.")
-        if "outside_vms" in texts and texts["outside_vms"] not in _OUTSIDE_VMS:
-            told = one_line(texts["outside_vms"])
-            faults.append(f"event_response_outside_vms must be {' or '.join(_OUTSIDE_VMS)}, not '{told}'.")
+        for name, choices in _CHOICES.items():
+            if name in texts and texts[name] not in choices:
+                told = one_line(texts[name])
+                faults.append(f"event_response_{name} must be {' or '.join(choices)}, not '{told}'.")
         if not _is_limit(texts.get("max_unavailable", "")):
             faults.append(_LIMIT.format(value=one_line(texts["max_unavailable"])))
         faults += [

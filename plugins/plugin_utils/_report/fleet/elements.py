@@ -36,11 +36,12 @@ def starts(event: Mapping[str, Any], tag: str) -> str:
 
 
 def name_list(event: dict[str, Any]) -> str:
-    """Return the VMs of an event in natural order. One of which nothing was heard is marked."""
-    heard = {vm_label(vm) for vm in event["vms"] if vm["host"] is not None}
+    """Return the VMs of an event in natural order. One of which nothing was heard, or by Azure alone, is marked."""
+    heard = {vm_label(vm): vm["host"] in event["told_by_azure"] for vm in event["vms"] if vm["host"] is not None}
     names = []
     for label in vm_labels(event):
-        mark = "" if label in heard else ' <span class="alarm">no answer</span>'
+        words = "told by Azure" if heard.get(label) else "" if label in heard else "no answer"
+        mark = f' <span class="alarm">{words}</span>' if words else ""
         names.append(f"{escape(clean(label))}{mark}")
     if len(names) <= MOST_VMS:
         return spans(names) or "no VM named"

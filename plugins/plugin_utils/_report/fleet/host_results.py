@@ -16,6 +16,7 @@ from ....module_utils._event.document import LONGEST_DURATION, read_utc
 from ....module_utils._event.marks import tell_mark
 from ..._failure_text import are_results, tell_failure, what_was_printed
 from ..._masking import mask_secrets
+from ..outside import azure_messages, without_ids
 from ..slices import HostResult, Slice, SliceFormat, new_slice
 
 AFFECTED = "affected"
@@ -56,13 +57,38 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 )
 
 
-def make_slice(results: Mapping[str, Any], name: str, now: datetime) -> Slice:
+def make_slice(results: Mapping[str, Any], name: str, now: datetime, azure: Mapping[str, Any] | None = None) -> Slice:
     """Return the answers of the hosts of a run.
 
     :param results: of scheduled_events_info for each host, failed or not.
+    :param azure: the result of the question to Resource Graph, failed or not; None where it was not asked.
     """
     hosts = [read_result(str(host), result) for host, result in results.items()]
-    return new_slice(SLICE_FORMAT, name, now, hosts)
+    messages = None if azure is None else add_azure(hosts, azure)
+    return new_slice(SLICE_FORMAT, name, now, hosts, messages)
+
+
+def add_azure(hosts: Sequence[HostResult], azure: Mapping[str, Any]) -> list[str]:
+    """Add the events that Resource Graph has for hosts without a word of their own; return what it does not tell."""
+    messages = azure_messages(azure)
+    found = azure.get("hosts", {})
+    without_id = []
+    for told in hosts:
+        of_host = found.get(told["host"])
+        if of_host is not None:
+            told["resource_id"] = of_host["resource_id"]
+        if has_own_word(told):
+            continue
+        if of_host is not None:
+            told["azure_events"] = [event for event in of_host["events"] if event["outcome"] is None]
+        elif not messages:
+            without_id.append(told["host"])
+    return [*messages, *without_ids(without_id)]
+
+
+def has_own_word(told: Mapping[str, Any]) -> bool:
+    """Tell whether a VM told all that it knows, so that Azure's word for it counts for nothing."""
+    return told["state"] in (AFFECTED, QUIET) and bool(told["document_is_clear"])
 
 
 def read_result(host: str, result: Any) -> HostResult:
@@ -98,6 +124,9 @@ def read_result(host: str, result: Any) -> HostResult:
         "events": events,
         "warnings": [str(text) for text in result.get("warnings") or () if isinstance(text, str)],
         "out_of_service": _out_of_service(result.get("marks")),
+        "document_is_clear": result.get("document_is_clear") is not False,
+        "resource_id": None,
+        "azure_events": [],
     }
 
 
@@ -117,6 +146,9 @@ def no_answer(host: str, state: str, reason: str, message: str) -> HostResult:
         "events": [],
         "warnings": [],
         "out_of_service": [],
+        "document_is_clear": False,
+        "resource_id": None,
+        "azure_events": [],
     }
 
 
@@ -168,18 +200,22 @@ def _result_complaint(told: dict[str, Any]) -> str | None:
         return " has no lists of events and warnings"
     if not _are_texts(told.get("out_of_service")):
         return " has no list that tells why it is out of service"
-    complaint = _complaint(told["events"], told["resource_name"])
+    if not isinstance(told.get("document_is_clear"), bool) or not isinstance(told.get("azure_events"), list):
+        return " does not tell of its document, or has no list of events from Azure"
+    complaint = _complaint(told["events"], told["resource_name"]) or _complaint(told["azure_events"], None)
+    if complaint is None and not all(_are_texts(event.get("vm_resource_ids")) for event in told["azure_events"]):
+        complaint = "an event from Azure has no list of VMs"
     return f": {complaint}" if complaint else None
 
 
 # Raise the version with every change of the content of a part.
 SLICE_FORMAT = SliceFormat(
     "fleetops.azure_maintenance.fleet_part",
-    2,
+    3,
     "fleet report",
     "results",
     STATES,
-    ("reason", "message", "resource_name"),
+    ("reason", "message", "resource_name", "resource_id"),
     _result_complaint,
 )
 

@@ -15,7 +15,7 @@ from typing import Any, Iterable, NamedTuple, Sequence
 from ....module_utils._errors import one_line
 from ....module_utils._event.document import STARTED, fold_case, read_utc
 from ..slices import HostResult, Slice, newest_results, report_header
-from .host_results import NOT_ASKED, SLICE_FORMAT, STATES
+from .host_results import NOT_ASKED, SLICE_FORMAT, STATES, has_own_word, no_answer
 
 Report = dict[str, Any]
 
@@ -31,14 +31,14 @@ def merge_slices(slices: Sequence[Slice], now: datetime, expected: Sequence[str]
     :param expected: hosts that must be in the report: one that no slice knows is named as not asked.
     :param max_age: seconds after which a slice is left out; 0 takes all.
     """
-    results, left_out = newest_results(SLICE_FORMAT, slices, now, max_age)
+    results, of_parts = newest_results(SLICE_FORMAT, slices, now, max_age)
     for host in expected:
         if host not in results:
-            results[host] = _not_asked(host, left_out)
-    hosts = list(results.values())
+            results[host] = _not_asked(host, of_parts["left_out_parts"])
+    hosts = _without_older_rows(list(results.values()))
     events = merge_events(hosts, now)
     return {
-        **report_header(now, hosts, left_out),
+        **report_header(now, hosts, of_parts),
         "counts": _count(hosts, events),
         "events": events,
         "hosts": [_without_events(result) for result in hosts],
@@ -47,17 +47,28 @@ def merge_slices(slices: Sequence[Slice], now: datetime, expected: Sequence[str]
 
 def _not_asked(host: str, left_out: list[str]) -> HostResult:
     newer = "new enough " if left_out else ""
-    return {
-        "host": host,
-        "state": NOT_ASKED,
-        "reason": "no_part",
-        "message": f"No {newer}part of this report has the host: run the slice that asks it again.",
-        "resource_name": None,
-        "asked_at": None,
-        "events": [],
-        "warnings": [],
-        "out_of_service": [],
-    }
+    message = f"No {newer}part of this report has the host: run the slice that asks it again."
+    return {**no_answer(host, NOT_ASKED, "no_part", message), "asked_at": None}
+
+
+def _without_older_rows(hosts: Sequence[HostResult]) -> list[HostResult]:
+    """Return the results without Azure's events that are over: a VM that they name told all, and not of them."""
+    known: dict[str, set[str]] = {}
+    for told in hosts:
+        if told["resource_id"] is not None and has_own_word(told):
+            known[fold_case(told["resource_id"])] = {fold_case(event["event_id"]) for event in told["events"]}
+
+    def counts(event: dict[str, Any], own: set[str]) -> bool:
+        key = fold_case(event["event_id"])
+        return key not in own and all(key in known.get(fold_case(vm), (key,)) for vm in event["vm_resource_ids"])
+
+    return [
+        {**told, "azure_events": [event for event in told["azure_events"] if counts(event, own)]}
+        if told["azure_events"]
+        else told
+        for told in hosts
+        for own in [{fold_case(event["event_id"]) for event in told["events"]} if told["azure_events"] else set()]
+    ]
 
 
 def _without_events(result: HostResult) -> dict[str, Any]:
@@ -66,6 +77,7 @@ def _without_events(result: HostResult) -> dict[str, Any]:
     shown["event_ids"] = [event["event_id"] for event in result["events"] if event["affects_this_vm"] is not False]
     shown["warnings"] = result["warnings"]
     shown["out_of_service"] = result["out_of_service"]
+    shown["told_by_azure"] = [event["event_id"] for event in result["azure_events"]]
     return shown
 
 
@@ -76,6 +88,7 @@ def _count(hosts: Sequence[HostResult], events: list[dict[str, Any]]) -> dict[st
     counts["asked"] = len(hosts) - counts[NOT_ASKED]
     counts["events"] = len(events)
     counts["started"] = sum(event["event_status"] == STARTED for event in events)
+    counts["told_by_azure"] = sum(bool(result["azure_events"]) for result in hosts)
     counts["contradictions"] = sum(bool(event["contradictions"]) for event in events)
     return counts
 
@@ -93,26 +106,53 @@ class _EventStatements(NamedTuple):
     statements: dict[tuple[Any, ...], _Statement]
     affects: dict[int, bool | None]
 
+    def add(self, event: dict[str, Any], number: int) -> None:
+        words = (*_words(event), *event["resources"])
+        statement = self.statements.get(words)
+        if statement is None:
+            statement = self.statements[words] = _Statement(event, [])
+        statement.hosts.append(number)
+        self.affects[number] = event["affects_this_vm"]
+
 
 def merge_events(hosts: Sequence[HostResult], now: datetime) -> list[dict[str, Any]]:
     """Return each event once: started ones first, then by start, at the end those with an unknown start."""
-    statements_by_id: dict[str, _EventStatements] = {}
+    by_vms: dict[str, _EventStatements] = {}
+    by_azure: dict[str, _EventStatements] = {}
     named: dict[str, list[int]] = {}
+    named_by_azure: dict[str, list[int]] = {}
     for number, result in enumerate(hosts):
         if result["resource_name"] is not None:
             named.setdefault(fold_case(result["resource_name"]), []).append(number)
-        for event in result["events"]:
-            key = fold_case(event["event_id"])
-            told = statements_by_id.get(key)
-            if told is None:
-                told = statements_by_id[key] = _EventStatements({}, {})
-            words = (*_words(event), *event["resources"])
-            statement = told.statements.get(words)
-            if statement is None:
-                statement = told.statements[words] = _Statement(event, [])
-            statement.hosts.append(number)
-            told.affects[number] = event["affects_this_vm"]
-    return sorted((_merge_event(told, hosts, named, now) for told in statements_by_id.values()), key=_order)
+        elif result["azure_events"]:
+            named_by_azure.setdefault(fold_case(vm_name(result) or ""), []).append(number)
+        for events, told in ((result["events"], by_vms), (result["azure_events"], by_azure)):
+            for event in events:
+                key = fold_case(event["event_id"])
+                statements = told.get(key)
+                if statements is None:
+                    statements = told[key] = _EventStatements({}, {})
+                statements.add(event, number)
+    none = _EventStatements({}, {})
+    names = _Names(named, named_by_azure)
+    merged = (
+        _merge_event(by_vms.get(key, none), by_azure.get(key, none), hosts, names, now)
+        for key in {**by_vms, **by_azure}
+    )
+    return sorted(merged, key=_order)
+
+
+class _Names(NamedTuple):
+    """The numbers of the hosts by their names, as the VMs told them or, where they told nothing, by their ids."""
+
+    told: dict[str, list[int]]
+    by_azure: dict[str, list[int]]
+
+
+def vm_name(result: HostResult) -> str | None:
+    """Return the name of the VM of a host, as the VM told it or else by its id."""
+    name: str | None = result["resource_name"]
+    return result["resource_id"].rsplit("/", 1)[-1] if name is None and result["resource_id"] else name
 
 
 def _order(event: dict[str, Any]) -> tuple[Any, ...]:
@@ -120,8 +160,10 @@ def _order(event: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _merge_event(
-    told: _EventStatements, hosts: Sequence[HostResult], named: dict[str, list[int]], now: datetime
+    by_vms: _EventStatements, by_azure: _EventStatements, hosts: Sequence[HostResult], names: _Names, now: datetime
 ) -> dict[str, Any]:
+    # The VMs' own word counts more.
+    told = by_vms if by_vms.statements else by_azure
     # The answer of most VMs comes first; among equals that of the first host of the inventory.
     statements = sorted(told.statements.values(), key=lambda statement: -len(statement.hosts))
     best = statements[0].event
@@ -134,14 +176,18 @@ def _merge_event(
         # The notice is a maximum: prepare for the earliest time that any VM was told.
         event["not_before"] = min(filter(None, (one.event["not_before"] for one in statements)))
     event["seconds_until_start"] = _seconds_until_start(event, now)
-    event["resources"] = _union(one.event["resources"] for one in statements)
+    event["resources"] = _union(
+        one.event["resources"] for one in (*statements, *(by_azure.statements.values() if told is by_vms else ()))
+    )
     event["leader"] = best["resources"][0] if best["resources"] else None
-    vms, silent = _vms(event["resources"], told.affects, hosts, named)
+    vms, silent = _vms(event["resources"], {**by_vms.affects, **by_azure.affects}, hosts, names)
     event["vms"] = vms
-    event["told_by"] = _names(told.affects, hosts)
+    event["told_by"] = _names(by_vms.affects, hosts)
+    event["told_by_azure"] = _names(by_azure.affects, hosts)
     event["contradictions"] = _contradictions(statements, hosts) if len(statements) > 1 else []
     if silent:
-        in_document = {"in the document": list(told.affects), "not in the document": silent}
+        known = "in the document" if told is by_vms else "in Azure Resource Graph"
+        in_document = {known: list(told.affects), "not in the document": silent}
         event["contradictions"].append(_contradiction("event", in_document, hosts))
     return event
 
@@ -170,7 +216,7 @@ def _union(lists: Iterable[list[str]]) -> list[str]:
 
 
 def _vms(
-    resources: list[str], affects: dict[int, bool | None], hosts: Sequence[HostResult], named: dict[str, list[int]]
+    resources: list[str], affects: dict[int, bool | None], hosts: Sequence[HostResult], names: _Names
 ) -> tuple[list[dict[str, str | None]], list[int]]:
     """Return the VMs of an event with their hosts, and the hosts that should have told of it and did not.
 
@@ -179,8 +225,9 @@ def _vms(
     vms: list[dict[str, str | None]] = []
     silent: list[int] = []
     for name in resources:
-        namesakes = named.get(fold_case(name), [])
-        meant = [number for number in namesakes if number in affects]
+        key = fold_case(name)
+        namesakes = names.told.get(key, [])
+        meant = [number for number in (*namesakes, *names.by_azure.get(key, ())) if number in affects]
         if not meant:
             silent.extend(namesakes)
             # Of several silent namesakes nobody can say which is meant.
@@ -191,7 +238,7 @@ def _vms(
     # An event that names no VM, or a VM that does not know its own name, may mean any that told of it.
     for number, affected in affects.items():
         if affected is None:
-            vms.append({"resource": hosts[number]["resource_name"], "host": hosts[number]["host"]})
+            vms.append({"resource": vm_name(hosts[number]), "host": hosts[number]["host"]})
     return vms, silent
 
 

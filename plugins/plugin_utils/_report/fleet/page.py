@@ -25,6 +25,7 @@ from .merge import Report
 from .text import (
     STATE_WORDS,
     all_contradictions,
+    azure_lines,
     count_hosts,
     duration_text,
     not_answered,
@@ -61,6 +62,7 @@ def as_html(report: Report, warn_after: float = WARN_AFTER) -> str:
         _counts(report),
         _FILTER if events else "",
         _out_of_service(report),
+        _azure(report),
         _silent_hosts(report),
         _timeline(report),
         _events_table(events) if events else "",
@@ -202,6 +204,11 @@ def _silent_hosts(report: Report) -> str:
         'not say what is coming for them.</p><div class="scroll few" tabindex="0" role="region" '
         f'aria-label="Hosts without an answer">{html_table("silent", names, bodies)}</div></section>'
     )
+
+
+def _azure(report: Report) -> str:
+    items = [f"<li>{escape(clean(text))}</li>" for text in azure_lines(report)]
+    return f'<section class="alert"><h2>Azure Resource Graph</h2><ul>{"".join(items)}</ul></section>' if items else ""
 
 
 def _out_of_service(report: Report) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Iterable
 from ....module_utils._errors import one_line
 from ....module_utils._event.document import STARTED, fold_case
 from ....module_utils._event.sentences import format_duration
+from ..outside import first_names
 from ..text import cell, counted, markdown, natural_key
 from .host_results import AFFECTED, FAILED, NOT_ASKED, NOT_ON_AZURE, QUIET, UNREACHABLE
 from .merge import Report, describe_contradiction
@@ -52,6 +53,7 @@ CSV_COLUMNS = (
     "event_source",
     "description",
     "contradictions",
+    "told_by_azure",
 )
 
 
@@ -121,6 +123,28 @@ def nothing_known(report: Report) -> str:
     return "No VM answered, so nothing is known of any maintenance."
 
 
+def azure_lines(report: Report) -> list[str]:
+    """Return for which hosts without an answer Azure Resource Graph told of events, and what it did not tell; nothing
+    where it was not asked.
+    """
+    if report["azure_messages"] is None:
+        return []
+    told = [host["host"] for host in report["hosts"] if host["told_by_azure"]]
+    silent = len(not_answered(report))
+    lines = []
+    if told:
+        names = first_names(sorted(told, key=natural_key))
+        lines = [
+            f"Azure Resource Graph tells of events of {counted(len(told), 'host')} that gave no whole answer: {names}."
+        ]
+    elif silent and not report["azure_messages"]:
+        lines = [
+            f"Azure Resource Graph tells of no event of the {counted(silent, 'host')} that gave no answer, which is no "
+            "proof that there is none."
+        ]
+    return [*lines, *report["azure_messages"]]
+
+
 def as_lines(report: Report) -> list[str]:
     """Return the summary for a terminal."""
     lines = [count_hosts(report) + ".", *([] if report["events"] else [nothing_known(report)])]
@@ -136,6 +160,7 @@ def as_lines(report: Report) -> list[str]:
     if out:
         more = f" and {len(out) - 4} more" if len(out) > 4 else ""
         lines.append(f"Out of service on our account: {', '.join(map(one_line, out[:4]))}{more}")
+    lines += azure_lines(report)
     contradictions = all_contradictions(report)
     if contradictions:
         lines.append(f"VMs contradict each other about {counted(report['counts']['contradictions'], 'event')}.")
@@ -175,6 +200,9 @@ def as_markdown(report: Report) -> str:
         lines += ["## Events", "", *_table(names, rows), ""]
     else:
         lines += [nothing_known(report), ""]
+    azure = azure_lines(report)
+    if azure:
+        lines += ["## Azure Resource Graph", "", *(f"- {markdown(text)}" for text in azure), ""]
     contradictions = all_contradictions(report)
     if contradictions:
         lines += ["## Contradictions", ""]
@@ -207,13 +235,14 @@ def as_csv(report: Report) -> str:
         shown["contradictions"] = "; ".join(map(describe_contradiction, event["contradictions"]))
         for vm in event["vms"] or [{"resource": None, "host": None}]:
             row = {**results.get(vm["host"] or "", {}), **shown}
-            row.update(host=vm["host"], resource_name=vm["resource"])
+            by_azure = not event["told_by"] or vm["host"] in event["told_by_azure"]
+            row.update(host=vm["host"], resource_name=vm["resource"], told_by_azure="yes" if by_azure else "no")
             rows.get(vm["host"] or "", without_host).append(row)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(CSV_COLUMNS)
     for name, told in results.items():
-        for row in rows[name] or [told]:
+        for row in rows[name] or [{**told, "told_by_azure": None}]:
             writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])
     for row in without_host:
         writer.writerow([cell(row.get(column)) for column in CSV_COLUMNS])

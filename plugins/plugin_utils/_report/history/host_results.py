@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ....module_utils._errors import excerpt, one_line
 from ....module_utils._event.history_row import FORMAT, complaint
 from ..._failure_text import tell_failure
+from ..outside import azure_messages, without_ids
 from ..slices import HostResult, Slice, SliceFormat, new_slice
 
 TOLD = "told"
@@ -27,19 +28,37 @@ NOT_ASKED = "not_asked"
 # From good to bad
 STATES = (TOLD, DAMAGED, NO_CHECKER, OTHER_VERSION, UNREACHABLE, FAILED, NOT_ASKED)
 
+# Of an event and of a cause that Azure Resource Graph tells; each is a text or null.
+AZURE_EVENT = ("event_id", "event_type", "event_status", "outcome", "not_before", "event_source", "description")
+AZURE_CAUSE = ("occurred_at", "annotation", "reason", "category", "context", "summary")
+
 _INSTALL = "install the checker of this version"
 _MOST_WARNINGS = 10
 
 HostHistory = HostResult
 
 
-def make_slice(results: Mapping[str, Any], name: str, now: datetime) -> Slice:
+def make_slice(results: Mapping[str, Any], name: str, now: datetime, azure: Mapping[str, Any] | None = None) -> Slice:
     """Return the answers of the hosts of a run.
 
     :param results: of the task that ran ``azure-maintenance history --json``, for each host.
+    :param azure: the result of the question to Resource Graph, failed or not; None where it was not asked.
     """
     hosts = [read_answer(str(host), result) for host, result in results.items()]
-    return new_slice(SLICE_FORMAT, name, now, hosts)
+    messages = None if azure is None else _add_azure(hosts, azure)
+    return new_slice(SLICE_FORMAT, name, now, hosts, messages)
+
+
+def _add_azure(hosts: Sequence[HostHistory], azure: Mapping[str, Any]) -> list[str]:
+    """Add what Resource Graph has for each host; return what it does not tell."""
+    messages = azure_messages(azure)
+    found = azure.get("hosts", {})
+    for told in hosts:
+        of_host = found.get(told["host"])
+        if of_host is not None:
+            told["azure_events"] = [{name: each[name] for name in AZURE_EVENT} for each in of_host["events"]]
+            told["azure_causes"] = [{name: each[name] for name in AZURE_CAUSE} for each in of_host["causes"]]
+    return messages or without_ids([told["host"] for told in hosts if told["host"] not in found])
 
 
 def read_answer(host: str, result: Any) -> HostHistory:
@@ -89,6 +108,8 @@ def _read_history(host: str, said: Any) -> HostHistory:
         "resource_name": name if isinstance(name, str) else None,
         "checker_version": version,
         "rows": sound,
+        "azure_events": [],
+        "azure_causes": [],
     }
 
 
@@ -101,6 +122,8 @@ def _no_history(host: str, state: str, reason: str, message: str) -> HostHistory
         "resource_name": None,
         "checker_version": None,
         "rows": [],
+        "azure_events": [],
+        "azure_causes": [],
     }
 
 
@@ -114,13 +137,24 @@ def _host_complaint(told: dict[str, Any]) -> str | None:
     if not isinstance(told.get("rows"), list):
         return " has no list of rows"
     why = next((why for why in map(complaint, told["rows"]) if why is not None), None)
-    return f" has a row that cannot be read: {why}" if why else None
+    if why:
+        return f" has a row that cannot be read: {why}"
+    for key, names in (("azure_events", AZURE_EVENT), ("azure_causes", AZURE_CAUSE)):
+        if not isinstance(told.get(key), list) or not all(_has_texts(each, names) for each in told[key]):
+            return f" has {key} that cannot be read"
+    return None if all(event["event_id"] for event in told["azure_events"]) else " has an event of Azure without an id"
+
+
+def _has_texts(value: Any, names: Sequence[str]) -> bool:
+    return isinstance(value, dict) and all(
+        name in value and isinstance(value[name], (str, type(None))) for name in names
+    )
 
 
 # Raise the version with every change of the content of a part.
 SLICE_FORMAT = SliceFormat(
     "fleetops.azure_maintenance.history_part",
-    1,
+    2,
     "fleet history",
     "histories",
     STATES,

@@ -43,6 +43,7 @@ _OF_THE_EVENT = (
 )  # fmt: skip
 
 
+_LISTS = ("rows", "azure_events", "azure_causes")
 _NOT_OF_A_VM = frozenset(_OF_THE_EVENT)
 
 
@@ -70,23 +71,43 @@ def merge_slices(
     :param max_age: seconds after which a slice is left out; 0 takes all.
     :param simulated: take also the events that simulators announced.
     """
-    results, left_out = newest_results(SLICE_FORMAT, slices, now, max_age)
+    results, of_parts = newest_results(SLICE_FORMAT, slices, now, max_age)
     for host in expected:
         if host not in results:
-            results[host] = not_asked(host, left_out)
+            results[host] = not_asked(host, of_parts["left_out_parts"])
     hosts = list(results.values())
     of_vms, number_simulated = _read_rows(hosts, now, simulated)
     events = _merge_events(seen for vm in of_vms.values() for seen in vm)
+    azure_events = _of_azure(hosts, events)
     types = _of_types(events)
     return {
-        **report_header(now, hosts, left_out),
-        "counts": {**_count(hosts, types), "simulated": number_simulated},
+        **report_header(now, hosts, of_parts),
+        "counts": {**_count(hosts, types), "simulated": number_simulated, "told_by_azure": len(azure_events)},
         "types": types,
         "weeks": _of_weeks(events),
         "vms": _of_vms(hosts, events),
         "events": events,
-        "hosts": [{key: value for key, value in result.items() if key != "rows"} for result in hosts],
+        "azure_events": azure_events,
+        "azure_causes": [{"host": host["host"], **cause} for host in hosts for cause in host["azure_causes"]],
+        "hosts": [{key: value for key, value in result.items() if key not in _LISTS} for result in hosts],
     }
+
+
+def _of_azure(hosts: Sequence[HostHistory], events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give the events the outcomes that Azure tells: only there it does. Return the events that no checker saw.
+
+    :param events: the newest first. Azure tells no times, so of two with one id the newest is meant.
+    """
+    told: dict[str, dict[str, Any]] = {}
+    for host in hosts:
+        for event in host["azure_events"]:
+            told.setdefault(fold_case(event["event_id"]), {**event, "hosts": []})["hosts"].append(host["host"])
+    for event in events:
+        by_azure = None if event["simulated"] else told.pop(fold_case(event["event_id"]), None)
+        event["azure_outcome"] = None if by_azure is None else by_azure["outcome"]
+        for each in (event, *event["vms"]) if event["azure_outcome"] else ():
+            each["outcome"] = event["azure_outcome"]
+    return list(told.values())
 
 
 def _count(hosts: Sequence[HostHistory], types: list[dict[str, Any]]) -> dict[str, int]:

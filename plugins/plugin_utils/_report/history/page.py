@@ -19,11 +19,16 @@ from .merge import Report
 from .plots import Plot, plot_lasted, plot_notice, plot_weeks
 from .style import STYLE
 from .text import (
+    AZURE_CAUSE_HEADS,
+    AZURE_EVENT_HEADS,
     EVENT_HEADS,
     HOST_HEADS,
     TYPE_HEADS,
     VM_HEADS,
     WEEK_HEADS,
+    azure_cause_rows,
+    azure_event_rows,
+    azure_lines,
     count_hosts,
     event_rows,
     host_rows,
@@ -47,6 +52,7 @@ def as_html(report: Report) -> str:
         f'<header><h1>What Azure really did</h1><p class="dim">{_told_at(report)}</p></header>',
         _counts(report),
         _hosts(report),
+        _azure(report),
         *(_of_events(report) if report["events"] else [_nothing(report)]),
         _left_out(report),
     ]
@@ -106,6 +112,16 @@ def _hosts(report: Report) -> str:
         '<div class="scroll few" tabindex="0" role="region" aria-label="Hosts without a whole history">'
         f"{_table('hosts', HOST_HEADS, rows)}</div>{more}</section>"
     )
+
+
+def _azure(report: Report) -> str:
+    lines = "".join(f"<p>{escape(clean(text))}</p>" for text in azure_lines(report))
+    told = f'<section class="alert"><h2>Azure Resource Graph</h2>{lines}</section>' if lines else ""
+    events = _section(report, "azure_events", "Events that no checker saw", AZURE_EVENT_HEADS, azure_event_rows(report))
+    causes = _section(report, "azure_causes", "Azure's notes on the VMs", AZURE_CAUSE_HEADS, azure_cause_rows(report), (
+        "Each is about a VM and not about an event: compare the times, which are UTC."
+    ), folded=True)  # fmt: skip
+    return told + events + causes
 
 
 def _nothing(report: Report) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterable, Sequence
 from ....module_utils._errors import one_line
 from ....module_utils._event.history_row import CHECKER, NOTICE_SOURCE, OTHER
 from ....module_utils._event.sentences import format_duration
+from ..outside import first_names
 from ..slices import clean_json_line
 from ..text import cell, counted, markdown
 from .host_results import DAMAGED, FAILED, NO_CHECKER, NOT_ASKED, OTHER_VERSION, TOLD, UNREACHABLE
@@ -47,7 +48,8 @@ _OF_THE_VM = (
     "started_at", "approval_to_start_seconds", "ended_at", "lasted_seconds", "outcome", "prepare_seconds", "responses",
     "failed_responses", "failed_phases", "late", "doubtful",
 )  # fmt: skip
-CSV_COLUMNS = (*_OF_THE_HOST, *_OF_THE_EVENT, *_OF_THE_VM)
+_OF_AZURE = ("azure_outcome",)
+CSV_COLUMNS = (*_OF_THE_HOST, *_OF_THE_EVENT, *_OF_THE_VM, *_OF_AZURE)
 
 
 def count_hosts(report: Report) -> str:
@@ -131,6 +133,8 @@ EVENT_HEADS = (
     "First seen", "Type", "VMs", "Outcome", "Notice", "Documented", "Approved by", "Approval to start", "Lasted",
     "Failed", "Late", "Source", "Description", "Event",
 )  # fmt: skip
+AZURE_EVENT_HEADS = ("Type", "VMs", "Outcome", "Not before", "Source", "Description", "Event")
+AZURE_CAUSE_HEADS = ("Time", "VM", "Note", "Reason", "Category", "Context", "Description")
 HOST_HEADS = ("Host", "State", "Reason", "Message")
 
 
@@ -159,15 +163,48 @@ def event_rows(report: Report) -> list[tuple[str, ...]]:
     return [_event_row(event) for event in report["events"][:_MOST_EVENTS]]
 
 
+def azure_event_rows(report: Report) -> list[tuple[str, ...]]:
+    return [
+        (
+            event["event_type"] or "unknown",
+            first_names(event["hosts"]),
+            event["outcome"] or f"open ({event['event_status'] or 'unknown'})",
+            _time(event["not_before"]),
+            event["event_source"] or "",
+            event["description"] or "",
+            event["event_id"],
+        )
+        for event in report["azure_events"][:_MOST_EVENTS]
+    ]
+
+
+def azure_cause_rows(report: Report) -> list[tuple[str, ...]]:
+    """Return the rows of the newest of Azure's notes on the health of VMs."""
+    causes = sorted(report["azure_causes"], key=lambda cause: cause["occurred_at"] or "", reverse=True)[:_MOST_EVENTS]
+    names = ("annotation", "reason", "category", "context", "summary")
+    return [(_time(cause["occurred_at"]), cause["host"], *(cause[name] or "" for name in names)) for cause in causes]
+
+
+def azure_lines(report: Report) -> list[str]:
+    """Return how many events only Azure Resource Graph tells of, and what it did not tell."""
+    count = report["counts"]["told_by_azure"]
+    lines = [f"Azure Resource Graph tells of {counted(count, 'event')} that no checker saw."] if count else []
+    return [*lines, *(report["azure_messages"] or [])]
+
+
+def _time(text: str | None) -> str:
+    return (text or "").replace("T", " ").replace("Z", "")
+
+
 def _event_row(event: dict[str, Any]) -> tuple[str, ...]:
     names = [vm["resource_name"] or vm["host"] for vm in event["vms"]]
     more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
     by = APPROVERS.get(event["approved_by"], APPROVERS[OTHER])
     return (
-        event["first_seen_at"].replace("T", " ").replace("Z", ""),
+        _time(event["first_seen_at"]),
         event["event_type"] or "unknown",
         ", ".join(names[:3]) + more,
-        event["outcome"] or "open",
+        (event["outcome"] or "open") + (" (Azure)" if event["azure_outcome"] else ""),
         seconds(event["notice_seconds"]) + (" (doubtful)" if event["doubtful"] else ""),
         seconds(event["documented_notice_seconds"]),
         f"{by}: {event['approved_on'][0]}" if event["approved_on"] else by,
@@ -190,8 +227,9 @@ def not_shown(report: Report, shown: Sequence[Any], name: str) -> str:
     """Return a sentence on the rows that a table leaves out, empty where it has all."""
     every = len(without_history(report)) if name == "hosts" else len(report[name])
     left = every - len(shown)
-    rows = {"vms": "VMs"}.get(name, name)
-    return f"{left:,} more {rows} are in history.csv and history.json." if left > 0 else ""
+    rows = {"vms": "VMs", "azure_events": "events", "azure_causes": "notes"}.get(name, name)
+    files = "history.json" if name == "azure_causes" else "history.csv and history.json"
+    return f"{left:,} more {rows} are in {files}." if left > 0 else ""
 
 
 def as_lines(report: Report) -> list[str]:
@@ -207,6 +245,7 @@ def as_lines(report: Report) -> list[str]:
         if lasted is not None:
             told.append(f"lasted {_range(lasted)}")
         lines.append("; ".join(told))
+    lines += azure_lines(report)
     hosts = without_history(report)
     lines += [f"{one_line(host['host'])}: {one_line(host['message'] or host['state'])}" for host in hosts[:10]]
     if len(hosts) > 10:
@@ -217,11 +256,15 @@ def as_lines(report: Report) -> list[str]:
 def as_markdown(report: Report) -> str:
     lines = ["# What Azure really did", "", f"{report['generated_at']}: {markdown(count_hosts(report))}.", ""]
     lines += [f"{markdown(count_events(report))}.", ""]
+    for text in azure_lines(report):
+        lines += [markdown(text), ""]
     tables = (
         ("By type", TYPE_HEADS, type_rows(report), ""),
         ("By week and type", WEEK_HEADS, week_rows(report), ""),
         ("VMs", VM_HEADS, vm_rows(report), "vms"),
         ("Events", EVENT_HEADS, event_rows(report), "events"),
+        ("Events that no checker saw", AZURE_EVENT_HEADS, azure_event_rows(report), "azure_events"),
+        ("Azure's notes on the VMs", AZURE_CAUSE_HEADS, azure_cause_rows(report), "azure_causes"),
         ("Hosts without a whole history", HOST_HEADS, host_rows(report), "hosts"),
     )
     for title, heads, rows, name in tables:
@@ -244,11 +287,17 @@ def as_csv(report: Report) -> str:
     starts = {host["host"]: _csv(host[name] for name in _OF_THE_HOST) for host in report["hosts"]}
     silent = dict(starts)
     for event in report["events"]:
-        told = _csv(event[name] for name in _OF_THE_EVENT)
+        told, azure = _csv(event[name] for name in _OF_THE_EVENT), _csv([event["azure_outcome"]])
         for vm in event["vms"]:
             silent.pop(vm["host"], None)
-            lines.append(f"{starts[vm['host']]},{told},{_csv_of_vm(vm)}")
-    empty = _csv([""] * (len(_OF_THE_EVENT) + len(_OF_THE_VM)))
+            lines.append(f"{starts[vm['host']]},{told},{_csv_of_vm(vm)},{azure}")
+    unknown = [""] * len(_OF_THE_VM)
+    for event in report["azure_events"]:
+        told = _csv([*(event.get(name) for name in _OF_THE_EVENT), *unknown, event["outcome"]])
+        for host in event["hosts"]:
+            silent.pop(host, None)
+            lines.append(f"{starts[host]},{told}")
+    empty = _csv([""] * (len(CSV_COLUMNS) - len(_OF_THE_HOST)))
     lines += [f"{start},{empty}" for start in silent.values()]
     return "\r\n".join([*lines, ""])
 

@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import Warnings
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.events import (
+    affected,
     merge,
     read_health,
     read_row,
@@ -282,3 +283,20 @@ def test_health_of_nobody(odd):
 def test_summary(rows, is_complete, said):
     events, _lost, _warnings = read(*rows)
     assert summarize(events, is_complete).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("parent", "names", "keys"),
+    [
+        (VM, ["web-1"], {VM.lower(): True}),
+        (PAIR, ["WEB-1", "web-2"], {VM.lower(): True, f"{GROUP}/virtualMachines/web-2".lower(): True}),
+        # Which VMs a set has is not known.
+        (PAIR, [], {VM.lower(): None, f"{GROUP}/virtualMachines/web-2".lower(): None}),
+        (None, ["web-1"], "all"),
+    ],
+)
+def test_which_resources_are_affected_and_which_may_be(parent, names, keys):
+    other = "/subscriptions/s-1/resourcegroups/db/providers/microsoft.compute/virtualmachines/web-1"
+    wanted = {VM.lower(), f"{GROUP}/virtualMachines/web-2".lower(), other}
+    event = read_row(row(parent, Resources=names), 1, Warnings().add)
+    assert affected(event, wanted) == (dict.fromkeys(wanted) if keys == "all" else keys)

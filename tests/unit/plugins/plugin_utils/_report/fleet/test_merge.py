@@ -330,3 +330,33 @@ def test_a_fleet_of_no_host_is_a_report_too() -> None:
     merged = merge_slices([], NOW)
     assert (merged["events"], merged["hosts"], merged["asked_from"]) == ([], [], None)
     assert set(merged["counts"].values()) == {0}
+
+
+ID = "/subscriptions/s-1/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/"
+LOST = {**UNREACHABLE, "changed": False}
+
+
+def of_azure(host: str, *events: Any) -> dict[str, Any]:
+    return {"hosts": {host: {"resource_id": f"{ID}{host}", "events": list(events)}}, "is_complete": True}
+
+
+@pytest.mark.parametrize("is_clear", [True, False], ids=["a clear document", "an entry that cannot be read"])
+@pytest.mark.parametrize("same_part", [True, False], ids=["one part", "two parts"])
+def test_rows_that_are_older_than_the_word_of_a_vm_count_for_nothing(
+    said: Any, event: Any, same_part: bool, is_clear: bool
+) -> None:
+    row = event("", event_id="E-1", resources=["web-1", "web-3"], affects_this_vm=True, outcome=None)
+    row["vm_resource_ids"] = [f"{ID}web-1", f"{ID}web-3"]
+    answer = said("web-1", {"event_id": "E-2", "resources": ["web-1"]}, document_is_clear=is_clear)
+    azure = [of_azure("web-1", row), of_azure("web-3", row)]
+    if same_part:
+        both = {"hosts": {**azure[0]["hosts"], **azure[1]["hosts"]}, "is_complete": True}
+        parts = [host_results.make_slice({"web-1": answer, "web-3": LOST}, "a", NOW, both)]
+    else:
+        parts = [
+            host_results.make_slice({"web-1": answer}, "a", NOW, azure[0]),
+            host_results.make_slice({"web-3": LOST}, "b", NOW, azure[1]),
+        ]
+    report = merge_slices(parts, NOW)
+    told = {one["event_id"]: one["told_by_azure"] for one in report["events"]}
+    assert told == {"E-2": [], **({} if is_clear else {"E-1": ["web-1", "web-3"]})}

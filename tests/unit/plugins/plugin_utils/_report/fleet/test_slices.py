@@ -97,6 +97,15 @@ HOST = {
     "events": [],
     "warnings": [],
     "out_of_service": [],
+    "document_is_clear": True,
+    "resource_id": None,
+    "azure_events": [],
+}
+OF_AZURE = {
+    **dict.fromkeys(("event_type", "event_status", "not_before", "description", "event_source", "duration_seconds")),
+    "event_id": "A-1",
+    "resources": [],
+    "affects_this_vm": None,
 }
 
 
@@ -108,7 +117,7 @@ HOST = {
         pytest.param("{}", "Part slice-1.json is not a part of a fleet report", id="something else"),
         pytest.param(
             broken(version=0),
-            'Part slice-1.json holds results of another version of the collection (format "0", this one reads 2): '
+            'Part slice-1.json holds results of another version of the collection (format "0", this one reads 3): '
             "delete it, and run that slice again with the same version as the merge.",
             id="an older version",
         ),
@@ -125,6 +134,20 @@ HOST = {
         pytest.param(broken(hosts=[{**HOST, "message": 1}]), "host a has a message that is not a text", id="a message"),
         pytest.param(broken(hosts=[{**HOST, "warnings": [1]}]), "no lists of events and warnings", id="warnings"),
         pytest.param(broken(hosts=[{**HOST, "out_of_service": [1]}]), "why it is out of service", id="out of service"),
+        pytest.param(broken(azure_messages="x"), "Part slice-1.json is damaged", id="messages of Azure"),
+        pytest.param(broken(hosts=[{**HOST, "resource_id": 1}]), "host a has a resource_id that is", id="resource id"),
+        pytest.param(broken(hosts=[{**HOST, "document_is_clear": 1}]), "does not tell of its document", id="document"),
+        pytest.param(broken(hosts=[{**HOST, "azure_events": {}}]), "no list of events from Azure", id="Azure's events"),
+        pytest.param(
+            broken(hosts=[{**HOST, "azure_events": [{"event_id": "A-1"}]}]),
+            "host a: an event lacks 'event_type'",
+            id="an event of Azure of another version",
+        ),
+        pytest.param(
+            broken(hosts=[{**HOST, "azure_events": [OF_AZURE]}]),
+            "host a: an event from Azure has no list of VMs",
+            id="an event of Azure without VMs",
+        ),
         pytest.param(
             broken(hosts=[{**HOST, "events": [{"event_id": "A-1"}]}]),
             "Part slice-1.json cannot be merged (host a: an event lacks 'event_type', as from another version",

@@ -45,7 +45,7 @@ STARTED = {"event_status": "Started", "not_before": None}
 
 def look(host, state, message=None, resource_name=None, events=(), out=()):
     told = {"host": host, "state": state, "message": message, "resource_name": resource_name, "events": events}
-    return {**told, "out_of_service": list(out)}
+    return {**told, "out_of_service": list(out), "resource_id": None, "azure_events": []}
 
 
 def fleet_lines(looks, width):

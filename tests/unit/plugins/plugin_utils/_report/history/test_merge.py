@@ -13,10 +13,13 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import ROW
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.host_results import (
+    AZURE_EVENT,
+    SLICE_FORMAT,
     make_slice,
     read_answer,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_slices
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.slices import check_slice
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 
@@ -226,3 +229,43 @@ def test_a_host_without_a_whole_history_is_named_with_the_reason(result, state, 
 def test_a_damaged_history_counts_as_far_as_it_can_be_read():
     report = merge({"host-a": said(row("A"), 7)})
     assert (report["counts"]["damaged"], report["counts"]["events"]) == (1, 1)
+
+
+def of_azure(host, **changes):
+    event = {**dict.fromkeys(AZURE_EVENT), "event_id": "a1", "event_status": "Completed", "outcome": "completed"}
+    return {"hosts": {host: {"events": [{**event, **changes}], "causes": []}}, "is_complete": True}
+
+
+@pytest.mark.parametrize(
+    ("azure", "outcomes", "alone"),
+    [
+        # Azure tells no times: of two events with one id the newest is meant.
+        (of_azure("host-a"), ["completed", "withdrawn"], 0),
+        (of_azure("host-a", event_status="Scheduled", outcome=None), ["withdrawn", "withdrawn"], 0),
+        (of_azure("host-a", event_id="other"), ["withdrawn", "withdrawn"], 1),
+        (None, ["withdrawn", "withdrawn"], 0),
+    ],
+)
+def test_the_outcome_of_azure_counts_where_it_tells_one(azure, outcomes, alone):
+    week = 7 * 86400
+    rows = (row(seen=0, ended=60), row(seen=-week, ended=60 - week))
+    report = merge_slices([make_slice({"host-a": said(*rows)}, "whole", NOW, azure)], NOW)
+    assert [event["outcome"] for event in report["events"]] == outcomes
+    assert [vm["outcome"] for event in report["events"] for vm in event["vms"]] == outcomes
+    assert (report["counts"]["completed"], len(report["azure_events"])) == (outcomes.count("completed"), alone)
+
+
+def test_an_event_of_a_simulator_is_none_of_azures():
+    part = make_slice({"host-a": said(row(simulated=True, ended=60))}, "whole", NOW, of_azure("host-a"))
+    report = merge_slices([part], NOW, simulated=True)
+    assert (report["events"][0]["outcome"], len(report["azure_events"])) == ("withdrawn", 1)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"azure_events": None}, {"azure_events": [{}]}, {"azure_causes": [{"summary": 1}]}, {"azure_causes": 1}]
+)
+def test_a_part_with_odd_words_of_azure_is_refused(changes):
+    part = make_slice({"host-a": said()}, "whole", NOW, of_azure("host-a"))
+    part["hosts"][0].update(changes)
+    with pytest.raises(ValueError, match="cannot be merged"):
+        check_slice(SLICE_FORMAT, "whole", part)

@@ -137,7 +137,7 @@ def test_a_part_may_be_the_text_of_a_file(fleet):
         ([("a.json", "{")], {}, "Part a.json is not JSON"),
         ([("a.json", "[]")], {}, "Part a.json is not a part of a fleet history: delete it"),
         ([{"format": "fleetops.azure_maintenance.fleet_part"}], {}, "Part 1 is not a part of a fleet history"),
-        ([{**part({}), "version": 2}], {}, 'another version of the collection (format "2", this one reads 1)'),
+        ([{**part({}), "version": 1}], {}, 'another version of the collection (format "1", this one reads 2)'),
         ([{**part({}), "hosts": None}], {}, "Part 1 is damaged"),
         ([{**part({}), "hosts": [7]}], {}, "it has an entry that is not a host"),
         ([{**part({"a": None}), "asked_at": "today"}], {}, "Part 1 is damaged"),
