@@ -52,9 +52,9 @@ def make_actions(seed: int) -> list[Action]:
     luck = random.Random(seed)
     names, weights = zip(*((name, weight) for name, (weight, _act) in ACTIONS.items()))
     found = []
-    for name in ("announce", *luck.choices(names, weights, k=luck.randint(2, 9))):
+    for name in ("announce", *luck.choices(names, weights, k=luck.randint(3, 10))):
         pace = luck.random()
-        after = luck.uniform(0, 4 if pace < 0.6 else 20 if pace < 0.92 else 90 if pace < 0.985 else 350)
+        after = luck.uniform(0, 4 if pace < 0.5 else 20 if pace < 0.92 else 90 if pace < 0.985 else 350)
         found.append(Action(after, name, luck.random(), luck.random(), luck.random()))
     return found
 
@@ -86,7 +86,8 @@ class History:
         self._actions = actions
         self._luck = luck
         # What is answered in the place of the name in the first seconds
-        self._nameless = luck.choice(("word", "no id", "sentence", "page")) if luck.random() < 0.12 else None
+        nameless = luck.choice(("word", "word", "word", "no id", "sentence", "page"))
+        self._nameless = nameless if luck.random() < 0.2 else None
         hasty, last = luck.random() < 0.95, luck.choice((*LAST_EVENTS, *[None] * 15))
         if self._nameless and not last:
             last = LAST_EVENTS[0]
@@ -111,7 +112,7 @@ class History:
         for action in self._actions:
             moment += action.after
             at(moment, lambda action=action: self._do(action))  # type: ignore[misc]
-        at(moment + 5.0, self._ending.begin)
+        at(moment + self._luck.choice((5.0, 40.0, 70.0)), self._ending.begin)
         try:
             machine.scheduler.direct()
         finally:
@@ -136,18 +137,20 @@ class History:
         self.machine.judge.note(f"Azure starts {event.id}")
         self.azure.start(event)
 
-    def announce(self, action: Action, again: Event | None = None) -> None:
+    def announce(self, action: Action, again: Event | None = None) -> Event:
         machine, at = self.machine, self.machine.scheduler.at
         kind = again.kind if again else KINDS[int(action.a * len(KINDS))]
-        notice = 30.0 if kind == "Preempt" else 20.0 + 500.0 * action.b * action.b
+        # A fault of the hardware comes without a notice.
+        notice = 30.0 if kind == "Preempt" else 0.0 if action.b < 0.2 else 20.0 + 500.0 * action.b * action.b
         name = again.id if again else f"{kind[:3]}-{len(self.azure.events) + 1}"
-        resources = [VM, OTHER] if action.c > 0.75 else [VM]
+        resources = [OTHER, VM] if action.c > 0.9 else [VM, OTHER] if action.c > 0.7 else [VM]
         event = self.azure.announce(name, kind, resources, machine.now, notice)
         luck = machine.chance("fate", event.serial)
         if action.c > 0.1:
-            at(machine.now + notice + 30.0 * luck, lambda: self._start_by_plan(event, luck))
+            at(machine.now + notice + (30.0 * luck if notice else 0.0), lambda: self._start_by_plan(event, luck))
         self._watch_approval(event, luck)
         machine.judge.note(f"Azure announces {name} for {resources}, in {notice:.0f} s")
+        return event
 
     def _watch_approval(self, event: Event, luck: float) -> None:
         """An approved event is started before its time."""
@@ -172,20 +175,35 @@ class History:
 
 
 def _reuse(history: History, action: Action) -> None:
-    event = history._pick(action.a)
-    if event is not None and action.b < 0.5:
-        # It ends, and is there again soon, while something may still run for it.
-        history.azure.end(event)
-
-        def announce_again() -> None:
-            if not history.machine.sound and all(each.id != event.id for each in history.azure.open):
-                history.announce(action, event)
-
-        history.machine.scheduler.at(history.machine.now + 5.0 + 30.0 * action.b, announce_again)
+    if action.b < 0.6:
+        # It is withdrawn while it is prepared for, and is there again soon.
+        event = history.announce(action._replace(b=0.5))
+        _follow_up(history, event, 10.0 + 30.0 * action.b, 11.0 + 10.0 * action.c, event)
         return
     taken = {event.id for event in history.azure.open}
     free = [event for event in history.azure.events if event.id not in taken]
     history.announce(action, free[int(action.c * len(free))] if free else None)
+
+
+def _follow_up(history: History, event: Event, ends_in: float, comes_after: float, again: Event | None = None) -> None:
+    """The event ends, and a next one comes so many seconds after that, which may be before it."""
+    at, now = history.machine.scheduler.at, history.machine.now
+
+    def announce() -> None:
+        taken = again is not None and any(each.id == again.id for each in history.azure.open)
+        if not history.machine.sound and not taken:
+            luck = history.machine.chance("next", event.serial)
+            history.announce(Action(0.0, "next", luck, 0.1, 0.5), again)
+
+    at(now + ends_in, lambda: history.azure.end(event))
+    at(now + max(0.0, ends_in + comes_after), announce)
+
+
+def _chain(history: History, action: Action) -> None:
+    """The host fails while the VM comes back from another event, or shortly before."""
+    event = history._pick(action.a) or history.announce(action)
+    history._start_by_plan(event, action.b)
+    _follow_up(history, event, 15.0 + 10.0 * action.b, 40.0 * action.c - 22.0)
 
 
 def _resources(history: History, action: Action) -> None:
@@ -234,6 +252,18 @@ def _delay(history: History, action: Action) -> None:
     if action.c < 0.5:
         # How long an answer is waited for is decided anew by each check.
         history.machine.kill("check")
+
+
+def _posts(history: History, action: Action) -> None:
+    _fault("posts", _POSTS)(history, action)
+    if action.c < 0.5:
+        # What is prepared already is not yet approved.
+        history.machine.scheduler.at(history.machine.now + 80.0 * action.c, lambda: _reboot(history, action))
+
+
+def _reboot(history: History, action: Action) -> None:
+    if not history.machine.sound:
+        history.machine.reboot(1.0 + 60.0 * action.a)
 
 
 def _arm(history: History, action: Action) -> None:
@@ -288,8 +318,24 @@ def _lose(history: History, action: Action) -> None:
     machine.judge.lost_state()
 
 
-def _prepare_by_run(history: History, event: Event, action: Action) -> None:
+def _prepare_by_run(history: History, action: Action) -> None:
     """A run over the fleet takes the VM out of service, and puts it back later, or is broken off."""
+    event = history._pick(action.a)
+    if event is None or action.b > 0.5:
+        # The lead time of the checker's rule has not come.
+        event = history.announce(action._replace(a=KINDS.index("Redeploy") / len(KINDS), b=0.9))
+        history.machine.scheduler.at(history.machine.now + 12.0, lambda: _take_out_by_run(history, event, action))
+        if action.a < 0.5:
+            # Another event of this VM comes and goes meanwhile.
+            other = history.announce(action._replace(b=0.1, c=0.5))
+            _follow_up(history, other, 20.0 + 20.0 * action.a, 15.0)
+    else:
+        _take_out_by_run(history, event, action)
+
+
+def _take_out_by_run(history: History, event: Event, action: Action) -> None:
+    if event.ended or history.machine.sound:
+        return
     machine, key = history.machine, event.id.lower()
     machine.write_mark_of_run(event.id, "preparing")
     if "restoring" in machine.marks_of_checker().values():
@@ -299,8 +345,8 @@ def _prepare_by_run(history: History, event: Event, action: Action) -> None:
     machine.judge.prepared_by_run(key)
     machine.write_mark_of_run(event.id)
     if action.c > 0.2:
-        begins_at = machine.now + 5.0 + 200.0 * action.b
-        machine.scheduler.at(begins_at, lambda: machine.restore_by_run(event.id, 20.0 * action.a))
+        begins_at = machine.now + 5.0 + 150.0 * action.b
+        machine.scheduler.at(begins_at, lambda: machine.restore_by_run(event.id, 60.0 * action.a))
 
 
 def _clock(history: History, action: Action) -> None:
@@ -315,18 +361,19 @@ def _retry(history: History, action: Action) -> None:
 
 ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
     "announce": (6, History.announce),
-    "reuse": (3, _reuse),
+    "reuse": (6, _reuse),
+    "chain": (4.5, _chain),
     "resources": (2.5, _resources),
     "withdraw": (2, _with_event(lambda history, event, _action: history.azure.end(event))),
     "start": (2, _with_event(lambda history, event, action: history._start_by_plan(event, action.b))),
-    "spoil": (4, _with_event(_spoil)),
-    "answers": (3, _fault("answers", _ANSWERS)),
+    "spoil": (3.5, _with_event(_spoil)),
+    "answers": (4, _fault("answers", _ANSWERS)),
     "names": (1.5, _break_names),
-    "posts": (2.5, _fault("posts", _POSTS)),
-    "delays": (2.5, _delay),
+    "posts": (5, _posts),
+    "delays": (5, _delay),
     "order": (0.7, _fault("order", ("mixed",))),
     "flood": (0.015, _fault("flood", ("junk", "events"))),
-    "reboot": (2, lambda history, action: history.machine.reboot(1.0 + 60.0 * action.a)),
+    "reboot": (2, _reboot),
     "kill": (1.5, lambda history, action: history.machine.kill(("check", "respond", "any")[int(action.a * 3)])),
     "arm": (4, _arm),
     "disk": (1, _disk),
@@ -334,7 +381,7 @@ ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
     "flip": (2, _flip),
     "lose": (0.8, _lose),
     "clock": (0.8, _clock),
-    "run": (1.5, _with_event(_prepare_by_run)),
+    "run": (4, _prepare_by_run),
     "retry": (2.5, _retry),
 }
 

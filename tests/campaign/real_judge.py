@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Any, Iterable, NamedTuple
 
 BEGIN, END, ALIVE = "begin", "end", "alive"
+# Of a step of on_ended: the outcome of which it was told
+TOLD_COMPLETED = "told-completed"
 ANNOUNCED, STARTED, ENDED = "announced", "started", "ended"
 # Steps before the event: they must all have succeeded before it is approved.
 PREPARATION = (ANNOUNCED, "playbook")
@@ -18,6 +20,8 @@ PREPARATION = (ANNOUNCED, "playbook")
 _LATE = 0.05
 # Within so many seconds a process that lives has left a line.
 _HEARTBEAT = 1.5
+# Within so many seconds a checker has written down what a document says, and what it has started before has begun.
+_RECORDED = 2.0
 
 
 class Line(NamedTuple):
@@ -87,6 +91,8 @@ def find_broken(seen: Seen) -> list[str]:
     return [
         *_approvals(seen, tries),
         *_restores(seen, tries),
+        *_beside_started(seen, tries),
+        *_outcomes(seen),
         *_once(seen, tries),
         *_left_running(seen, tries),
         *_not_restored(seen, tries),
@@ -138,6 +144,31 @@ def _restores(seen: Seen, tries: list[Try]) -> Iterable[str]:
                 yield f"P3 {restore.step} of {name} began while {other.event[:8]} was prepared for and open"
             if other.ended and restore.ended and other.begun < restore.ended and restore.begun < other.ended:
                 yield f"P3 {restore.step} of {name} ran beside {other.step} of {other.event[:8]}"
+
+
+def _beside_started(seen: Seen, tries: list[Try]) -> Iterable[str]:
+    """P3: nothing is put back while a document has listed another event as Started (D4)."""
+    for event in seen.events:
+        read = [at for at in seen.reads if event["started_at"] and event["started_at"] + _LATE < at]
+        if not read or event["ended_at"] is None:
+            continue
+        for restore in (each for each in tries if each.phase == ENDED and each.event != event["event_id"]):
+            # The checker writes down what it has read before it looks what is due.
+            if min(read) + _RECORDED < restore.begun < event["ended_at"] - _LATE:
+                yield f"P3 {restore.step} of {restore.event[:8]} began while {event['event_id'][:8]} was started (D4)"
+
+
+def _outcomes(seen: Seen) -> Iterable[str]:
+    """P4: an event that was neither started, approved nor due is withdrawn, also after a boot that listed it (E1)."""
+    approved = {event_id for _at, ids in seen.posts for event_id in ids}
+    for event in seen.events:
+        if event["started_at"] or event["ended_at"] is None or event["event_id"] in approved:
+            continue
+        last_boot = max((at for at in seen.boots if at < event["ended_at"]), default=0.0)
+        listed = any(last_boot < at < event["ended_at"] for at in seen.reads)
+        told = any((line.word, line.event) == (TOLD_COMPLETED, event["event_id"]) for line in seen.lines)
+        if told and listed and event["ended_at"] < event["not_before"]:
+            yield f"P4 {event['event_id'][:8]} was withdrawn, and on_ended was told that it was completed (E1)"
 
 
 def _once(seen: Seen, tries: list[Try]) -> Iterable[str]:

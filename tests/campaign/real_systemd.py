@@ -17,6 +17,7 @@ import http.client
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -46,6 +47,9 @@ MUTANTS = {
     "B1": ("playbook_evidence.py", r's/^    if found\["ran"\]:/    if True:/', 39),
     "C1": ("/etc/systemd/system/azure-maintenance-respond@.service", "s/^KillMode=process/KillMode=control-group/", 26),
     "C2": ("programs.py", r"s/^    _end_all()$/    return/", 191),
+    "D3": ("lifecycle.py", r"s/^    return _why_not_prepare(others)$/    return None/", 4),
+    "D4": ("lifecycle.py", r"s/if other.phase == STARTED:$/if False:/", 568),
+    "E1": ("tracker.py", r"s/record.listed_boot, now.boot_id, appr/record.seen.boot_id, now.boot_id, appr/", 143),
 }
 # A step: it does what the description of its event says, such as announced-0=daemon.
 STEP = r"""#!/bin/sh
@@ -54,10 +58,12 @@ step=$1 try=$$
 tries=$(grep -c "begin $step $AZURE_EVENT_ID" /var/tmp/trace)
 kind=$(echo "$AZURE_EVENT_DESCRIPTION" | tr ' ' '\n' | sed -n "s/^$step=//p")
 note begin
+case $step in ended-*) note "told-$AZURE_EVENT_OUTCOME";; esac
 live() { trap '' HUP; while :; do note alive; sleep 0.2; done; }
 case $kind in
   daemon) live </dev/null >/dev/null 2>&1 & sleep 0.3;;
   fill) yes filled | head -c 300000; yes filled | head -c 300000 >&2;;
+  slow) sleep 2;;
   fails) [ "$tries" -gt 0 ] || exit 1;;
   broken) exit 1;;
   stubborn) [ "$tries" -gt 0 ] || { trap '' TERM; setsid "$0-life" "$step" "$try" & sleep 600; };;
@@ -103,6 +109,8 @@ def rules():
             "on_announced": [step("announced-0"), playbook, step("announced-1")],
             **usual,
         },
+        # A pause for which nothing is prepared
+        {"name": "Restore alone", "match": {"event_types": ["Freeze"]}, "on_ended": ended},
         {"name": "Commands alone", "on_announced": [step("announced-0"), step("announced-1")], **usual},
     ]
 
@@ -181,7 +189,7 @@ class Vm:
 
     def mutate(self, name):
         file, how, _seed = MUTANTS[name]
-        path = file if file.startswith("/") else f"{LIBRARY}/azure_maintenance/{file}"
+        path = file if file.startswith("/") else self.do(f"find {LIBRARY} -name {file}")
         before = self.do(f"cat {path}")
         self.do(f"sed -i '{how}' {path}; find {LIBRARY} -name __pycache__ -exec rm -r {{}} +; systemctl daemon-reload")
         assert before != self.do(f"cat {path}"), f"{name} changes nothing"
@@ -250,6 +258,8 @@ class History:
     def __init__(self, vm, seed):
         self._vm = vm
         self._choice = random.Random(seed)
+        # Of its own, so that it leaves the rest of a seed as it is
+        self._more = random.Random(f"{seed} more")
         self._boots = []
         self._kills = 0
         self.story = [f"seed {seed}"]
@@ -262,6 +272,7 @@ class History:
         for _number in range(self._choice.randint(1, 4)):
             time.sleep(self._choice.uniform(0.2, 3.0))
             self._disturb()
+        planned += self._fail_host(planned[0]["event_id"])
         self._finish()
         # Time for a process that lives to leave a sign of it
         time.sleep(0.5)
@@ -290,9 +301,39 @@ class History:
             "started_for": self._choice.choice([1, 3]),
             "withdraw_after": self._choice.choice([None, None, None, 6]),
         }
+        if "announced-1=broken" in words and self._more.random() < 0.5:
+            # It is never approved, and the VM may boot before Azure withdraws it.
+            event.update(notice=120, withdraw_after=25)
+        elif self._more.random() < 0.4:
+            event["description"] = re.sub("(ended-.)=[a-z]+", r"\1=slow", event["description"])
+        return {"event_id": self._send(event), "steps": steps}
+
+    def _send(self, event):
         event_id = self._vm.control("POST", "/simulator/events", event)["event_id"]
         self._note(f"{event_id[:8]} {json.dumps(event)}")
-        return {"event_id": event_id, "steps": steps}
+        return event_id
+
+    def _fail_host(self, first):
+        """Let another event come without a notice, while the first is started or after it."""
+        kind = self._more.choice(["", "Freeze", "Reboot"])
+        if not kind:
+            return []
+        self._vm.control("DELETE", "/simulator/faults")
+
+        def is_time():
+            phases = {one["event_id"]: one["phase"] for one in self._vm.control("GET", "/simulator/events")["events"]}
+            if kind == "Freeze":
+                return phases[first] in ("started", "ended")
+            restored = [line for line in read_lines(self._vm.do(f"cat {TRACE}")) if line.step == "ended-0"]
+            return phases[first] == "ended" and (restored or self._is_quiet())
+
+        self._vm.wait(is_time, "\n".join(["the first event does not come so far", *self.story]))
+        event = {"event_type": kind, "resources": ["web-1"], "description": "sudden", "notice": 0, "started_for": 6}
+        return [{"event_id": self._send(event), "steps": []}]
+
+    def _is_quiet(self):
+        found = json.loads(self._vm.do("azure-maintenance status --json") or "{}")
+        return found.get("events") in ([], None) or self._only_failed()
 
     def _disturb(self):
         what = self._choice.choice(["nothing", "kill check", "kill response", "reboot", "power off", "fault"])
@@ -318,9 +359,7 @@ class History:
             events = self._vm.control("GET", "/simulator/events")["events"]
             if any(event["phase"] != "ended" for event in events):
                 return False
-            return json.loads(self._vm.do("azure-maintenance status --json") or "{}").get("events") in ([], None) or (
-                self._only_failed()
-            )
+            return self._is_quiet()
 
         self._vm.wait(is_over, "\n".join(["it does not come to its end", *self.story]))
 
@@ -335,7 +374,8 @@ class History:
         taken_at = time.time()
         lines = read_lines(self._vm.do(f"cat {TRACE}"))
         shown = {event["event_id"]: event for event in self._vm.control("GET", "/simulator/events")["events"]}
-        events = [{**each, "ended_at": _seconds(shown[each["event_id"]]["ended_at"])} for each in planned]
+        times = ("not_before", "started_at", "ended_at")
+        events = [{**each, **{at: _seconds(shown[each["event_id"]][at]) for at in times}} for each in planned]
         requests = self._vm.control("GET", "/simulator/journal")["requests"]
         asked = [one for one in requests if "/scheduledevents" in one["path"]]
         posts = [

@@ -21,8 +21,8 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.run import de
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.shared_state import SharedState
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
-# As many as about 30 s of CPU hold
-_PART = 100
+# As many as about 20 s of CPU hold
+_PART = 70
 
 
 @pytest.mark.parametrize("first", range(0, 6 * _PART, _PART))
@@ -34,7 +34,7 @@ def test_no_history_breaks_a_property(first: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "becomes_file"), [(0, False), (8, False), (39, False), (1, True), (11, True), (36, True)]
+    ("seed", "becomes_file"), [(0, False), (8, False), (39, False), (7, True), (33, True), (34, True)]
 )
 def test_a_history_is_the_same_with_a_file_of_its_own_and_after_others(seed: int, becomes_file: bool) -> None:
     with patched(), temporary_folder() as folder, closing(SharedState(folder)) as shared_state:

@@ -23,9 +23,10 @@ GOOD = """
 6.3 end ended-1 A 14
 9.5 alive announced-1 A 11
 """
-A = {"event_id": "A", "ended_at": 5.0, "steps": ["announced-0", "announced-1"]}
-B = {"event_id": "B", "ended_at": 8.0, "steps": ["announced-0", "announced-1"]}
+A = {"event_id": "A", "not_before": 9.0, "started_at": 4.0, "ended_at": 5.0, "steps": ["announced-0", "announced-1"]}
+B = {"event_id": "B", "not_before": 9.0, "started_at": None, "ended_at": 8.0, "steps": ["announced-0", "announced-1"]}
 RESTORED_B = "8.1 begin ended-0 B 23\n8.2 end ended-0 B 23\n8.3 begin ended-1 B 24\n8.4 end ended-1 B 24\n"
+WITHDRAWN_B = RESTORED_B.replace("8.2 end", "8.1 told-completed ended-0 B 23\n8.2 end")
 
 
 def broken(lines=GOOD, **changes):
@@ -46,7 +47,9 @@ def test_nothing_is_found_in_a_good_history():
         ("P2", "1.6 begin ended-0 A 30\n" + GOOD, {}),
         ("P3", GOOD + "5.0 begin announced-0 B 20\n5.1 end announced-0 B 20\n" + RESTORED_B, {"events": [A, B]}),
         ("P3", GOOD + "6.05 begin started-0 A 21\n6.25 end started-0 A 21\n", {}),
+        ("P3", GOOD + RESTORED_B, {"events": [A, {**B, "started_at": 2.0}]}),
         ("P4", GOOD, {"events": [{**A, "ended_at": 6.15}]}),
+        ("P4", GOOD + WITHDRAWN_B, {"events": [A, B], "boots": [2.0]}),
         ("P6", GOOD + "6.4 begin ended-1 A 15\n6.5 end ended-1 A 15\n", {}),
         ("P6", GOOD + "6.4 begin ended-1 A 15\n6.5 begin ended-1 A 16\n", {}),
         ("P6", "0.5 begin announced-0 A 9\n1.1 alive announced-0 A 9\n" + GOOD, {}),
@@ -64,6 +67,10 @@ def test_what_a_reboot_or_a_kill_excuses():
     assert broken(twice, kills=1) == []
     gone = GOOD.replace("9.5 alive announced-1 A 11\n", "")
     assert broken(gone, boots=[5.5]) == []
+
+
+def test_a_boot_after_which_no_document_listed_the_event_may_have_been_azures():
+    assert "P4" not in broken(GOOD + WITHDRAWN_B, events=[A, B], boots=[5.5])
 
 
 def test_a_line_that_a_crash_cut_off_is_none():

@@ -330,7 +330,7 @@ class Machine:
         try:
             if self.sound:
                 luck = 1.0
-            seconds = 150.0 * length if luck > 0.3 and length > 0.9 else 6.0 * length
+            seconds = 70.0 * length if luck > 0.3 and length > 0.65 else 6.0 * length
             if self.sound:
                 seconds = self.seconds_of_steps
             if luck < 0.04:
