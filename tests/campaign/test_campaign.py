@@ -33,6 +33,8 @@ def test_no_history_breaks_a_property(first: int) -> None:
     assert not found, message
 
 
+# No history is here in which the file is damaged under a program that has it open: SQLite has a cache, and notices that
+# at another moment.
 @pytest.mark.parametrize(
     ("seed", "becomes_file"), [(0, False), (8, False), (39, False), (7, True), (33, True), (34, True)]
 )
