@@ -10,6 +10,7 @@ Not real: a VM is a control group that is frozen, and ports whose packets are dr
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,9 @@ USUAL = [redis.DOWN_AFTER // 1000] * 3
 def measured(seconds):
     """Measure a Freeze of so many seconds, and print the lines of README's table."""
     argv = [UNSHARE, "--net", sys.executable, freeze.__file__, str(seconds)]
-    ended = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=600)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ended = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=600)
+    assert ended.returncode == 0, ended.stderr
     rows = json.loads(ended.stdout.splitlines()[-1])
     for row in rows:
         print("| {what} | {failed} | {gap} s | {after} |".format(**row))
