@@ -351,3 +351,27 @@ def test_an_inventory_and_a_credential_of_the_same_name_elsewhere_do_not_count(a
     numbers = {"apply_inventory": str(ours[0]["id"]), "apply_credential": str(ours[1]["id"])}
     run, changed = apply_to(awx, ansible, **numbers)
     assert (run.code, changed) == (0, 0), run.out + run.err
+
+
+@pytest.mark.matrix
+def test_the_reports_alone_get_the_credential_for_azure(awx, ansible):
+    organization = awx.named("organizations", "Default")["id"]
+    awx.add("projects", name=NAME, organization=organization, scm_type="git")
+    ssh = awx.named("credentials", "web-ssh")["id"]
+    azure = awx.add("credentials", name="subscription", organization=organization, kind="azure_rm")["id"]
+    settings = {**TWO, "apply_azure_credential": "subscription", "apply_report_dir": "/reports"}
+    run, _changed = apply_to(awx, ansible, **settings)
+    assert run.code == 0, run.out + run.err
+    reports = {f"{NAME}: report", f"{NAME}: report, ask in slices"}
+    for template in awx.items["job_templates"].values():
+        is_report = template["name"] in reports
+        assert awx.linked(template, "credentials") == ([ssh, azure] if is_report else [ssh]), template["name"]
+        given = json.loads(template["extra_vars"] or "{}")
+        assert given.get("fleet_report_resource_graph", False) is is_report
+    run, changed = apply_to(awx, ansible, **settings)
+    assert (run.code, changed) == (0, 0), run.out + run.err
+    # Without it they ask the VMs only, as before.
+    run, _changed = apply_to(awx, ansible, **{**TWO, "apply_report_dir": "/reports"})
+    report = awx.named("job_templates", f"{NAME}: report")
+    assert awx.linked(report, "credentials") == [ssh]
+    assert "fleet_report_resource_graph" not in json.loads(report["extra_vars"])
