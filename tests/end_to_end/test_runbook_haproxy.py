@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, Balancer, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
@@ -268,6 +269,23 @@ def test_what_an_operator_took_out_stays_out_and_a_vm_in_two_events_is_refilled_
     assert run.code == 0, run.out + run.err
     assert sorted(each for _vm, (each,) in site.approved) == sorted(events)
     assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "DRAIN"}
+
+
+@pytest.mark.matrix
+def test_a_server_that_a_killed_run_has_taken_out_is_put_back_after_the_event(site, tmp_path):
+    event = {"event_id": site.announce("web-1"), "event_type": "Reboot"}
+    vm_id = json.loads(site.azure.get("web-1", "/metadata/instance/compute?api-version=2021-02-01").body)["vmId"]
+    mark = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z", run="0a1b", vm_id=vm_id)
+    mark["state"] = marks.PREPARED
+    folder = tmp_path / "home" / "marks"
+    folder.mkdir()
+    (folder / marks.file_name(mark)).write_bytes(marks.encode(mark))
+    site.balancer.order("set server web/web-1 state maint")
+    run = site.respond()
+    assert run.code == 0, run.out + run.err
+    assert site.approved == [("web-1", [event["event_id"]])]
+    assert site.balancer.states()["web-1"] == "UP"
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.matrix
