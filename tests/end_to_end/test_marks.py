@@ -30,6 +30,9 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     summary_of,
 )
 
+# Seconds after which a run that a signal did not end is killed
+PATIENCE = 30
+
 HOLD = """
 - name: Remember the controller
   ansible.builtin.raw: >-
@@ -83,10 +86,11 @@ def break_off(fleet, stage, how):
     def kill():
         # Read once: a task that outlives Ansible writes down another process, the one that adopted it.
         process = int(controller.read_text())
-        end = time.monotonic() + LONGEST_RUN
-        # As people do it: of Python's locks, one may swallow the KeyboardInterrupt that Ansible makes of the signal.
-        while is_alive(process) and time.monotonic() < end:
-            os.kill(process, how)
+        begun = time.monotonic()
+        # As people do it: of Python's locks, one may swallow the KeyboardInterrupt that Ansible makes of the signal, or
+        # Ansible may hang for good.
+        while is_alive(process) and time.monotonic() < begun + LONGEST_RUN:
+            os.kill(process, how if time.monotonic() < begun + PATIENCE else signal.SIGKILL)
             go.touch()
             time.sleep(1)
 
