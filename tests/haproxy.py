@@ -119,9 +119,15 @@ class Balancer:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
-        wait_until(self.socket.exists)
+        wait_until(self._is_ready)
         self._client = threading.Thread(target=self._keep_asking)
         self._client.start()
+
+    def _is_ready(self):
+        # HAProxy makes the socket before it listens there.
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            return bool(self.order("show info"))
+        return False
 
     def order(self, command):
         """One command over the admin socket."""

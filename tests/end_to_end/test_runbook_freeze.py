@@ -62,7 +62,6 @@ def judge(rows, seconds):
     # It was really frozen.
     assert rows["TCP, no time-out"]["gap"] >= seconds
     assert rows["TCP, no time-out"]["failed"] == 0
-    assert rows["TCP, TCP_USER_TIMEOUT 3 s"]["gap"] <= rows["TCP, no time-out"]["gap"]
     assert rows["HAProxy, server drained"]["gap"] < seconds
     assert rows["Redis, Sentinels at 60 s"]["after"] == "no failover, 0 writes lost"
     assert rows["PostgreSQL, a session without a time-out"]["failed"] == 0
@@ -77,6 +76,7 @@ def test_a_freeze_of_5_s():
 def test_a_freeze_of_30_s():
     rows = measured(30)
     judge(rows, 30)
+    assert rows["TCP, TCP_USER_TIMEOUT 3 s"]["gap"] <= rows["TCP, no time-out"]["gap"]
     assert "failover," in rows["Redis, Sentinels at 6 s"]["after"]
     assert "no failover" not in rows["Redis, Sentinels at 6 s"]["after"]
 

@@ -177,9 +177,10 @@ def test_a_preempt_requeues_at_once_and_a_reboot_what_has_no_time_to_end(mainten
     """Two events of two hosts. The jobs begin on the third node, or wait for their turn."""
     jobs = [maintenance.slurm.submit(f"--nodelist={host}", work=300) for host in ("node-1", "node-2")]
     wait_until(lambda: maintenance.nodes["node-1"].jobs and maintenance.nodes["node-2"].jobs)
-    maintenance.azure.announce("Preempt", "node-1", notice=30, started_for=1)
-    maintenance.azure.announce("Reboot", "node-2", notice=10, started_for=1)
-    run = maintenance.run()
+    # Less than slurm_reserve, and more than a busy machine needs until it drains
+    maintenance.azure.announce("Preempt", "node-1", notice=55, started_for=1)
+    maintenance.azure.announce("Reboot", "node-2", notice=55, started_for=1)
+    run = maintenance.run(slurm_reserve=60)
     assert run.code == 0, run.out + run.err
     assert maintenance.approved
     told = [maintenance.slurm.ask("squeue", "--noheader", f"--jobs={job}", "--format=%T") for job in jobs]
