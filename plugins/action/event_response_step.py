@@ -252,10 +252,10 @@ class ActionModule(ActionBase):
         told: dict[str, Any] = {"turn": self._vars[RUN]["turn"], "outside": "{}"}
         if not items:
             return told
-        from ..plugin_utils._azure.fleet import read_vm_id
+        from ..plugin_utils._azure.fleet import ids_of_host, read_vm_id
 
         hostvars = self._vars["hostvars"]
-        found = [read_vm_id(map(hostvars.raw_get(host).get, ("resource_id", "id"))) for host in self._hosts()]
+        found = [read_vm_id(ids_of_host(hostvars, host)) for host in self._hosts()]
         subscriptions = sorted({each.subscription for each in found if each is not None})
         outside, warnings = {}, []
         for item in items:

@@ -10,7 +10,7 @@ import json
 import os
 import time
 from datetime import datetime, timezone
-from typing import Any, Iterator, Mapping
+from typing import Any, Mapping
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
@@ -69,27 +69,18 @@ class ActionModule(ActionBase):
 
     def _ask_azure(self) -> dict[str, Any]:
         """Ask Azure Resource Graph, in one question for all hosts."""
-        from ..plugin_utils._azure.fleet import ask_for_hosts, read_vm_id
+        from ..plugin_utils._azure.fleet import ask_for_hosts, ids_of_host, read_vm_id
         from ..plugin_utils._azure.task import run_on_controller
 
-        found = {host: read_vm_id(self._ids(host)) for host in self._hosts()}
+        hostvars, said = self._vars["hostvars"], f"__{self._playbook.name}_said"
+        found = {}
+        for host in self._hosts():
+            # At last the VM's own answer
+            told = (hostvars.raw_get(host).get(said) or {}).get("resource_id")
+            found[host] = read_vm_id((*ids_of_host(hostvars, host), told))
         resources = {host: resource for host, resource in found.items() if resource is not None}
         with_causes = self._playbook.name == "fleet_history"
         return run_on_controller(self, _SPEC, lambda task: ask_for_hosts(task, resources, with_causes))
-
-    def _ids(self, host: str) -> Iterator[Any]:
-        """Yield what may be the id of the VM: of the inventory, at last of the VM's own answer."""
-        hostvars = self._vars["hostvars"]
-        raw = hostvars.raw_get(host)
-        for name in ("resource_id", "id"):
-            value = raw.get(name)
-            yield value
-            if isinstance(value, str) and "{" in value:
-                try:
-                    yield hostvars[host].get(name)
-                except AnsibleError:
-                    continue
-        yield (raw.get(f"__{self._playbook.name}_said") or {}).get("resource_id")
 
     def _write(self) -> dict[str, Any]:
         """Merge the answers of the hosts, or the slices of earlier runs, and write the files."""

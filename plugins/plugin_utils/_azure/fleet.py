@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Iterator, Mapping
+
+from ansible.errors import AnsibleError
 
 from .events import affected
 from .graph import ask_events, ask_health, scope_of
@@ -20,6 +22,19 @@ def read_vm_id(given: Iterable[Any]) -> ResourceId | None:
     """Return the first of the values that is the id of a VM; None where none is."""
     found = map(read_resource_id, given)
     return next((resource for resource in found if resource is not None and resource.kind == VM), None)
+
+
+def ids_of_host(hostvars: Any, host: str) -> Iterator[Any]:
+    """Yield the variables of a host that may be the id of its VM; one that is a template also as its value."""
+    raw = hostvars.raw_get(host)
+    for name in ("resource_id", "id"):
+        value = raw.get(name)
+        yield value
+        if isinstance(value, str) and "{" in value:
+            try:
+                yield hostvars[host].get(name)
+            except AnsibleError:
+                continue
 
 
 def ask_for_hosts(task: Task, resources: Mapping[str, ResourceId], with_causes: bool) -> dict[str, Any]:
