@@ -64,11 +64,11 @@ def make_slice(results: Mapping[str, Any], name: str, now: datetime, azure: Mapp
     :param azure: the result of the question to Resource Graph, failed or not; None where it was not asked.
     """
     hosts = [read_result(str(host), result) for host, result in results.items()]
-    messages = None if azure is None else add_azure(hosts, azure)
+    messages = None if azure is None else _add_azure(hosts, azure)
     return new_slice(SLICE_FORMAT, name, now, hosts, messages)
 
 
-def add_azure(hosts: Sequence[HostResult], azure: Mapping[str, Any]) -> list[str]:
+def _add_azure(hosts: Sequence[HostResult], azure: Mapping[str, Any]) -> list[str]:
     """Add the events that Resource Graph has for hosts without a word of their own; return what it does not tell."""
     messages = azure_messages(azure)
     found = azure.get("hosts", {})

@@ -62,13 +62,11 @@ def _without_older_rows(hosts: Sequence[HostResult]) -> list[HostResult]:
         key = fold_case(event["event_id"])
         return key not in own and all(key in known.get(fold_case(vm), (key,)) for vm in event["vm_resource_ids"])
 
-    return [
-        {**told, "azure_events": [event for event in told["azure_events"] if counts(event, own)]}
-        if told["azure_events"]
-        else told
-        for told in hosts
-        for own in [{fold_case(event["event_id"]) for event in told["events"]} if told["azure_events"] else set()]
-    ]
+    def without(told: HostResult) -> HostResult:
+        own = {fold_case(event["event_id"]) for event in told["events"]}
+        return {**told, "azure_events": [event for event in told["azure_events"] if counts(event, own)]}
+
+    return [without(told) if told["azure_events"] else told for told in hosts]
 
 
 def _without_events(result: HostResult) -> dict[str, Any]:
