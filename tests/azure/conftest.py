@@ -7,12 +7,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import types
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.task import run_on_controller
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
+
+
+def run_playbook(inventory, *argv):
+    """Run ansible-playbook with an inventory, and return how it ended."""
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), *map(str, argv)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.conftest import run_playbook
 
 pytestmark = pytest.mark.release
 
@@ -59,8 +59,7 @@ def play(principal, tmp_path, monkeypatch):
         book = tmp_path / "book.yml"
         tasks = [{**task, "name": str(number), "run_once": True} for number, task in enumerate(tasks)]
         book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-        command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), str(book)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        ended = run_playbook(inventory, book)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         (told,) = json.loads(ended.stdout)["plays"]
         return [next(iter(task["hosts"].values())) for task in told["tasks"]]

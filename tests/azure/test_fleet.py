@@ -8,13 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
 import sys
 import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import ROW
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.conftest import run_playbook
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import refuse_deprecations
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import launcher
 
@@ -64,18 +64,7 @@ def report(imds, tmp_path, monkeypatch):
     def run(*argv, playbook=REPORT, **variables):
         inventory.write_text(json.dumps({"all": {"hosts": {name: hosts[name] for name in run.hosts}}}))
         variables.setdefault("fleet_report_dir", str(tmp_path / "out"))
-        command = [
-            sys.executable,
-            "-m",
-            "ansible",
-            "playbook",
-            "-i",
-            str(inventory),
-            *argv,
-            "-e",
-            json.dumps(variables),
-        ]
-        ended = subprocess.run([*command, playbook], capture_output=True, text=True, timeout=300, check=False)
+        ended = run_playbook(inventory, *argv, "-e", json.dumps(variables), playbook)
         refuse_deprecations(ended.stdout + ended.stderr)
         assert "Traceback" not in ended.stdout + ended.stderr
         return ended.returncode, " ".join((ended.stdout + ended.stderr).split())

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.conftest import run_playbook
 
 TREE = Path(__file__).resolve().parents[2]
 GUIDE = (TREE / "docs" / "docsite" / "rst" / "guide_without_touching_vms.rst").read_text(encoding="utf-8")
@@ -35,17 +36,7 @@ def do(principal, tmp_path, monkeypatch):
 
     def run(name, *options):
         (tmp_path / name).write_text(FILES[name])
-        command = [
-            sys.executable,
-            "-m",
-            "ansible",
-            "playbook",
-            "-i",
-            str(tmp_path / "hosts"),
-            *options,
-            str(tmp_path / name),
-        ]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        ended = run_playbook(tmp_path / "hosts", *options, tmp_path / name)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 

@@ -13,6 +13,7 @@ import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.conftest import run_playbook
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import refuse_deprecations
 
 GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
@@ -36,8 +37,7 @@ def play(azure, tmp_path, monkeypatch):
     def run(*tasks, options=()):
         book = tmp_path / "book.yml"
         book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-        command = [sys.executable, "-m", "ansible", "playbook", "-i", str(inventory), *options, str(book)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        ended = run_playbook(inventory, *options, book)
         refuse_deprecations(ended.stdout + ended.stderr)
         return ended.stdout + ended.stderr, ended.returncode
 

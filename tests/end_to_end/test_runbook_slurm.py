@@ -138,15 +138,21 @@ def maintenance(ansible, simulator, tmp_path, slurm):
     slurm.renew()
 
 
+def begin_jobs_and_announce(maintenance):
+    """Let 12 jobs begin, and announce a Reboot of a node that has one; return since when, and the jobs."""
+    jobs = [maintenance.slurm.submit() for _job in range(12)]
+    wait_until(lambda: maintenance.nodes["node-1"].jobs)
+    since = time.time()
+    maintenance.azure.announce("Reboot", "node-1", notice=60, started_for=3)
+    return since, jobs
+
+
 def all_ended(maintenance, jobs):
     wait_until(lambda: all(maintenance.slurm.runs_of_jobs.get(job, [("",)])[-1][0] == "end" for job in jobs))
 
 
 def test_jobs_end_before_their_node_reboots_and_none_begins_there(maintenance):
-    jobs = [maintenance.slurm.submit() for _job in range(12)]
-    wait_until(lambda: maintenance.nodes["node-1"].jobs)
-    since = time.time()
-    maintenance.azure.announce("Reboot", "node-1", notice=60, started_for=3)
+    since, jobs = begin_jobs_and_announce(maintenance)
     with maintenance.rebooting():
         run = maintenance.run()
         assert run.code == 0, run.out + run.err
@@ -159,10 +165,7 @@ def test_jobs_end_before_their_node_reboots_and_none_begins_there(maintenance):
 @pytest.mark.release
 def test_without_the_runbook_jobs_are_begun_again_when_the_node_is_missed(maintenance):
     """What README compares with."""
-    jobs = [maintenance.slurm.submit() for _job in range(12)]
-    wait_until(lambda: maintenance.nodes["node-1"].jobs)
-    since = time.time()
-    maintenance.azure.announce("Reboot", "node-1", notice=60, started_for=3)
+    since, jobs = begin_jobs_and_announce(maintenance)
     with maintenance.rebooting():
         run = maintenance.run(event_response_prepare="nothing", event_response_restore="nothing")
         assert run.code == 0, run.out + run.err
