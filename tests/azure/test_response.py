@@ -128,3 +128,13 @@ def test_p15_an_azure_that_hangs_costs_its_time_only(principal, fleet):
     assert run.code == 2, run.out + run.err
     assert time.monotonic() - began < 90
     assert "Whether host-a approved it is not known: its connection was lost. From outside: " in run.words
+
+
+def test_a_host_whose_id_is_a_template_has_the_subscription_of_its_id(principal, fleet, monkeypatch):
+    monkeypatch.delenv("AZURE_SUBSCRIPTION_ID")
+    for host, vm in VMS.items():
+        fleet.set(host, azure_group=GROUP, id="{{ azure_group }}/virtualMachines/" + vm)
+    lose_approver(fleet)
+    run = respond(fleet)
+    assert run.code == 0, run.out + run.err
+    assert principal.approved == [(SET, EVENT)]
