@@ -52,6 +52,27 @@ def test_p16_a_vm_is_marked_from_before_its_preparation_until_it_is_restored(azu
     assert marks(vm) == {}
 
 
+def test_p3_a_run_sees_that_on_ended_runs_also_where_nothing_was_prepared(azure, vm):
+    """Seed 2000253 of the campaign: a run prepared the VM for another event beside it."""
+    seen = vm.folder / "seen"
+    vm.configure(
+        vm.rule(
+            on_announced=[],
+            on_started=[],
+            approve="never",
+            on_ended=[vm.step("restore", f"cat '{vm.folder}'/marks/* >'{seen}'")],
+        )
+    )
+    event = azure.announce(notice=0, started_for=10)
+    vm.check_until_quiet()
+    assert marks(vm) == {}
+    azure.advance(60)
+    vm.check_until_quiet()
+    mark = json.loads(seen.read_text())
+    assert (mark["event_id"], mark["state"]) == (event, "restoring")
+    assert marks(vm) == {}
+
+
 def test_p16_a_mark_keeps_its_beginning_over_a_boot(azure, vm):
     vm.configure(vm.rule(approve="never", on_started=[vm.step("again")]))
     event = azure.announce(notice=60, started_for=3600)

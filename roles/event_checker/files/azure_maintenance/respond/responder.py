@@ -134,12 +134,15 @@ class Responder:
             say(f"{task.title}: the mark of this VM could not be removed: {error}.", ERROR)
 
     def _note_state(self, task: Task, state: str) -> None:
-        """Note in the mark how far this is, if there is one."""
+        """Note in the mark how far this is, if there is one. A restore always has one: it must be seen by runs, also
+        where nothing was prepared."""
         if task.response.phase == WAITING:
             return
         try:
             record = self._store.event(task.response.event)
-            if record is not None and is_marked(self._store, self._folders, record.event):
+            if record is None:
+                return
+            if state == RESTORING or is_marked(self._store, self._folders, record.event):
                 write_mark(self._store, self._folders, record, state, self._clock.now())
         except (OSError, ValueError) as error:
             say(f"{task.title}: the mark of this VM could not be brought up to date: {error}.", ERROR)
