@@ -89,6 +89,22 @@ def test_an_event_whose_time_comes_is_prepared_for_at_once_and_not_approved_befo
     assert "is prepared for now, because Azure may start it soon, and not approved" in spoken(fleet)
 
 
+def test_p2_who_was_asked_before_a_long_restore_of_another_is_asked_again_before_the_approval():
+    first, second = FleetEvent("1A", ["web-1"], notice=500.0), FleetEvent("2A", ["web-2"], notice=550.0)
+    first.withdrawn_at = START + 2.0
+    fleet = Fleet(WEB, first, second, max_unavailable="1")
+    restore = fleet._restore
+
+    def takes_long(host, order):
+        fleet.now += 90.0 if host == "web-1" else 0.0
+        return restore(host, order)
+
+    fleet._restore = takes_long
+    fleet.go()
+    assert fleet.done[:5] == ["ask", "prepare", "restore", "ask", "approve"]
+    assert in_order(fleet) == ["2A"]
+
+
 def test_an_event_that_azure_starts_before_its_turn_was_prepared_for():
     first, second = FleetEvent("1A", ["web-1"], notice=500.0, lasts=900.0), FleetEvent("2A", ["web-2"], notice=550.0)
     fleet = Fleet(WEB, first, second, max_unavailable="1").go()
