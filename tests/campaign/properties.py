@@ -47,6 +47,8 @@ class Judge:
         self._of_response: dict[int, tuple[str, str]] = {}
         self.documents = 0
         self.kills = 0
+        # Failures that could not be written down at once, and perhaps never were
+        self.unwritten = 0
         self.retries = 0
         # A bit of a fact has flipped: the name may be that of another VM until the next boot.
         self.blind = False
@@ -191,11 +193,13 @@ class Judge:
             view.interrupt(run)
         else:
             failures = view.fail(run)
+            if self._machine.disk is not None or self._machine.now < self._machine.locked_until:
+                self.unwritten += 1
             # It may be killed before it can say so.
             given_up = permanent or failures >= TRIES
             view.restore_failed = view.restore_failed or (run.phase == "ended" and given_up)
             boots = self._machine.boot if run.phase == "announced" else 1
-            most = TRIES * (view.instances * boots + self.retries) + self.kills
+            most = TRIES * (view.instances * boots + self.retries) + self.kills + self.unwritten
             if not view.tainted:
                 self._require("P6", failures <= most, f"{run.phase} {label} of {run.key} failed {failures} times")
 
@@ -343,6 +347,10 @@ class Judge:
         """Tell whether all that was prepared is restored, and the last event was noticed, approved and restored."""
         return self._owed(probe) is None
 
+    def unrestored(self) -> int:
+        """Return for how many events the VM is still to be restored."""
+        return sum(view.owed and not self._is_restored(view) for view in self.views.values())
+
     def is_held_up(self) -> bool:
         """Tell whether a step runs that may have lost its time limit with its record: others rightly wait for it."""
         return any(self.views[run.key].tainted for run in self._running)
@@ -358,11 +366,15 @@ class Judge:
         for key, view in self.views.items():
             if view.tainted or view.instances != 1:
                 continue
-            restored = view.owed and all(view.restored(label) for label in RESTORE.get(view.kind, ()))
+            restored = view.owed and self._is_restored(view)
             self._require("P16", not restored or key not in marked, f"{key} is restored, and its mark is still there")
             for label in RESTORE.get(view.kind, ()):
                 count = len(view.sure("ended", label))
                 self._require("P6", count <= 1, f"restore {label} of {key} has run {count} times")
+
+    @staticmethod
+    def _is_restored(view: View) -> bool:
+        return all(view.restored(label) for label in RESTORE.get(view.kind, ()))
 
     def _owed(self, probe: str | None, held_up: bool = False) -> str | None:
         for key, view in self.views.items():

@@ -81,6 +81,8 @@ class Machine:
         self.clock_was_set = False
         # The keys of the events after which a run puts the VM back at this moment
         self.restored_by_run: set[str] = set()
+        # Those whose marks say so: such a run may still wait for the checker
+        self.restoring_runs: set[str] = set()
         self.publishes = True
         self.disk: str | None = None
         self.locked_until = 0.0
@@ -113,12 +115,21 @@ class Machine:
 
     def restore_by_run(self, event_id: str, seconds: float) -> None:
         """Let a run put the VM back, unless it sees that the checker is at work there after it has written its mark."""
+        if self.sound:
+            # It was broken off.
+            return
         self.write_mark_of_run(event_id, "restoring")
+        self.restoring_runs.add(event_id)
         if "preparing" not in self.marks_of_checker().values():
             self.restored_by_run.add(event_id.lower())
         self.scheduler.at(self.now + seconds, lambda: self.remove_mark_of_run(event_id))
 
+    def end_restores_by_runs(self) -> None:
+        for event_id in sorted(self.restoring_runs):
+            self.remove_mark_of_run(event_id)
+
     def remove_mark_of_run(self, event_id: str) -> None:
+        self.restoring_runs.discard(event_id)
         self.restored_by_run.discard(event_id.lower())
         self.judge.restored_by_run(event_id.lower())
         with contextlib.suppress(FileNotFoundError):
