@@ -337,6 +337,9 @@ def _take_out_by_run(history: History, event: Event, action: Action) -> None:
     if event.ended or history.machine.sound:
         return
     machine, key = history.machine, event.id.lower()
+    if machine.restoring_runs:
+        # It waits for that run.
+        return
     machine.write_mark_of_run(event.id, "preparing")
     if "restoring" in machine.marks_of_checker().values():
         # It asks again, and waits.
