@@ -16,6 +16,8 @@ from ._masking import mask_secrets
 _SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
 # The message of ansible.builtin.assert without fail_msg
 _NO_FAIL_MSG = "Assertion failed"
+# The words of ansible-core 2.19 and later in place of the message of a module
+_NO_MESSAGE = "Task failed: "
 _MOST_LINES = 3
 
 
@@ -33,6 +35,7 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     if result.get("assertion") is not None and words == [_NO_FAIL_MSG]:
         words.append(f"{result['assertion']} is false")
     if result.get("failed_when_result") is True:
+        words = [text for text in words if not text.startswith(_NO_MESSAGE)]
         words += ["failed_when is true", _last_lines(result)]
     # The message of a command that failed says no more than that.
     elif result.get("rc"):

@@ -36,6 +36,9 @@ FAULTS = {
     "undefined variable": 'debug: {msg: "{{ nowhere.defined }}"}',
     "undefined variable in the name": "fail: {msg: The message of the runbook.}\n  name: Stop {{ nowhere_defined }}",
     "failed command": "raw: echo no such pool >&2; exit 7",
+    # B4
+    "failed_when": "raw: echo pool is empty; echo no member\n  name: Look\n  failed_when: true",
+    "assert": "assert: {that: \"'web' in 'db'\"}\n  name: Look",
     "timeout": "raw: sleep 600",
     "end_host": "include_tasks: \"{{ folder }}/{{ 'end_host' }}.yml\"",
     "rescued": "block: [{fail: {msg: It fails.}}]\n  rescue: [{debug: {msg: It was rescued.}}]",
@@ -51,8 +54,10 @@ REASONS = {
     "undefined variable": "nowhere",
     "undefined variable in the name": "The message of the runbook.",
     "failed command": "rc=7: no such pool",
+    "failed_when": "Look: failed_when is true: pool is empty no member.",
+    "assert": "Look: Assertion failed: 'web' in 'db' is false.",
     # ansible-core 2.16 and 2.19 say it in other words.
-    "timeout": "host-6 could not be ",
+    "timeout": " could not be ",
     "end_host": "output above.",
     "handler": "The handler fails.",
     "delegated": "output above.",

@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._failure_text import without_frames
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._failure_text import (
+    tell_failure,
+    without_frames,
+)
 
 
 class FrameError(AssertionError):
@@ -39,3 +42,39 @@ TIMEDOUT = Timedout(frame="line 1", period=15)
 )
 def test_the_frame_of_a_time_limit_is_left_out_unread(result, plain):
     assert without_frames(result) == plain
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        pytest.param(
+            {"failed_when_result": True, "rc": 0, "stdout": "1\n2\n3\n4\n", "stderr": ""},
+            "failed_when is true: 2 3 4",
+            id="failed_when",
+        ),
+        pytest.param(
+            {"failed_when_result": True, "msg": "Task failed: Action failed: Unknown error.", "stdout": "1"},
+            "failed_when is true: 1",
+            id="failed_when on ansible-core 2.19",
+        ),
+        pytest.param(
+            {
+                "failed_when_result": True,
+                "msg": "Task failed: Module failed: A 'failed_when' expression evaluated to 'True'.",
+                "stdout": "1",
+            },
+            "failed_when is true: 1",
+            id="failed_when on ansible-core 2.21",
+        ),
+        pytest.param({"failed_when_result": True}, "failed_when is true", id="failed_when without an output"),
+        pytest.param({"failed_when_result": False, "rc": 1, "msg": "No."}, "No: rc=1", id="it was false"),
+        pytest.param(
+            {"msg": "Assertion failed", "assertion": "members > 1"},
+            "Assertion failed: members > 1 is false",
+            id="assert",
+        ),
+        pytest.param({"msg": "Too few.", "assertion": "members > 1"}, "Too few.", id="assert with fail_msg"),
+    ],
+)
+def test_b4_a_condition_that_failed_a_task_is_named(result, told):
+    assert tell_failure(result) == told
