@@ -192,7 +192,7 @@ def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
     assert len(awx.jobs) == 1
 
 
-def test_p13_a_callback_is_made_again_while_the_job_of_another_step_runs(machine, azure, awx, respond, secret):
+def test_b2_a_callback_is_made_again_while_the_job_of_another_step_runs(machine, azure, awx, respond, secret):
     awx.busy = True
     callback = {"awx_callback": f"{awx.url}/api/v2/job_templates/{respond['id']}/callback/", "key_file": secret(KEY)}
     machine.configure(machine.rule(on_announced=[callback], on_ended=[{**callback, "timeout": 600}]))

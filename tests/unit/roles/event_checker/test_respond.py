@@ -907,7 +907,7 @@ class TestApproval:
     ]
 
     @pytest.mark.parametrize(("fault", "said"), UNCLEAR)
-    def test_p4_only_a_clear_document_tells_that_an_event_is_gone(self, azure, stage, fault, said):
+    def test_p4_b3_only_a_clear_document_tells_that_an_event_is_gone(self, azure, stage, fault, said):
         event_id = azure.schedule()
         azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
         azure.fault(**fault, methods=["GET"], times=2)

@@ -304,6 +304,11 @@ def test_text_from_azure_is_escaped_in_the_log(watch):
         pytest.param(lambda watch: None, "withdrawn", id="nothing"),
         pytest.param(lambda watch: watch.see(started(make_event())), "completed", id="it was seen started"),
         pytest.param(lambda watch: watch.clock.reboot(), "completed", id="the VM booted"),
+        pytest.param(
+            lambda watch: (watch.clock.reboot(), watch.see(make_event())),
+            "withdrawn",
+            id="E1: the VM booted, and a document of that boot lists it",
+        ),
         pytest.param(lambda watch: approve(watch, states.APPROVED), "completed", id="it had been approved"),
         pytest.param(lambda watch: approve(watch, states.WAITING), "withdrawn", id="its approval waits for others"),
         pytest.param(lambda watch: watch.clock.advance(900), "completed", id="its time had come"),
