@@ -122,9 +122,13 @@ class Ending:
             # It was lost a moment ago.
             return []
 
+    def _queue(self) -> float:
+        """Return how long the restores take that are left: one begins with each poll."""
+        return self._machine.judge.unrestored() * self._machine.config.poll_interval
+
     def _announce_last(self) -> None:
         if self._last is None:
-            self._await(_RESTORE, lambda: self._machine.judge.is_finished(None), self._finish)
+            self._await(_RESTORE + self._queue(), lambda: self._machine.judge.is_finished(None), self._finish)
             return
         machine = self._machine
         event = self._azure.announce(PROBE, "Reboot", [VM], machine.now, 900.0)
@@ -150,9 +154,7 @@ class Ending:
                 # The VM reboots in its restore, and Azure has no name for it from then on.
                 machine.arm("respond", 12, lambda: machine.reboot(5.0))
                 self._azure.break_until("names", "404", machine.now + 100.0)
-            # One restore begins with each poll.
-            queue = machine.judge.unrestored() * machine.config.poll_interval
-            self._await(65.0 + queue, lambda: machine.judge.is_finished(PROBE), self._finish)
+            self._await(65.0 + self._queue(), lambda: machine.judge.is_finished(PROBE), self._finish)
 
         self._at(12.0 if self._hasty else 25.0, end)
 
