@@ -18,8 +18,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import left_by_killed_run
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, Balancer, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
@@ -274,12 +274,10 @@ def test_what_an_operator_took_out_stays_out_and_a_vm_in_two_events_is_refilled_
 @pytest.mark.matrix
 def test_a_server_that_a_killed_run_has_taken_out_is_put_back_after_the_event(site, tmp_path):
     event = {"event_id": site.announce("web-1"), "event_type": "Reboot"}
-    vm_id = json.loads(site.azure.get("web-1", "/metadata/instance/compute?api-version=2021-02-01").body)["vmId"]
-    mark = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z", run="0a1b", vm_id=vm_id)
-    mark["state"] = marks.PREPARED
+    name, mark = left_by_killed_run(event, site.azure.vm_id("web-1"))
     folder = tmp_path / "home" / "marks"
     folder.mkdir()
-    (folder / marks.file_name(mark)).write_bytes(marks.encode(mark))
+    (folder / name).write_bytes(mark)
     site.balancer.order("set server web/web-1 state maint")
     run = site.respond()
     assert run.code == 0, run.out + run.err

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows, windows_machine
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, RESPOND, Fleet
 
@@ -149,6 +149,21 @@ def test_check_mode_touches_nothing(make_fleet):
     assert run.code == 0, run.out + run.err
     assert left(fleet, "host-good") == IN_SERVICE
     assert fleet.approved == []
+
+
+def test_a_service_that_a_killed_run_has_stopped_is_put_back_after_the_event(make_fleet):
+    """Without its mark the service and the file would stay as they are: an operator's doing."""
+    fleet = make_fleet(["host-out"])
+    event = {"event_id": fleet.announce("app-out"), "event_type": "Reboot"}
+    mark = windows.left_by_killed_run(event, fleet.azure.vm_id("app-out"))
+    folders = [folder for path in mark for folder in windows_machine.parents(path)]
+    out = {"services": {SERVICE: "stopped"}, "files": mark, "folders": folders}
+    machine(fleet.folder, "host-out").write_text(json.dumps(out))
+    run = respond(fleet)
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("app-out", [event["event_id"]])]
+    assert left(fleet, "host-out") == IN_SERVICE
+    assert not is_marked(fleet, "host-out")
 
 
 def test_restore_works_by_itself_and_says_what_it_lacks(make_fleet):
