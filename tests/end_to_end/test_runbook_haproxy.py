@@ -81,11 +81,18 @@ class Site:
             "event_response_wait_timeout": PATIENCE,
             **variables,
         }
+        with self._rebooting():
+            return self._run("respond", settings, *arguments)
+
+    def rehearse(self):
+        files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+        return self._run("rehearse", {"target": "web", **files})
+
+    def _run(self, playbook, settings, *arguments):
         extra = ["--extra-vars", json.dumps(settings)]
         env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS}
-        playbook = "fleetops.azure_maintenance.respond"
-        with self._rebooting():
-            return self._ansible("ansible-playbook", "-i", self.inventory(), playbook, *extra, *arguments, env=env)
+        playbook = f"fleetops.azure_maintenance.{playbook}"
+        return self._ansible("ansible-playbook", "-i", self.inventory(), playbook, *extra, *arguments, env=env)
 
     @contextlib.contextmanager
     def _rebooting(self):
@@ -284,6 +291,14 @@ def test_a_server_that_a_killed_run_has_taken_out_is_put_back_after_the_event(si
     assert site.approved == [("web-1", [event["event_id"]])]
     assert site.balancer.states()["web-1"] == "UP"
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.matrix
+def test_two_servers_are_rehearsed_by_one_command(site):
+    run = site.rehearse()
+    assert run.code == 0, run.out + run.err
+    assert re.search("approved Reboot .*completed Reboot .*> restored", run.words)
+    assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "UP"}
 
 
 @pytest.mark.matrix

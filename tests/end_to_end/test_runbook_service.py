@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 
 import pytest
@@ -40,6 +42,17 @@ def fleet(ansible, simulator, tmp_path):
     fleet.settings["PATH"] = f"{fleet.folder}{os.pathsep}{os.environ['PATH']}"
     fleet.set("host-a", service_name="shop.service", service_check_command=["true"])
     return fleet
+
+
+def test_a_service_is_rehearsed_by_one_command(fleet):
+    (fleet.folder / "state").write_text("active")
+    fleet.set("host-a", ansible_connection="local")
+    files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    run = fleet.run("fleetops.azure_maintenance.rehearse", "-e", json.dumps({"target": "all", **files}))
+    assert run.code == 0, run.out + run.err
+    assert re.search("approved Reboot .*completed Reboot .*> restored", run.words)
+    assert re.search(r"TASK \[.*Stop it\] \**\nchanged: ", run.out)
+    assert (fleet.folder / "state").read_text() == "active"
 
 
 @pytest.mark.parametrize(("was_killed", "state"), [(True, "active"), (False, "inactive")])
