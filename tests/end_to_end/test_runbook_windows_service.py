@@ -184,3 +184,25 @@ def test_restore_works_by_itself_and_says_what_it_lacks(make_fleet):
     assert left(fleet, "host-good") == IN_SERVICE
     assert left(fleet, "host-unnamed") == out
     assert "Give windows_service_name, the name of a Windows service without wildcards." in run.words
+
+
+def test_a_service_is_rehearsed_by_one_command(make_fleet):
+    fleet = make_fleet(["host-good"])
+    fleet.set("host-good", ansible_shell_type="powershell")
+    files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    run = fleet.run(
+        "fleetops.azure_maintenance.rehearse",
+        "-e",
+        json.dumps({"target": "all", "rehearse_listen": "127.0.0.1:0", **files}),
+    )
+    assert run.code == 0, run.out + run.err
+    assert left(fleet, "host-good") == IN_SERVICE
+    assert not is_marked(fleet, "host-good")
+    assert [name for name, _state in log(fleet, "host-good")] == [
+        "win_file",
+        "win_wait_for",
+        "win_service",
+        "win_uri",
+        "win_service",
+        "win_file",
+    ]
