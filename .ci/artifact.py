@@ -19,8 +19,8 @@ from pathlib import Path
 from tree import make_tree
 from venvs import ROOT
 
-# In Markdown: the mark of a picture, the text of the link, its address, and the anchor in it
-LINK = re.compile(r"(!?)(\[[^\]\n]*\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+# In Markdown: the mark of a picture, the text of the link (in one line or two), its address, and the anchor in it
+LINK = re.compile(r"(!?)(\[[^\]]*\]\()(?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def absolute_links(text: str, place: Path, address: str, version: str) -> str:

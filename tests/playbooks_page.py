@@ -127,11 +127,15 @@ def _section(playbook: Playbook) -> str:
     parts.append(_table([*target(playbook), *playbook.variables]))
     role = ROLE_OF.get(playbook.name)
     if role:
+        first = next(name for name in ORDER if ROLE_OF.get(name) == role)
         name = f"{NAMESPACE}.{role}"
-        parts.append(
-            f"And the variables of the role :ansplugin:`{name}#role`. ``ansible-doc -t role {name}`` says more.\n"
-        )
-        parts.append(_table(read_role(role)))
+        if playbook.name == first:
+            parts.append(
+                f"And the variables of the role :ansplugin:`{name}#role`. ``ansible-doc -t role {name}`` says more.\n"
+            )
+            parts.append(_table(read_role(role)))
+        else:
+            parts.append(f"And the variables of the role :ansplugin:`{name}#role`, as for `{first}`_.\n")
     return "\n".join(parts)
 
 

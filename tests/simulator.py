@@ -62,6 +62,10 @@ class Simulator:
             "GET", self.endpoint(vm) + path, headers={"Metadata": "true"} if headers is None else headers
         )
 
+    def vm_id(self, vm):
+        """The id of a VM, as its instance metadata tells it."""
+        return json.loads(self.get(vm, "/metadata/instance/compute?api-version=2021-02-01").body)["vmId"]
+
     def post(self, vm, path, body, headers=None):
         headers = {"Metadata": "true"} if headers is None else headers
         return self.request("POST", self.endpoint(vm) + path, body, headers)

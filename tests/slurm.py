@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.tests.cgroup import group
@@ -58,7 +59,10 @@ echo "end $SLURM_JOB_ID $(date +%s.%N) $SLURMD_NODENAME" >>{story}
 
 
 class Node:
-    """One VM with its slurmd. Its jobs are in the same control group."""
+    """One VM with its slurmd. Its jobs are in the same control group.
+
+    One that boots has a namespace of time of its own from then on, which says when that was.
+    """
 
     def __init__(self, site, name, machine):
         self.name = name
@@ -66,9 +70,25 @@ class Node:
         self.port = free_port()
         self._machine = machine
         self._process = None
+        self._clock = []
+
+    def in_its_time(self, *argv):
+        """Return the command that runs this one on the VM, as far as the time of its boot goes."""
+        return [*self._clock, *argv]
+
+    def boot(self):
+        """Boot, without slurmd."""
+        self.vanish()
+        self._clock = ["unshare", "--time", "--fork", f"--boottime=-{int(time.clock_gettime(time.CLOCK_BOOTTIME))}"]
+
+    def take_back_boot(self):
+        if self._clock:
+            self.vanish()
+            self._clock = []
+            self.start()
 
     def start(self):
-        argv = ["slurmd", "-D", "-N", self.name, "-f", str(self._site.configuration)]
+        argv = self.in_its_time("slurmd", "-D", "-N", self.name, "-f", str(self._site.configuration))
         self._process = subprocess.Popen(
             argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=self._machine.enter
         )
@@ -140,6 +160,7 @@ class Site:
         self.ask("scancel", "--user=root")
         wait_until(lambda: not self.ask("squeue", "--noheader"))
         for node in self.nodes:
+            node.take_back_boot()
             if "drain" in node.state:
                 self.ask("scontrol", "update", f"NodeName={node.name}", "State=RESUME")
         self.wait_until_idle()

@@ -13,6 +13,7 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import LONGEST_RUN
 
@@ -42,6 +43,13 @@ def open(file, *arguments, **options):
     return plain_open({boot!r} if file == "/proc/sys/kernel/random/boot_id" else file, *arguments, **options)
 builtins.open = open
 """
+
+
+def left_by_killed_run(event, vm_id, run="0a1b"):
+    """Return the file of the mark of a VM that a run has prepared before it was killed: name and content."""
+    told = {"controller": "control", "user": "anna", "job": "812", "run": run, "vm_id": vm_id}
+    mark = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z", **told)
+    return marks.file_name(mark), marks.encode({**mark, "state": marks.PREPARED})
 
 
 def summary_of(run):

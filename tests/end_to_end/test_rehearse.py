@@ -189,14 +189,37 @@ def test_i2_hosts_that_are_all_lost_are_named_and_the_simulator_is_stopped(ansib
     assert_nothing_listens(simulator_url(run.out))
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize(("event_type", "other"), [("Freeze", "Reboot"), ("Preempt", "Freeze")])
+def test_an_event_of_another_type_is_rehearsed_and_the_other_is_only_noted(ansible, event_type, other):
+    run = ansible("ansible-playbook", REHEARSE, "-e", f"rehearse_event_type={event_type}")
+    assert run.code == 0, run.out + run.err
+    lines = timeline(run.out)
+    order(
+        lines,
+        f"scheduled {event_type}",
+        "> prepared",
+        f"approved {event_type}",
+        f"completed {event_type}",
+        "> restored",
+    )
+    story = "\n".join(lines)
+    assert story.count("> prepared") == story.count("> restored") == 2, story
+    assert re.search(rf"started {other} .*nobody approved it", story), story
+
+
 @pytest.mark.parametrize(
     ("variables", "why"),
     [
+        (
+            {"rehearse_event_type": "Freez"},
+            "rehearse_event_type must be one of Freeze, Reboot, Redeploy, Preempt, Terminate",
+        ),
         ({"target": "far", "rehearse_listen": ""}, "db-1 may not reach a simulator on the loopback address"),
         ({"target": ""}, "target is empty"),
         ({"azure_maintenance_endpoint": "http://127.0.0.1:9"}, "azure_maintenance_endpoint must not be given"),
     ],
-    ids=["loopback over ssh", "an empty target", "another endpoint"],
+    ids=["no type of an event", "loopback over ssh", "an empty target", "another endpoint"],
 )
 def test_i2_what_would_not_be_a_rehearsal_is_refused_before_a_host_is_asked(ansible, own, variables, why):
     run = rehearse_own(ansible, own, **variables)

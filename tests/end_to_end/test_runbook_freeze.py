@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -163,6 +164,17 @@ def test_check_mode_changes_nothing_and_another_event_is_refused(maintenance):
     run = maintenance.run_files("prepare", event_type="Reboot")
     assert run.code == 2
     assert "vm-1 has a Reboot, and this runbook is for a Freeze only." in run.words
+
+
+def test_a_freeze_is_rehearsed_by_one_command(maintenance):
+    files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    rehearse = "fleetops.azure_maintenance.rehearse"
+    run = maintenance.run(playbook=rehearse, target="all", rehearse_event_type="Freeze", **files)
+    assert run.code == 0, run.out + run.err
+    assert re.search(r"approved Freeze .*completed Freeze ", run.words)
+    # By prepare, and by restore
+    assert run.words.count("changed: [vm-1] => (item=") >= 2 * len(HOSTS)
+    assert maintenance.timeouts == USUAL
 
 
 def test_each_file_alone_can_be_run_again(maintenance):

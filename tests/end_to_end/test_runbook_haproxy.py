@@ -18,8 +18,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import left_by_killed_run
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, Balancer, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
@@ -81,11 +81,18 @@ class Site:
             "event_response_wait_timeout": PATIENCE,
             **variables,
         }
+        with self._rebooting():
+            return self._run("respond", settings, *arguments)
+
+    def rehearse(self):
+        files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+        return self._run("rehearse", {"target": "web", **files})
+
+    def _run(self, playbook, settings, *arguments):
         extra = ["--extra-vars", json.dumps(settings)]
         env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS}
-        playbook = "fleetops.azure_maintenance.respond"
-        with self._rebooting():
-            return self._ansible("ansible-playbook", "-i", self.inventory(), playbook, *extra, *arguments, env=env)
+        playbook = f"fleetops.azure_maintenance.{playbook}"
+        return self._ansible("ansible-playbook", "-i", self.inventory(), playbook, *extra, *arguments, env=env)
 
     @contextlib.contextmanager
     def _rebooting(self):
@@ -274,18 +281,24 @@ def test_what_an_operator_took_out_stays_out_and_a_vm_in_two_events_is_refilled_
 @pytest.mark.matrix
 def test_a_server_that_a_killed_run_has_taken_out_is_put_back_after_the_event(site, tmp_path):
     event = {"event_id": site.announce("web-1"), "event_type": "Reboot"}
-    vm_id = json.loads(site.azure.get("web-1", "/metadata/instance/compute?api-version=2021-02-01").body)["vmId"]
-    mark = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z", run="0a1b", vm_id=vm_id)
-    mark["state"] = marks.PREPARED
+    name, mark = left_by_killed_run(event, site.azure.vm_id("web-1"))
     folder = tmp_path / "home" / "marks"
     folder.mkdir()
-    (folder / marks.file_name(mark)).write_bytes(marks.encode(mark))
+    (folder / name).write_bytes(mark)
     site.balancer.order("set server web/web-1 state maint")
     run = site.respond()
     assert run.code == 0, run.out + run.err
     assert site.approved == [("web-1", [event["event_id"]])]
     assert site.balancer.states()["web-1"] == "UP"
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.matrix
+def test_two_servers_are_rehearsed_by_one_command(site):
+    run = site.rehearse()
+    assert run.code == 0, run.out + run.err
+    assert re.search("approved Reboot .*completed Reboot .*> restored", run.words)
+    assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "UP"}
 
 
 @pytest.mark.matrix

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -229,6 +230,45 @@ def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(mainten
         assert run.code == 0, run.out + run.err
         assert f"changed={changes}" in run.words
         assert maintenance.nodes["node-3"].state == state
+
+
+@pytest.mark.parametrize("is_missed", [False, True], ids=["soon", "when it is missed already"])
+def test_a_node_is_resumed_when_slurm_has_heard_of_its_boot(maintenance, is_missed):
+    """Slurm takes a node for one that answers until it is missed, so its state says nothing before that."""
+    node, host = maintenance.nodes["node-2"], maintenance.hosts["node-2"]
+    run = maintenance.run_files("node-2", "prepare")
+    assert run.code == 0, run.out + run.err
+    node.boot()
+    python = maintenance.up("python")
+    python.write_text(f'#!/bin/sh\nexec {shlex.join(node.in_its_time(sys.executable))} "$@"\n')
+    python.chmod(0o755)
+    asked = maintenance.up("asked")
+    asked.mkdir()
+    program = asked / "scontrol"
+    program.write_text(f'#!/bin/sh\necho "$*" >>{asked}/lines\nexec {maintenance.slurm.programs}/scontrol "$@"\n')
+    program.chmod(0o755)
+    host.update(ansible_python_interpreter=str(python), slurm_programs=str(asked))
+    if is_missed:
+        wait_until(lambda: node.state.startswith("drained*"))
+        run = maintenance.run_files("node-2", "restore", slurm_timeout=1)
+        assert run.code == 2, run.out + run.err
+        assert "Slurm's controller has not heard of it since its boot. Look at the log of slurmd." in run.words
+        assert node.state == "drained* azure-maintenance: Preempt A1"
+        (asked / "lines").unlink()
+    before = []
+
+    def start_when_it_was_asked_for(over):
+        while not over.wait(0.1):
+            lines = (asked / "lines").read_text().splitlines() if (asked / "lines").exists() else []
+            if not before and len(lines) >= 3:
+                before.extend(lines)
+                node.start()
+
+    with beside(start_when_it_was_asked_for):
+        run = maintenance.run_files("node-2", "restore")
+        assert run.code == 0, run.out + run.err
+    assert [line for line in before if line.startswith("update")] == []
+    maintenance.slurm.wait_until_idle()
 
 
 def test_what_somebody_else_has_drained_stays_drained_with_its_reason(maintenance):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows, windows_machine
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, RESPOND, Fleet
 
@@ -151,6 +151,21 @@ def test_check_mode_touches_nothing(make_fleet):
     assert fleet.approved == []
 
 
+def test_a_service_that_a_killed_run_has_stopped_is_put_back_after_the_event(make_fleet):
+    """Without its mark the service and the file would stay as they are: an operator's doing."""
+    fleet = make_fleet(["host-out"])
+    event = {"event_id": fleet.announce("app-out"), "event_type": "Reboot"}
+    mark = windows.left_by_killed_run(event, fleet.azure.vm_id("app-out"))
+    folders = [folder for path in mark for folder in windows_machine.parents(path)]
+    out = {"services": {SERVICE: "stopped"}, "files": mark, "folders": folders}
+    machine(fleet.folder, "host-out").write_text(json.dumps(out))
+    run = respond(fleet)
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("app-out", [event["event_id"]])]
+    assert left(fleet, "host-out") == IN_SERVICE
+    assert not is_marked(fleet, "host-out")
+
+
 def test_restore_works_by_itself_and_says_what_it_lacks(make_fleet):
     fleet = make_fleet(["host-good", "host-unnamed"])
     out = {"services": {SERVICE: "stopped"}, "files": {}}
@@ -169,3 +184,25 @@ def test_restore_works_by_itself_and_says_what_it_lacks(make_fleet):
     assert left(fleet, "host-good") == IN_SERVICE
     assert left(fleet, "host-unnamed") == out
     assert "Give windows_service_name, the name of a Windows service without wildcards." in run.words
+
+
+def test_a_service_is_rehearsed_by_one_command(make_fleet):
+    fleet = make_fleet(["host-good"])
+    fleet.set("host-good", ansible_shell_type="powershell")
+    files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    run = fleet.run(
+        "fleetops.azure_maintenance.rehearse",
+        "-e",
+        json.dumps({"target": "all", "rehearse_listen": "127.0.0.1:0", **files}),
+    )
+    assert run.code == 0, run.out + run.err
+    assert left(fleet, "host-good") == IN_SERVICE
+    assert not is_marked(fleet, "host-good")
+    assert [name for name, _state in log(fleet, "host-good")] == [
+        "win_file",
+        "win_wait_for",
+        "win_service",
+        "win_uri",
+        "win_service",
+        "win_file",
+    ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import urllib.request
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
@@ -31,8 +30,8 @@ APPROVE = "fleetops.azure_maintenance.approve"
 REPORT = "fleetops.azure_maintenance.fleet_report"
 
 
-# Of Windows, where the marks are; the file of a mark, as another run left it
-MARKS = "C:\\ProgramData\\azure-maintenance\\marks"
+MARKS = windows_machine.MARKS
+# Of a mark that another run has left
 EVENT = {"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123", "event_type": "Reboot"}
 
 
@@ -44,19 +43,6 @@ def keep(fleet, host, files, broken=()):
 
 def files_of(fleet, host):
     return json.loads((fleet.folder / f"{host}.machine").read_text())["files"]
-
-
-def left_by(run, event, vm_id):
-    """Return the mark that a run has left, as a path and a content."""
-    told = {"controller": "control", "user": "anna", "job": "812", "run": run, "vm_id": vm_id}
-    mark = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z", **told)
-    return {f"{MARKS}\\{marks.file_name(mark)}": marks.encode(mark).decode()}
-
-
-def vm_id_of(fleet, vm):
-    url = f"{fleet.azure.endpoint(vm)}/metadata/instance/compute?api-version=2021-02-01"
-    with urllib.request.urlopen(urllib.request.Request(url, headers={"Metadata": "true"})) as answer:
-        return json.load(answer)["vmId"]
 
 
 @pytest.fixture
@@ -195,7 +181,7 @@ def test_p16_a_windows_vm_carries_a_mark_while_it_is_out_of_service(fleet):
         ((path, content),) = kept.items()
         mark = json.loads(content)
         assert path.startswith(f"{MARKS}\\{event.lower()}.")
-        assert (mark["event_id"], mark["by"], mark["vm_id"]) == (event, "run", vm_id_of(fleet, "app-1"))
+        assert (mark["event_id"], mark["by"], mark["vm_id"]) == (event, "run", fleet.azure.vm_id("app-1"))
         assert mark["controller"]
         assert mark["run"]
         assert mark["state"] == {"prepare": "preparing", "restore": "restoring"}[stage]
@@ -214,9 +200,12 @@ def test_p16_the_mark_of_a_windows_vm_says_how_far_the_run_was(fleet, fails, sta
 
 @pytest.mark.parametrize("playbook", ["respond", "restore"])
 def test_d1_a_windows_vm_that_a_run_has_left_prepared_is_restored_once(fleet, playbook):
-    own = left_by("3f0c", EVENT, vm_id_of(fleet, "app-1"))
+    own, of_another_vm = (
+        windows.left_by_killed_run(EVENT, fleet.azure.vm_id(vm), run=run)
+        for vm, run in (("app-1", "3f0c"), ("app-2", "3f0d"))
+    )
     others = {
-        **left_by("3f0d", EVENT, vm_id_of(fleet, "app-2")),
+        **of_another_vm,
         f"{MARKS}\\half.mark.json": next(iter(own.values()))[:100],
         f"{MARKS}\\readme.txt": "no mark",
     }
@@ -243,7 +232,7 @@ def test_where_no_mark_can_be_written_a_windows_vm_is_not_prepared(fleet):
 
 def test_where_the_marks_of_a_windows_vm_cannot_be_read_it_is_neither_prepared_nor_restored(fleet):
     fleet.announce("app-1", notice=FAR_OFF)
-    keep(fleet, "host-c", left_by("3f0c", EVENT, None), ["ansible.windows.win_find"])
+    keep(fleet, "host-c", windows.left_by_killed_run(EVENT, None), ["ansible.windows.win_find"])
     run = fleet.respond(playbook=RESPOND)
     assert run.code == 2, run.out + run.err
     assert (fleet.story("host-c"), fleet.approved) == ([], [])
@@ -271,14 +260,15 @@ def test_p3_a_windows_vm_stays_as_it_is_while_another_run_has_it_prepared(fleet)
     """That run comes while this one waits."""
     fleet.announce("app-1", notice=FAR_OFF, started_for=LONG)
     other = fleet.announce("app-1", event_type="Freeze", notice=FAR_OFF)
-    vm_id = vm_id_of(fleet, "app-1")
+    vm_id = fleet.azure.vm_id("app-1")
 
     def started():
         return "started" in {event["phase"] for event in fleet.azure.control("GET", "/simulator/events")["events"]}
 
     def be_prepared_for_the_other():
         own = files_of(fleet, "host-c")
-        keep(fleet, "host-c", {**own, **left_by("3f0c", {"event_id": other, "event_type": "Freeze"}, vm_id)})
+        mark = windows.left_by_killed_run({"event_id": other, "event_type": "Freeze"}, vm_id)
+        keep(fleet, "host-c", {**own, **mark})
         fleet.pass_time(LONG)
 
     with fleet.meanwhile(started, be_prepared_for_the_other):

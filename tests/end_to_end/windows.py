@@ -11,6 +11,8 @@ import os
 import shutil
 from pathlib import Path
 
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import fleet, windows_machine
+
 CONNECTIONS = str(Path(__file__).with_name("connection"))
 WIN_COPY = Path(__file__).with_name("win_copy_action.py")
 MODULES = (
@@ -54,3 +56,9 @@ def host(name, **variables):
     """
     words = [f"{key}={json.dumps(str(value))}" for key, value in variables.items()]
     return " ".join([name, "ansible_connection=windows_stand_in", *words]) + "\n"
+
+
+def left_by_killed_run(event, vm_id, **more):
+    """Return the mark as fleet.left_by_killed_run does, as a file of a Windows VM: {path: content}."""
+    name, content = fleet.left_by_killed_run(event, vm_id, **more)
+    return {f"{windows_machine.MARKS}\\{name}": content.decode()}

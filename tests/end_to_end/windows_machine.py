@@ -40,6 +40,7 @@ OPTIONS = {
 }
 STUCK = "stuck"
 PROGRAM_DATA = "C:\\ProgramData"
+MARKS = f"{PROGRAM_DATA}\\azure-maintenance\\marks"
 
 
 def run(path, name, options, check_mode, put):

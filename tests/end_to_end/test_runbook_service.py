@@ -1,0 +1,74 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The runbook service in the playbook respond, on a stand-in for systemctl; molecule/runbooks has the real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import RESPOND, Fleet, left_by_killed_run
+
+pytestmark = pytest.mark.matrix
+
+RUNBOOK = TREE / "docs" / "runbooks" / "service"
+# Of shop.service, whose state is in a file. It fails on what it does not know.
+SYSTEMCTL = """#!{python}
+import pathlib, sys
+state = pathlib.Path({state!r})
+*words, unit = sys.argv[1:]
+assert unit == "shop.service", sys.argv
+if words[0] == "show":
+    assert all(word.startswith("--property=") for word in words[1:]), sys.argv
+    print("LoadState=loaded\\nActiveState=" + state.read_text() + "\\nResult=success")
+else:
+    state.write_text({{"start": "active", "stop": "inactive"}}[words[0]])
+"""
+
+
+@pytest.fixture
+def fleet(ansible, simulator, tmp_path):
+    (tmp_path / "fleet").mkdir()
+    fleet = Fleet(ansible, simulator, tmp_path / "fleet", ["host-a"], {"host-a": "web-1"})
+    program = fleet.folder / "systemctl"
+    program.write_text(SYSTEMCTL.format(python=sys.executable, state=str(fleet.folder / "state")))
+    program.chmod(0o755)
+    fleet.settings["PATH"] = f"{fleet.folder}{os.pathsep}{os.environ['PATH']}"
+    fleet.set("host-a", service_name="shop.service", service_check_command=["true"])
+    return fleet
+
+
+def test_a_service_is_rehearsed_by_one_command(fleet):
+    (fleet.folder / "state").write_text("active")
+    fleet.set("host-a", ansible_connection="local")
+    files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    run = fleet.run("fleetops.azure_maintenance.rehearse", "-e", json.dumps({"target": "all", **files}))
+    assert run.code == 0, run.out + run.err
+    assert re.search("approved Reboot .*completed Reboot .*> restored", run.words)
+    assert re.search(r"TASK \[.*Stop it\] \**\nchanged: ", run.out)
+    assert (fleet.folder / "state").read_text() == "active"
+
+
+@pytest.mark.parametrize(("was_killed", "state"), [(True, "active"), (False, "inactive")])
+def test_a_service_that_a_killed_run_has_stopped_is_started_and_one_that_an_operator_has_stopped_is_not(
+    fleet, tmp_path, was_killed, state
+):
+    event = {"event_id": fleet.announce("web-1"), "event_type": "Reboot"}
+    folder = tmp_path / "home" / "marks"
+    folder.mkdir()
+    if was_killed:
+        name, mark = left_by_killed_run(event, fleet.azure.vm_id("web-1"))
+        (folder / name).write_bytes(mark)
+    (fleet.folder / "state").write_text("inactive")
+    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    run = fleet.respond(playbook=RESPOND, **files)
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("web-1", [event["event_id"]])]
+    assert (fleet.folder / "state").read_text() == state
+    assert list(folder.iterdir()) == []
