@@ -32,6 +32,8 @@ class Event:
     approved: bool = False
     started_at: float | None = None
     told_to: dict[str, float] = field(default_factory=dict)
+    # When it got which status, in the words of Azure's control plane
+    story: list[tuple[float, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -99,17 +101,20 @@ class World:
     def _change(self, event: Event) -> None:
         if not event.listed:
             event.listed = True
+            event.story.append((self.now, event.status))
             if event.without_notice:
                 self._start(event)
         elif event.status == "Started" or (
             event.withdrawn_at and not event.approved and self.now >= event.withdrawn_at
         ):
             event.over = True
+            event.story.append((self.now, "Completed" if event.started_at else "Canceled"))
         else:
             self._start(event)
 
     def _start(self, event: Event) -> None:
         event.status, event.started_at = "Started", self.now
+        event.story.append((self.now, event.status))
         for vm in filter(None, map(self.vm_called, event.vms)):
             if event.kind in ("Reboot", "Redeploy"):
                 vm.boot += 1
