@@ -126,21 +126,24 @@ class Judge:
         self.acknowledged += 1
         self.note(f"Azure is told to start {event.event_id[:8]}; ready: {', '.join(asked.resources_ready)}")
         check_answer(self.require, event, asked, is_answered)
-        for vm in filter(None, map(self._world.vm_called, event.vms)):
+        what = f"{event.event_id} is acknowledged"
+        for vm in filter(None, map(self._world.vm_called, asked.names)):
             told = self._told.get(vm.host)
             known = told and next((each for each in told["events"] if each["event_id"] == event.event_id), None)
-            self.require("P1", bool(known), f"{event.event_id} is acknowledged, and {vm.host} does not list it")
-            started = bool(known) and known["event_status"] == "Started"
-            self.require("P1", not started, f"{event.event_id} is acknowledged, and {vm.host} has told that it started")
+            self.require("P1", bool(known), f"{what}, and {vm.host} does not list it")
+            if known:
+                started = known["event_status"] == "Started"
+                self.require("P1", not started, f"{what}, and {vm.host} has told that it started")
+                ready = set(known["resources"]) <= set(asked.resources_ready)
+                self.require("P2", ready, f"{what}, and {vm.host} lists {known['resources']}")
 
-    def approves(
-        self, host: str, event: Event, outside_ignored: bool, limit: int, is_acknowledged: bool = False
-    ) -> None:
+    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int, asked: Asked | None = None) -> None:
         self.approvals += 1
         self.note(f"{host} approves {event.event_id[:8]} of {', '.join(event.vms)}")
-        self.require("P1", is_acknowledged or event.status == "Scheduled", f"{event.event_id} has started")
-        oldest = OLDEST_BEFORE_OUTSIDE if is_acknowledged else OLDEST_ANSWER
-        for name in event.vms:
+        self.require("P1", bool(asked) or event.status == "Scheduled", f"{event.event_id} has started")
+        oldest = OLDEST_BEFORE_OUTSIDE if asked else OLDEST_ANSWER
+        # A VM that came into it since the last row was written cannot be known.
+        for name in asked.names if asked else event.vms:
             vm = self._world.vm_called(name)
             if vm is None:
                 self.require("P2", outside_ignored, f"{event.event_id} is approved for {name}, which is no host")
@@ -344,13 +347,12 @@ class PairJudge:
     def tells(self, events: Iterable[Mapping[str, Any]]) -> None:
         """The other run may have another answer."""
 
-    def approves(
-        self, host: str, event: Event, outside_ignored: bool, limit: int, is_acknowledged: bool = False
-    ) -> None:
+    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int, asked: Asked | None = None) -> None:
         self.note(f"{host} approves {event.event_id[:8]} of {', '.join(event.vms)}")
         self._all.approvals += 1
-        self.require("P1", is_acknowledged or event.status == "Scheduled", f"{event.event_id} has started")
-        for name in event.vms:
+        self.require("P1", bool(asked) or event.status == "Scheduled", f"{event.event_id} has started")
+        # A VM that came into it since the last row was written cannot be known.
+        for name in asked.names if asked else event.vms:
             vm = self._all.world.vm_called(name)
             if vm is None:
                 self.require("P2", outside_ignored, f"{event.event_id} is approved for {name}, which is no host")

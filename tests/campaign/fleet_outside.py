@@ -44,6 +44,11 @@ class Asked:
     row: Mapping[str, Any] | None
     resources_ready: Sequence[str]
 
+    @property
+    def names(self) -> Sequence[str]:
+        """The VMs that the row lists."""
+        return self.row["Resources"] if self.row else ()
+
 
 class Outside:
     """Azure's control plane.
@@ -56,6 +61,11 @@ class Outside:
         self.world = world
         self.lag = chance.choice((0.0, 0.0, 5.0, 60.0, 300.0))
         self.lies = {event.event_id: chance.choice(LIES) for event in world.events if chance.random() < 0.2}
+        for event in world.events:
+            others = [vm.name for vm in world.vms.values() if vm.name not in event.vms]
+            if others and chance.random() < 0.3:
+                event.grows_by = chance.choice(others)
+                event.grows_at = chance.uniform(event.appears_at, min(event.not_before, event.appears_at + 120.0))
         self.faults = chance.choice((0.0, 0.0, 0.0, 0.4, 0.4, 1.0))
 
     def describe(self) -> str:
@@ -64,13 +74,13 @@ class Outside:
     def rows(self) -> list[dict[str, Any]]:
         found = []
         for event in self.world.events:
-            known = [status for since, status in event.story if since <= self.world.now - self.lag]
+            known = [each for each in event.story if each[0] <= self.world.now - self.lag]
             if known:
-                found.append(self._row(event, known[-1], self.lies.get(event.event_id)))
+                found.append(self._row(event, *known[-1][1:], self.lies.get(event.event_id)))
         return found
 
-    def _row(self, event: Event, status: str, lie: str | None) -> dict[str, Any]:
-        names = list(event.vms)
+    def _row(self, event: Event, status: str, vms: Sequence[str], lie: str | None) -> dict[str, Any]:
+        names = list(vms)
         if lie in (CANCELED, COMPLETED):
             status = {CANCELED: "Cancelled", COMPLETED: "Completed"}[lie]
         elif lie == ONE_MORE:

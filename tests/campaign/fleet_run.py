@@ -255,7 +255,7 @@ class FleetRun:
 
         def approves(event: Event, asked: fleet_outside.Asked) -> None:
             self.judge.acknowledges(event, asked, event.event_id in self._approved)
-            self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limit(), True)
+            self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limit(), asked)
 
         ready, event_id = order["resources_ready"], order["event"]["event_id"]
         client = fleet_outside.Client(self._outside, self._chance, ASK_LIMIT, self._advance, approves, ready)
