@@ -45,8 +45,8 @@ def test_no_history_with_azure_as_one_more_voice_breaks_a_property(first: int) -
 
 
 def test_azure_is_told_and_contradicts_in_these_histories() -> None:
-    judges = [run_outside_history(seed) for seed in range(_PART)]
-    assert sum(judge.acknowledged for judge in judges) > _PART / 20
+    judges = [run_outside_history(seed) for seed in range(_PART // 2)]
+    assert sum(judge.acknowledged for judge in judges) > _PART / 40
     story = "\n".join(line for judge in judges for line in judge.story)
     for said in ("it waits for one-more", "is Canceled, so nothing was sent", "is not in Azure Resource Graph"):
         assert said in story
