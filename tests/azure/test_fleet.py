@@ -13,6 +13,7 @@ import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import ROW
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.fleet import ask_for_hosts, read_vm_id
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.azure.conftest import run_playbook
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import refuse_deprecations
@@ -122,6 +123,43 @@ def test_hosts_that_only_azure_tells_of(principal, imds, report):
         "web-3": "yes",
         "db-9": "yes",
     }
+
+
+@pytest.mark.parametrize(("page_size", "pages"), [(1000, 1), (100, 5)])
+@pytest.mark.parametrize("with_causes", [False, True], ids=["report", "history"])
+def test_500_hosts_are_one_question_a_page(principal, run, page_size, pages, with_causes):
+    principal.page_size = page_size
+    names = [f"web-{number}" for number in range(500)]
+    for number, name in enumerate(names):
+        principal.add_event(f"{number:08x}{LOST[8:]}", f"{VM}{name}", [name])
+        principal.add_health(f"{VM}{name}")
+    resources = {name: read_vm_id([f"{VM}{name}"]) for name in names}
+    result = run({"argument_spec": {}}, lambda task: ask_for_hosts(task, resources, with_causes))
+    assert len(principal.requests(ASKED)) == pages * (2 if with_causes else 1)
+    told = result["hosts"]
+    assert [len(told[name]["events"]) for name in names] == [1] * 500
+    assert [len(told[name]["causes"]) for name in names] == [int(with_causes)] * 500
+
+
+@pytest.mark.release
+def test_a_report_on_500_hosts_asks_azure_once(principal, report):
+    names = [f"vm-{number}" for number in range(500)]
+    with launcher() as start:
+        imds = start("--vms", ",".join(names), "--clock", "manual")
+        answering = {name: report.inventory["web-1"] | {"id": f"{VM}{name}"} for name in names}
+        for name in names:
+            answering[name]["azure_maintenance_endpoint"] = imds.endpoint(name)
+        # The last fifty are lost.
+        answering.update({name: report.inventory["db-9"] | {"id": f"{VM}{name}"} for name in names[450:]})
+        report.inventory.clear()
+        report.inventory.update(answering)
+        report.hosts = tuple(names)
+        for number, name in enumerate(names[400:]):
+            principal.add_event(f"{number:08x}{LOST[8:]}", f"{VM}{name}", [name])
+        code, printed = report("-f", "20", fleet_report_resource_graph=True)
+    assert code == 0, printed
+    assert len(graph_questions(principal)) == len(principal.requests(ASKED)) == 1
+    assert written(report)["counts"]["told_by_azure"] == 50
 
 
 def test_an_event_that_only_azure_tells_of_is_due(principal, report):

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
+from .fleet_outside import Asked
 from .fleet_world import Event, Vm, World
 
 
@@ -29,6 +30,19 @@ class Prepared:
 
 # Seconds: a minute, and a question to another host whose connection hangs
 OLDEST_ANSWER = 90.0
+# Before an approval from outside, also the VM that does not answer, and Azure, each until its limit
+OLDEST_BEFORE_OUTSIDE = OLDEST_ANSWER + 60.0
+
+
+def check_answer(require: Callable[[str, bool, str], None], event: Event, asked: Asked, is_answered: bool) -> None:
+    """Judge an approval from outside by Azure's last answer before it."""
+    what = f"{event.event_id} is acknowledged"
+    require("P1", not is_answered, f"{what}, and Azure has taken an approval of this run")
+    require("P1", asked.row is not None, f"{what} without asking anew")
+    row = asked.row or {"EventStatus": "Scheduled", "Resources": []}
+    require("P1", row["EventStatus"] == "Scheduled", f"{what}, and its row says {row['EventStatus']}")
+    ready = bool(row["Resources"]) and set(row["Resources"]) <= set(asked.resources_ready)
+    require("P2", asked.row is None or ready, f"{what}, and its row lists {row['Resources']}")
 
 
 class Judge:
@@ -39,6 +53,8 @@ class Judge:
         self.story: list[str] = []
         self.said: list[str] = []
         self.approvals = 0
+        # Those from outside, which are in the approvals, too
+        self.acknowledged = 0
         self.files: dict[tuple[str, str], Prepared] = {}
         # What each host told last, and when
         self._told: dict[str, Mapping[str, Any]] = {}
@@ -105,11 +121,29 @@ class Judge:
         done.in_boot = None if fails else self._told[host]["boot_id"]
         done.finished_at = self._world.now
 
-    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int) -> None:
+    def acknowledges(self, event: Event, asked: Asked, is_answered: bool) -> None:
+        """Judge an approval from outside by what was told of the event: Azure may know better by now, and refuses."""
+        self.acknowledged += 1
+        self.note(f"Azure is told to start {event.event_id[:8]}; ready: {', '.join(asked.resources_ready)}")
+        check_answer(self.require, event, asked, is_answered)
+        what = f"{event.event_id} is acknowledged"
+        for vm in filter(None, map(self._world.vm_called, asked.names)):
+            told = self._told.get(vm.host)
+            known = told and next((each for each in told["events"] if each["event_id"] == event.event_id), None)
+            self.require("P1", bool(known), f"{what}, and {vm.host} does not list it")
+            if known:
+                started = known["event_status"] == "Started"
+                self.require("P1", not started, f"{what}, and {vm.host} has told that it started")
+                ready = set(known["resources"]) <= set(asked.resources_ready)
+                self.require("P2", ready, f"{what}, and {vm.host} lists {known['resources']}")
+
+    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int, asked: Asked | None = None) -> None:
         self.approvals += 1
         self.note(f"{host} approves {event.event_id[:8]} of {', '.join(event.vms)}")
-        self.require("P1", event.status == "Scheduled", f"{event.event_id} has started")
-        for name in event.vms:
+        self.require("P1", bool(asked) or event.status == "Scheduled", f"{event.event_id} has started")
+        oldest = OLDEST_BEFORE_OUTSIDE if asked else OLDEST_ANSWER
+        # A VM that came into it since the last row was written cannot be known.
+        for name in asked.names if asked else event.vms:
             vm = self._world.vm_called(name)
             if vm is None:
                 self.require("P2", outside_ignored, f"{event.event_id} is approved for {name}, which is no host")
@@ -117,7 +151,7 @@ class Judge:
             done = self.files.get((vm.host, event.event_id))
             self.require("P2", self._is_ready(vm, done), f"{event.event_id} is approved, and {vm.host} is not prepared")
             age = self._world.now - self._told_at[vm.host]
-            self.require("P2", age <= OLDEST_ANSWER, f"{event.event_id} is approved by an answer {age:.0f} s old")
+            self.require("P2", age <= oldest, f"{event.event_id} is approved by an answer {age:.0f} s old")
 
         # Of a VM that has not answered a run knows nothing.
         out = {name for name in self._told if self._is_out(name)}
@@ -164,6 +198,18 @@ class Judge:
         self.restores += not fails
         done.restored += not fails
         done.restore_failed = fails
+
+    def tells(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Judge what is said of the events: only a document ends one, whatever Azure's rows say."""
+        taken = {event.event_id for event in self._world.events if event.approved}
+        for event in events:
+            known = not event["approved_by"] or event["event_id"] in taken
+            self.require("P13", known, f"{event['event_id']} is called approved, and Azure has taken no approval")
+            asked = [host for host in event["hosts"] if host in self._told]
+            last = max(asked, key=self._told_at.__getitem__, default=None)
+            if event["outcome"] == "withdrawn" and last and self._told[last]["document_is_clear"]:
+                listed = any(each["event_id"] == event["event_id"] for each in self._told[last]["events"])
+                self.require("P13", not listed, f"{event['event_id']} is called withdrawn, and {last} lists it")
 
     def ends(self, begun_at: float, faults: Mapping[str, Any], waits: bool) -> None:
         """Judge the whole run when it has ended."""
@@ -295,11 +341,18 @@ class PairJudge:
         self._put_back(host)
         self._all.out = {key for key in self._all.out if key[0] != host}
 
-    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int) -> None:
+    def acknowledges(self, event: Event, asked: Asked, is_answered: bool) -> None:
+        check_answer(self.require, event, asked, is_answered)
+
+    def tells(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """The other run may have another answer."""
+
+    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int, asked: Asked | None = None) -> None:
         self.note(f"{host} approves {event.event_id[:8]} of {', '.join(event.vms)}")
         self._all.approvals += 1
-        self.require("P1", event.status == "Scheduled", f"{event.event_id} has started")
-        for name in event.vms:
+        self.require("P1", bool(asked) or event.status == "Scheduled", f"{event.event_id} has started")
+        # A VM that came into it since the last row was written cannot be known.
+        for name in asked.names if asked else event.vms:
             vm = self._all.world.vm_called(name)
             if vm is None:
                 self.require("P2", outside_ignored, f"{event.event_id} is approved for {name}, which is no host")

@@ -9,7 +9,10 @@ import random
 import threading
 from typing import Callable
 
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import FALLBACK
+
 from .fleet_judge import PairJudge, Together
+from .fleet_outside import Outside
 from .fleet_run import LONGEST, FleetRun, random_settings
 from .fleet_world import World, random_world
 
@@ -73,6 +76,8 @@ def run_pair_history(seed: int) -> Together:
     world = random_world(chance)
     together = Together(world, story=[f"{'':8}  {line}" for line in world.describe()])
     settings = random_settings(chance)
+    outside = Outside(world, chance) if chance.random() < 0.3 else None
+    settings["acknowledge"] = FALLBACK if outside else "never"
     judges = []
     runs = []
     for run_id in ("1", "2"):
@@ -81,10 +86,11 @@ def run_pair_history(seed: int) -> Together:
         own = random.Random(chance.random())
 
         def play(advance: Callable[[float], None], judge=judge, own=own, run_id=run_id) -> None:  # type: ignore[no-untyped-def]
-            FleetRun(world, judge, own, run_id, float("inf"), advance, **settings).play()
+            FleetRun(world, judge, own, run_id, float("inf"), advance, outside, **settings).play()
 
         runs.append((world.now + chance.choice((0.0, 0.0, 3.0, 40.0, 300.0)), play))
     together.story.append(f"{'':8}  settings {settings}")
+    together.story += [outside.describe()] if outside else []
     Turns(world, chance).play(*runs)
     judges[0].both_have_ended()
     return together

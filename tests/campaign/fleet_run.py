@@ -17,11 +17,17 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     new_mark,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, hosts, verdict
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.approval import (
+    could_not_be_asked,
+    take_acknowledgement,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import FALLBACK
 
+from . import fleet_outside
 from .fleet_judge import Judge, PairJudge
-from .fleet_world import World, random_world
+from .fleet_world import Event, World, random_world
 
 SETTINGS: dict[str, Any] = {
     "event_types": [],
@@ -33,6 +39,7 @@ SETTINGS: dict[str, Any] = {
     "approve": True,
     "wait": True,
     "outside_vms": "refuse",
+    "acknowledge": "never",
     "prepare_timeout": 100,
     "wait_timeout": 1200,
     "reconnect_timeout": 120,
@@ -70,11 +77,13 @@ class FleetRun:
         run_id: str,
         most_steps: float,
         advance: Callable[[float], None] | None = None,
+        outside: fleet_outside.Outside | None = None,
         **settings: Any,
     ) -> None:
         self._id, self._steps_left = run_id, most_steps
         self.world, self.judge, self._chance = world, judge, chance
         self._advance = advance or world.advance
+        self._outside = outside
         self.settings = {**SETTINGS, **settings}
         self.hosts = list(world.vms)
         self.run = engine.new_run(1, PLAYS[0][0], self.hosts, run_id=run_id)
@@ -82,6 +91,8 @@ class FleetRun:
         for host in self.hosts:
             self.run["hosts"][host] = {**NEW_HOST, "settings": self.settings, "run": run_id}
         self._lost: set[str] = set()
+        # The events of which this run knows that Azure has taken an approval
+        self._approved: set[str] = set()
 
     def play(self) -> None:
         begun_at = self.world.now
@@ -104,6 +115,7 @@ class FleetRun:
             self.judge.require("P13", play != PLAYS[-1][0] or self.run["done"], "the run ends before it is done")
         summary = verdict.conclude(self.run)["summary"]
         self.judge.said += [*summary["lines"], *(event["event_id"] for event in summary["events"])]
+        self.judge.tells(summary["events"])
         self.judge.ends(begun_at, summary["faults"], bool(self.settings["wait"]))
 
     # The tasks
@@ -232,13 +244,36 @@ class FleetRun:
         return {"reached": not fails, "why": "Refill: it failed." if fails else None}
 
     def _approve(self, host: str, orders: list[Mapping[str, Any]]) -> dict[str, Any]:
-        return {"results": [{"item": order, **self._approval(host, order)} for order in orders]}
+        results: list[Mapping[str, Any]] = [{"item": order, **self._approval(host, order)} for order in orders]
+        if self._outside and self.settings["acknowledge"] == FALLBACK:
+            results = [self._fall_back(host, each) if could_not_be_asked(each) else each for each in results]
+        return {"results": results}
+
+    def _fall_back(self, host: str, result: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert self._outside
+        order = result["item"]
+
+        def approves(event: Event, asked: fleet_outside.Asked) -> None:
+            self.judge.acknowledges(event, asked, event.event_id in self._approved)
+            self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limit(), asked)
+
+        ready, event_id = order["resources_ready"], order["event"]["event_id"]
+        client = fleet_outside.Client(self._outside, self._chance, ASK_LIMIT, self._advance, approves, ready)
+        said = {"in_doubt": False, **fleet_outside.approve(client, event_id, ready)}
+        self.judge.note(f"Azure says of {event_id[:8]}: {said.get('msg')}")
+        if any(each["result"] == "approved" for each in said.get("approvals", ())):
+            self._approved.add(event_id)
+        return take_acknowledgement(result, said)
 
     def _approval(self, host: str, order: Mapping[str, Any]) -> dict[str, Any]:
         """Return what scheduled_event_approve returns."""
         if not self.world.is_up(host):
             return {"unreachable": True, "msg": "Connection refused"}
+        if self._outside and self._chance.random() < 0.6:
+            return {"unreachable": True, "msg": "Connection timed out"}
         self._advance(self.world.now + 1.0)
+        if self.world.now < self.world.vms[host].deaf_until:
+            return {"failed": True, "msg": "No answer.", "reason": "timeout", "in_doubt": False}
         name = self.world.vms[host].name
         open_events = self.world.open_events(self.world.vms[host])
         event = next((each for each in open_events if each.event_id == order["event"]["event_id"]), None)
@@ -249,10 +284,12 @@ class FleetRun:
             return {**known, "approvals": [{"result": "already_started"}]}
         if not set(event.vms) <= {name, *order["resources_ready"]}:
             return {**known, "failed": True, "msg": "It waits for other VMs.", "approvals": [{"result": "refused"}]}
+        self.judge.require("P1", event.event_id not in self._approved, f"{event.event_id} is approved again")
         self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limit())
         self.world.approve(event)
         if self._chance.random() < 0.05:
             return {"unreachable": True, "msg": "Connection reset"}
+        self._approved.add(event.event_id)
         return {**known, "changed": True, "approvals": [{"result": "approved"}]}
 
     def _limit(self) -> int:
@@ -286,21 +323,34 @@ def random_settings(chance: random.Random) -> dict[str, Any]:
     }
 
 
-def run_history(seed: int) -> Judge:
-    """Return the judge of one random history."""
+def run_outside_history(seed: int) -> Judge:
+    """Return the judge of one random history in which VMs are lost when they are to approve, and Azure is asked."""
+    return run_history(seed, True)
+
+
+def run_history(seed: int, is_asked: bool = False) -> Judge:
+    """Return the judge of one random history.
+
+    :param is_asked: Azure's control plane is asked where a VM cannot be.
+    """
     chance = random.Random(seed)
     world = random_world(chance)
     judge = Judge(world, LONGEST)
     settings = random_settings(chance)
     judge.note(f"settings {settings}")
+    outside = None
+    if is_asked:
+        outside = fleet_outside.Outside(world, chance)
+        settings["acknowledge"] = FALLBACK
+        judge.note(outside.describe())
     for line in world.describe():
         judge.note(line)
     world.advance(world.now)
     try:
         most = float("inf") if chance.random() < 0.6 else chance.randint(1, 25)
-        FleetRun(world, judge, chance, "1", most, **settings).play()
+        FleetRun(world, judge, chance, "1", most, outside=outside, **settings).play()
     except BrokenOffError:
         judge.breaks_off()
         world.advance(world.now + chance.choice((1.0, 60.0, 600.0, 3000.0)))
-        FleetRun(world, judge, chance, "2", float("inf"), **settings).play()
+        FleetRun(world, judge, chance, "2", float("inf"), outside=outside, **settings).play()
     return judge

@@ -32,6 +32,11 @@ class Event:
     approved: bool = False
     started_at: float | None = None
     told_to: dict[str, float] = field(default_factory=dict)
+    # When another VM comes into it while it is Scheduled
+    grows_at: float | None = None
+    grows_by: str = ""
+    # When it got which status, in the words of Azure's control plane, and which VMs it had then
+    story: list[tuple[float, str, tuple[str, ...]]] = field(default_factory=list)
 
 
 @dataclass
@@ -87,9 +92,10 @@ class World:
         if event.status == "Started":
             assert event.started_at is not None
             return event.started_at + event.lasts
+        due = event.not_before
         if event.withdrawn_at and not event.approved:
-            return min(event.not_before, event.withdrawn_at)
-        return event.not_before
+            due = min(due, event.withdrawn_at)
+        return due if event.grows_at is None else min(due, event.grows_at)
 
     def approve(self, event: Event) -> None:
         """Take an approval: Azure starts the event soon."""
@@ -99,17 +105,27 @@ class World:
     def _change(self, event: Event) -> None:
         if not event.listed:
             event.listed = True
+            self._tell(event, event.status)
             if event.without_notice:
                 self._start(event)
+        elif event.status == "Scheduled" and event.grows_at is not None and self.now >= event.grows_at:
+            event.grows_at = None
+            event.vms.append(event.grows_by)
+            self._tell(event, event.status)
         elif event.status == "Started" or (
             event.withdrawn_at and not event.approved and self.now >= event.withdrawn_at
         ):
             event.over = True
+            self._tell(event, "Completed" if event.started_at else "Canceled")
         else:
             self._start(event)
 
+    def _tell(self, event: Event, status: str) -> None:
+        event.story.append((self.now, status, tuple(event.vms)))
+
     def _start(self, event: Event) -> None:
         event.status, event.started_at = "Started", self.now
+        self._tell(event, event.status)
         for vm in filter(None, map(self.vm_called, event.vms)):
             if event.kind in ("Reboot", "Redeploy"):
                 vm.boot += 1

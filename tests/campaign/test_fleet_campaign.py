@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import Callable
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import guard
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import ENDED, WITHDRAWN
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure import acknowledge
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval, engine, hosts, verdict
 from ansible_collections.fleetops.azure_maintenance.tests import run_picture
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history, run_outside_history
 
 # As many as a few seconds of CPU hold
 _PART = 500
@@ -33,6 +36,22 @@ def test_the_histories_have_what_they_are_about() -> None:
     judges = [run_history(seed) for seed in range(_PART)]
     assert sum(judge.approvals for judge in judges) > _PART / 4
     assert sum(judge.restores for judge in judges) > _PART / 2
+
+
+@pytest.mark.parametrize("first", range(0, 2 * _PART, _PART))
+def test_no_history_with_azure_as_one_more_voice_breaks_a_property(first: int) -> None:
+    judge = first_broken(range(first, first + _PART), run_outside_history)
+    assert judge is None, "\n".join(judge.story)
+
+
+def test_azure_is_told_and_contradicts_in_these_histories() -> None:
+    judges = [run_outside_history(seed) for seed in range(_PART // 2)]
+    assert sum(judge.acknowledged for judge in judges) > _PART / 40
+    story = "\n".join(line for judge in judges for line in judge.story)
+    for said in ("it waits for one-more", "is Canceled, so nothing was sent", "is not in Azure Resource Graph"):
+        assert said in story
+    for said in ("is Completed, so nothing was sent", "There was no end of it", "Azure answered 500"):
+        assert said in story
 
 
 @pytest.mark.parametrize("first", range(0, 3 * _PART, _PART))
@@ -73,6 +92,49 @@ MUTANTS = {
 def test_a_mend_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
     monkeypatch.setattr(module, name, instead)
     judge = first_broken(range(2000))
+    assert judge is not None
+    assert judge.broken is not None
+    assert judge.broken[0] == broken, "\n".join(judge.story)
+
+
+def _ask_once(client, scope, warn, _ask=acknowledge.ask_events):  # type: ignore[no-untyped-def]
+    client.found = getattr(client, "found", None) or _ask(client, scope, warn)
+    return client.found
+
+
+def _vouch_for_all(document, request, now):  # type: ignore[no-untyped-def]
+    return guard.plan_approval(document, request._replace(force=True), now)
+
+
+def _believe_rows(approver, said, wait, _judge=approval._judge_approval):  # type: ignore[no-untyped-def]
+    if said.get("result") == WITHDRAWN:
+        return {"phase": ENDED, "outcome": WITHDRAWN}
+    return _judge(approver, said, wait)
+
+
+def _approve_again(result):  # type: ignore[no-untyped-def]
+    return True
+
+
+def _take_for_approved(result, said):  # type: ignore[no-untyped-def]
+    return {**result, "approvals": [{"result": "approved"}], "in_doubt": False, "from_outside": True}
+
+
+# The same for Azure as one more voice; each is found in the first histories.
+MUTANTS_OF_OUTSIDE = {
+    "Azure is not asked anew before the next try": (acknowledge, "ask_events", _ask_once, "P1"),
+    "a row with one more VM is approved": (acknowledge, "plan_approval", _vouch_for_all, "P2"),
+    "a VM is approved that is not prepared": (approval, "_obstacle", lambda host, known, each: None, "P2"),
+    "a row ends an event that its VM lists": (approval, "_judge_approval", _believe_rows, "P6"),
+    "what a VM has approved is approved from outside": (fleet_run, "could_not_be_asked", _approve_again, "P1"),
+    "whatever Azure says counts as approved": (fleet_run, "take_acknowledgement", _take_for_approved, "P13"),
+}
+
+
+@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS_OF_OUTSIDE.values(), ids=MUTANTS_OF_OUTSIDE)
+def test_a_mend_of_the_outside_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(module, name, instead)
+    judge = first_broken(range(300), run_outside_history)
     assert judge is not None
     assert judge.broken is not None
     assert judge.broken[0] == broken, "\n".join(judge.story)

@@ -235,12 +235,13 @@ class ArmClient:
         return Answer(response.status_code, found, _decode(raw, response.status_code, host))
 
     def _read(self, response: Any) -> bytes:
-        raw = bytearray()
+        chunks, size = [], 0
         for chunk in response.iter_content(1 << 16):
-            raw += chunk
-            if len(raw) > _LARGEST_ANSWER:
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > _LARGEST_ANSWER:
                 raise AzureError(f"The answer is larger than {_LARGEST_ANSWER} bytes.", MALFORMED, response.status_code)
-        return bytes(raw)
+        return b"".join(chunks)
 
     def _compare_clocks(self, date: str | None) -> None:
         """Note how much this machine's clock differs from Azure's, by the first answer."""

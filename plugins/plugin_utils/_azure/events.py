@@ -40,6 +40,7 @@ _FIELDS = {
 }
 # VM names have an underscore in the oldest api-version, and none here.
 _NO_UNDERSCORES = ""
+_ALL = Selection()
 
 Warn = Callable[..., None]
 
@@ -72,8 +73,8 @@ class OutsideEvent(NamedTuple):
         if outcome is not None:
             told["seconds_until_start"] = None
         told["outcome"] = outcome
-        told["vm_resource_ids"] = [str(vm) for vm in self.vms]
-        told["target_resource_ids"] = [str(target) for target in self.targets]
+        told["vm_resource_ids"] = [vm.path for vm in self.vms]
+        told["target_resource_ids"] = [target.path for target in self.targets]
         told["location"] = self.location
         return told
 
@@ -88,10 +89,10 @@ def read_properties(content: Any, place: str, warn: Warn, event_id: Any = None) 
         if not content.get("EventId") and event_id:
             content["EventId"] = event_id
     event = parse_event(content, place, _NO_UNDERSCORES, warn)
-    if event is None or event.event_status is None:
+    if event is None or event.event_status is None or event.event_status in ALL_STATUSES:
         return event
     status = _STATUSES.get(event.event_status.lower())
-    return event if status is None or status == event.event_status else event._replace(event_status=status)
+    return event if status is None else event._replace(event_status=status)
 
 
 def read_row(row: Any, number: int, warn: Warn) -> OutsideEvent | None:
@@ -118,10 +119,14 @@ def merge(events: Iterable[OutsideEvent]) -> list[OutsideEvent]:
 
     No VM is lost, and an event that has not ended everywhere has not ended.
     """
+    rows = list(events)
+    first = {each.event.event_id.lower(): each for each in rows}
+    if len(first) == len(rows):
+        return rows
     by_id: dict[str, list[OutsideEvent]] = {}
-    for each in events:
+    for each in rows:
         by_id.setdefault(each.event.key, []).append(each)
-    return [rows[0] if len(rows) == 1 else _merge(rows) for rows in by_id.values()]
+    return [of_one[0] if len(of_one) == 1 else _merge(of_one) for of_one in by_id.values()]
 
 
 def _merge(rows: Sequence[OutsideEvent]) -> OutsideEvent:
@@ -169,6 +174,8 @@ def select(
     :param resources: leave out events of which it is known that they affect none of these.
     """
     wanted = None if resources is None else {resource.key for resource in resources}
+    if wanted is None and selection == _ALL:
+        return list(events)
     return [each for each in events if _matches(each, selection, now) and (wanted is None or affected(each, wanted))]
 
 
@@ -186,7 +193,7 @@ def affected(each: OutsideEvent, wanted: Collection[str]) -> dict[str, bool | No
         return dict.fromkeys(wanted)
     if not each.event.names_its_vms:
         # VMs of a set are in its resource group.
-        groups = tuple(target.key[: target.key.index("/providers/")] + "/" for target in each.targets)
+        groups = tuple(target.group_key for target in each.targets)
         return dict.fromkeys(key for key in wanted if key.startswith(groups))
     return {resource.key: True for resource in (*each.targets, *each.vms) if resource.key in wanted}
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from ...module_utils._event.parser import Warnings
@@ -67,7 +68,7 @@ def ask_events(client: ArmClient, scope: Scope, warn: Callable[[str], None]) -> 
     pages = _Pages(client)
     warnings = Warnings()
     found = []
-    for number, row in enumerate(pages.ask(_EVENTS, scope), start=1):
+    for number, row in enumerate(chain.from_iterable(pages.ask(_EVENTS, scope)), start=1):
         event = read_row(row, number, warnings.add)
         if event is None:
             pages.is_complete = False
@@ -84,7 +85,7 @@ def ask_health(client: ArmClient, scope: Scope) -> Mapping[str, list[dict[str, A
     :raises AzureError: there was no usable answer.
     """
     by_vm: dict[str, list[dict[str, Any]]] = {}
-    for row in _Pages(client).ask(_HEALTH, scope):
+    for row in chain.from_iterable(_Pages(client).ask(_HEALTH, scope)):
         told = read_health(row)
         if told is not None:
             by_vm.setdefault(told[0], []).append(told[1])
@@ -94,7 +95,7 @@ def ask_health(client: ArmClient, scope: Scope) -> Mapping[str, list[dict[str, A
 
 
 class _Pages:
-    """The rows of a query, and whether they are all.
+    """The pages of a query, and whether they have all rows.
 
     :ivar warnings: why they are not.
     """
@@ -104,7 +105,7 @@ class _Pages:
         self.is_complete = True
         self.warnings: list[str] = []
 
-    def ask(self, query: str, scope: Scope) -> Iterator[Any]:
+    def ask(self, query: str, scope: Scope) -> Iterator[Sequence[Any]]:
         count = 0
         for part in scope.requests():
             token: str | None = None
@@ -112,7 +113,7 @@ class _Pages:
             while True:
                 answer = self._ask_page(query, part, token)
                 rows, token = self._read_page(answer)
-                yield from rows
+                yield rows
                 count += len(rows)
                 if token is None:
                     break

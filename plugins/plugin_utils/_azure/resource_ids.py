@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import excerpt
@@ -19,40 +20,54 @@ _KINDS = {kind.lower(): kind for kind in (VM, SCALE_SET, AVAILABILITY_SET)}
 
 # A part of the path of a request: no slash, question mark, percent sign or space.
 _PART = r"[\w.()~-]{1,128}"
-_RESOURCE = re.compile(
+_is_name = re.compile(_PART).fullmatch
+_FOLDER = re.compile(
     rf"/subscriptions/({_PART})/resourcegroups/({_PART})/providers/microsoft\.compute/"
-    rf"(virtualmachines|virtualmachinescalesets|availabilitysets)/({_PART})(?:/virtualmachines/({_PART}))?",
+    rf"(?:(virtualmachines|virtualmachinescalesets|availabilitysets)|virtualmachinescalesets/({_PART})/virtualmachines)",
     re.IGNORECASE,
 )
+_LONGEST = 1000
+_VMS = f"/{VM}/"
 _OF_EVENT = "/providers/microsoft.maintenance/scheduledevents/"
 
 
 class ResourceId(NamedTuple):
     """The id of a VM, a scale set or an availability set.
 
-    :ivar kind: one of this module's words, in Azure's spelling.
+    :ivar path: the whole id, in Azure's spelling; ``str()`` is the same.
     """
 
-    subscription: str
-    group: str
-    kind: str
+    path: str
     name: str
 
     def __str__(self) -> str:
-        """Return the path of the resource."""
-        return (
-            f"/subscriptions/{self.subscription}/resourceGroups/{self.group}"
-            f"/providers/Microsoft.Compute/{self.kind}/{self.name}"
-        )
+        return self.path
+
+    @property
+    def subscription(self) -> str:
+        return self.path.split("/")[2]
+
+    @property
+    def kind(self) -> str:
+        """One of this module's words."""
+        return self.path.split("/")[-2]
 
     @property
     def key(self) -> str:
         """The id in the form in which ids are compared."""
-        return fold_case(str(self))
+        return fold_case(self.path)
+
+    @property
+    def group_key(self) -> str:
+        """The beginning that the keys of all resources of its resource group have."""
+        return self.key[: self.key.index("/providers/")] + "/"
 
     def member(self, name: str) -> ResourceId:
         """Return the VM of this name that an event of this resource lists, by the rule of Microsoft's page."""
-        return self._replace(kind=VM, name=name)
+        if name == self.name and _VMS in self.path:
+            return self
+        folder = self.path[: -len(self.kind) - len(self.name) - 1]
+        return ResourceId(f"{folder}{VM}/{name}", name)
 
 
 def read_resource_id(text: Any) -> ResourceId | None:
@@ -60,14 +75,25 @@ def read_resource_id(text: Any) -> ResourceId | None:
 
     A VM of a uniform scale set is known by the name that its events have, SET_NUMBER.
     """
-    found = _RESOURCE.fullmatch(text.rstrip("/")) if isinstance(text, str) else None
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        return None
+    folder, _slash, name = text.rstrip("/").rpartition("/")
+    begins = _read_folder(folder)
+    if begins is None or not _is_name(name):
+        return None
+    return ResourceId(begins + name, name if begins[-1] == "/" else f"{folder.split('/')[-2]}_{name}")
+
+
+# An answer has few of them and thousands of names.
+@lru_cache(maxsize=1024)
+def _read_folder(text: str) -> str | None:
+    """Return the beginning of the ids that begin so, in Azure's spelling; None where ids do not begin so."""
+    found = _FOLDER.fullmatch(text)
     if found is None:
         return None
-    subscription, group, kind, name, instance = found.groups()
-    kind = _KINDS[kind.lower()]
-    if instance is not None:
-        return ResourceId(subscription, group, VM, f"{name}_{instance}") if kind == SCALE_SET else None
-    return ResourceId(subscription, group, kind, name)
+    subscription, group, kind, scale_set = found.groups()
+    folder = f"/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Compute"
+    return f"{folder}/{VM}/{scale_set}_" if kind is None else f"{folder}/{_KINDS[kind.lower()]}/"
 
 
 def need_resource_id(text: Any, option: str) -> ResourceId:

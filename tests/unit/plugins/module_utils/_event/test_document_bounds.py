@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Callable
 
@@ -165,3 +166,18 @@ def test_p4_an_event_with_more_vms_than_are_read_may_affect_any_vm() -> None:
     (found,) = parse_document({"Events": [raw]}, "2020-07-01").events
     assert (len(found.resources), found.names_its_vms) == (2000, False)
     assert (found.affects("vm-1"), found.affects("vm-2000")) == (True, None)
+
+
+def test_p9_nothing_long_is_kept_from_answer_to_answer() -> None:
+    """A poller reads one answer after the other, each with other long words and dates."""
+    date = f"2026-11-21T10:00:00.{'0' * MIB}Z"
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            raw = {"EventId": "E-1", "EventType": f"{number}".zfill(MIB), "NotBefore": f"{' ' * number}{date}"}
+            event = parse_document({"Events": [raw]}, "2020-07-01").events[0]
+            assert (event.event_type, event.not_before) == (raw["EventType"], None)
+        del raw, event
+        assert tracemalloc.get_traced_memory()[0] < 4 * MIB
+    finally:
+        tracemalloc.stop()
