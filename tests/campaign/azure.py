@@ -10,13 +10,38 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
+
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.rules import Words
 
 VM = "web-1"
 OTHER = "web-2"
 _IDENTITY = {"vmId": "5f0c8a3e-37a1-4c7e-9f7b-1f1b9d0c6a11", "resourceId": f"/subscriptions/s/virtualMachines/{VM}"}
 # When the history begins, on a wall clock that is right
 EPOCH = 1_790_000_000.0
+
+# What an entry does not have
+_LEFT_OUT = object()
+PLAIN = "Host server is undergoing maintenance."
+# Those of PROTOCOL.md, none, and text that must stay text
+_DESCRIPTIONS = (
+    PLAIN,
+    "Host Server infrastructure is undergoing maintenance.",
+    "Virtual machine is being paused because of a memory-preserving Live Migration operation.",
+    "Virtual machine is being paused because of a memory-preserving Live Migration operation.",
+    "Virtual machine is going to be restarted as requested by authorized user.",
+    "Virtual machine is going to be redeployed as requested by authorized user.",
+    "Virtual machine has encountered a failure.",
+    "Host server is undergoing an emergency repair.",
+    "Virtual machine is undergoing maintenance",
+    "",
+    None,
+    _LEFT_OUT,
+    "{{ lookup('pipe', 'id') }} %n {0} \x1b]0;t\x07\x1b[31m",
+    "Ma\u00dfnahme \ud83d\ude00 " * 400,
+)
+_SOURCES = ("Platform", "Platform", "Platform", "Platform", "platform", "User", "USER", "", None, _LEFT_OUT)
+_DURATIONS = (-1, -1, -1, 0, 5, 9, 30, 600, 3600, None, _LEFT_OUT)
 
 
 class Event:
@@ -28,11 +53,20 @@ class Event:
         self.kind = kind
         self.resources = resources
         self.not_before = not_before
+        self.source: Any = "Platform"
+        self.seconds: Any = -1
+        self.description: Any = PLAIN
         self.started = False
         self.ended = False
         self.taken = False
         # How its entry is spoilt, if it is
         self.spoilt: str | None = None
+
+    def describe(self, luck: float) -> None:
+        """Let it have one of all descriptions, sources and durations."""
+        self.description = _DESCRIPTIONS[int(luck * len(_DESCRIPTIONS))]
+        self.source = _SOURCES[int(luck * 1e3 % 1.0 * len(_SOURCES))]
+        self.seconds = _DURATIONS[int(luck * 1e6 % 1.0 * len(_DURATIONS))]
 
 
 class Entry(NamedTuple):
@@ -46,6 +80,7 @@ class Entry(NamedTuple):
     status: str
     resources: tuple[str, ...]
     not_before: float
+    words: Words
 
 
 class Told(NamedTuple):
@@ -105,6 +140,8 @@ class Azure:
         self._faults: dict[str, tuple[str, float]] = {}
         self._requests = 0
         self._incarnation = 1
+        # The ids, in lower case, in all approvals that it took, or answered with 200
+        self.accepted: set[str] = set()
 
     def announce(self, event_id: str, kind: str, resources: list[str], now: float, notice: float) -> Event:
         event = Event(len(self.events) + 1, event_id, kind, resources, now + notice)
@@ -161,13 +198,16 @@ class Azure:
 
     def _answer_post(self, delay: float, body: bytes, now: float) -> Reply:
         how = self.fault("posts", now)
+        asked = {str(each["EventId"]).lower() for each in json.loads(body)["StartRequests"]}
         if how in _JUNK:
             status, headers, text = _JUNK[how]
+            if status == 200:
+                self.accepted |= asked
             return Reply(delay, status, headers, text, Told("error"))
-        asked = {str(each["EventId"]).lower() for each in json.loads(body)["StartRequests"]}
         found = [event for event in self.open if event.id.lower() in asked and not event.started]
         if {event.id.lower() for event in found} != asked:
             return Reply(delay, 400, {}, b'{"error": "no such event"}', Told("error"))
+        self.accepted |= asked
         for event in found:
             event.taken = True
         if how == "lost":
@@ -197,7 +237,7 @@ class Azure:
                 readable = event.spoilt not in ("no vm", "null vm")
                 not_before = float("-inf") if event.spoilt == "odd date" else event.not_before
                 resources = tuple(event.resources) if readable else ()
-                entries[event.id.lower()] = Entry(event, status, resources, not_before)
+                entries[event.id.lower()] = Entry(event, status, resources, not_before, _read(event))
         flood = self.fault("flood", now)
         if flood == "junk":
             clear = False
@@ -219,10 +259,11 @@ def _write(event: Event, status: str) -> object:
         "ResourceType": "VirtualMachine",
         "Resources": event.resources,
         "NotBefore": "" if status == "Started" else moment.strftime("%a, %d %b %Y %H:%M:%S GMT"),
-        "Description": "Host server is undergoing maintenance.",
-        "EventSource": "Platform",
-        "DurationInSeconds": -1,
+        "Description": event.description,
+        "EventSource": event.source,
+        "DurationInSeconds": event.seconds,
     }
+    entry = {field: value for field, value in entry.items() if value is not _LEFT_OUT}
     if event.spoilt == "no id":
         entry["EventId"] = None
     elif event.spoilt == "no vm":
@@ -234,6 +275,19 @@ def _write(event: Event, status: str) -> object:
     elif event.spoilt == "odd fields":
         entry.update(EventType=None, Description=["x"], DurationInSeconds="long")
     return entry
+
+
+def _read(event: Event) -> Words:
+    """Return what a reader can know of an event."""
+    given = (event.source, event.seconds, event.description)
+    source, seconds, description = (None if value is _LEFT_OUT else value for value in given)
+    odd = event.spoilt == "odd fields"
+    return Words(
+        kind=None if odd else event.kind,
+        source=source and source.capitalize(),
+        seconds=None if odd or seconds == -1 else seconds,
+        description=None if odd else description,
+    )
 
 
 def _noise(number: int) -> object:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import OTHER, VM, Event
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.ending import LAST_EVENTS, Ending
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.rules import CONFIGURATIONS
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.shared_state import SharedState, leave_empty_state
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
@@ -56,6 +57,12 @@ def make_actions(seed: int) -> list[Action]:
         pace = luck.random()
         after = luck.uniform(0, 4 if pace < 0.5 else 20 if pace < 0.92 else 90 if pace < 0.985 else 350)
         found.append(Action(after, name, luck.random(), luck.random(), luck.random()))
+    # Of its own, so that it leaves the rest of a seed as it is
+    more = random.Random(f"{seed} more")
+    for _number in range(more.choice((0, 0, 0, 1, 1, 2))):
+        name = more.choice(("role", "role", "change", "unread"))
+        action = Action(more.uniform(0, 20), name, more.random(), more.random(), more.random())
+        found.insert(more.randint(1, len(found)), action)
     return found
 
 
@@ -81,6 +88,7 @@ class History:
         alone = self._is_first or luck.random() < 0.04
         shared_state = None if alone else shared_state
         self.machine = Machine(seed, folder, poll_interval, knows_name, timer_interval, shared_state)
+        self.machine.configure(random.Random(f"{seed} rules").choice((0, 0, 0, 1, 1, 2)))
         self.azure = self.machine.azure
         self._seed = seed
         self._actions = actions
@@ -145,6 +153,7 @@ class History:
         name = again.id if again else f"{kind[:3]}-{len(self.azure.events) + 1}"
         resources = [OTHER, VM] if action.c > 0.9 else [VM, OTHER] if action.c > 0.7 else [VM]
         event = self.azure.announce(name, kind, resources, machine.now, notice)
+        event.describe(machine.chance("words", event.serial))
         luck = machine.chance("fate", event.serial)
         if action.c > 0.1:
             at(machine.now + notice + (30.0 * luck if notice else 0.0), lambda: self._start_by_plan(event, luck))
@@ -349,8 +358,41 @@ def _take_out_by_run(history: History, event: Event, action: Action) -> None:
     machine.write_mark_of_run(event.id)
     if action.c > 0.2:
         begins_at = machine.now + 5.0 + 150.0 * action.b
-        # The checker takes it for killed after the 60 s of a step, by a mark that tells whole seconds.
+        # The checker waits for a minute, which it counts from a whole second on.
         machine.scheduler.at(begins_at, lambda: machine.restore_by_run(event.id, 58.0 * action.a))
+
+
+def _change(_history: History, event: Event, action: Action) -> None:
+    """Azure calls it otherwise from now on: FIELD.md, E2."""
+    event.describe(action.c)
+    if action.b < 0.6:
+        event.kind = KINDS[int(action.b / 0.6 * len(KINDS))]
+
+
+def _unread(history: History, action: Action) -> None:
+    """An entry cannot be read from a moment on in which the VM is prepared for its event: FIELD.md, B3."""
+    machine = history.machine
+    event = history._pick(action.a) or history.announce(action._replace(a=0.0, b=0.9, c=0.5))
+
+    def look() -> None:
+        view = machine.judge.views.get(event.id.lower())
+        if machine.sound or event.ended or event.taken:
+            return
+        if view is None or not view.prepared:
+            machine.scheduler.at(machine.now + 1.0, look)
+            return
+        event.spoilt = "no id"
+        machine.scheduler.at(machine.now + 5.0 + 60.0 * action.b, lambda: setattr(event, "spoilt", None))
+
+    look()
+
+
+def _role(history: History, action: Action) -> None:
+    """The role installs other rules, and starts the check anew some time later."""
+    machine = history.machine
+    machine.judge.configured()
+    machine.configure(int(action.a * len(CONFIGURATIONS)))
+    machine.scheduler.at(machine.now + 5.0 * action.b, lambda: None if machine.sound else machine.kill("check"))
 
 
 def _clock(history: History, action: Action) -> None:
@@ -387,6 +429,10 @@ ACTIONS: dict[str, tuple[float, Callable[[History, Action], None]]] = {
     "clock": (0.8, _clock),
     "run": (4, _prepare_by_run),
     "retry": (2.5, _retry),
+    # These are drawn apart; see make_actions().
+    "role": (0, _role),
+    "change": (0, _with_event(_change)),
+    "unread": (0, _unread),
 }
 
 

@@ -19,12 +19,16 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve as approvals
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import document as documents
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import lifecycle
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import parser as document_parser
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import fetch, poller
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+    rules as matching,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.poll import check
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
     approval,
@@ -38,6 +42,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     situation,
     tracker,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import run_history
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 
@@ -231,12 +236,100 @@ def _run_overlooked() -> list[Patch]:
     return [(place, "read_marked_by_runs", lambda *_all: set()) for place in (decision, check)]
 
 
+def _started_beside_a_run() -> list[Patch]:
+    """3: on_started does not wait while a run puts the VM back."""
+    real = respond.Responder._wait_for_runs
+
+    def wait(self: Any, task: Any, seconds: float) -> None:
+        if task.response.phase != lifecycle.STARTED:
+            real(self, task, seconds)
+
+    return [(respond.Responder, "_wait_for_runs", wait)]
+
+
+def _endless_expression() -> list[Patch]:
+    """A2: an expression has no time limit."""
+    return [(matching, "limit", lambda _seconds: contextlib.nullcontext())]
+
+
+def _failed_query_raises() -> list[Patch]:
+    """7: a query that cannot be applied to an event stops the record of every event."""
+    return [(tracker, "RuleError", ())]
+
+
+def _failed_query_is_no() -> list[Patch]:
+    """A rule whose query cannot be applied to an event does not match, and the next one is tried."""
+    real = matching._matches
+
+    def matches(*arguments: Any) -> bool:
+        try:
+            return real(*arguments)
+        except matching.RuleError:
+            return False
+
+    return [(matching, "_matches", matches)]
+
+
+def _unknown_is_short() -> list[Patch]:
+    """An event of unknown length counts as a short one."""
+    real = matching._matches
+
+    def matches(rule: Any, event: Any, *rest: Any) -> bool:
+        return real(rule, event._replace(duration_seconds=event.duration_seconds or 0), *rest)
+
+    return [(matching, "_matches", matches)]
+
+
+def _null_is_all() -> list[Patch]:
+    """F1: a source that is not known meets a condition on the source."""
+    real = matching._matches
+
+    def matches(rule: Any, event: Any, *rest: Any) -> bool:
+        known = {**rule.match, **({} if event.event_source else {"event_sources": [""]})}
+        return real(rule._replace(match=known if "event_sources" in rule.match else rule.match), event, *rest)
+
+    return [(matching, "_matches", matches)]
+
+
+def _rule_of_today() -> list[Patch]:
+    """An event does not keep its rule: the steps of each phase are those of the rule of that name as it is now."""
+    real = matching.steps_for
+
+    def steps_for(rule: Any, phase: str) -> Any:
+        rules = disk.world.config.rules
+        return real(next((each for each in rules if each.name == rule.name), rule), phase)
+
+    return [(tracker, "steps_for", steps_for)]
+
+
+def _decided_anew() -> list[Patch]:
+    """The rule is looked for anew at each change of an event, whatever was begun for it."""
+    return [(store.Store, "was_begun", lambda *_all: False)]
+
+
+def _unclear_is_gone() -> list[Patch]:
+    """B3: an event that cannot be read in the moment of its approval counts as gone."""
+    return [(approvals.Approved, "clear", property(lambda _self: True))]
+
+
+def _refused_is_taken() -> list[Patch]:
+    """13: an approval counts as sent when Azure has refused it."""
+    real = imds.ImdsClient.approve
+
+    def approve(self: Any, *arguments: Any, **options: Any) -> None:
+        with contextlib.suppress(imds.ImdsError):
+            real(self, *arguments, **options)
+
+    return [(imds.ImdsClient, "approve", approve)]
+
+
 MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "2-unreadable-record": _unreadable_record,
     "3-restored-while-pending": _restored_while_pending,
     "3-started-beside-restore": _started_beside_restore,
     "3-restored-while-started": _restored_while_started,
     "3-beside-a-run": _beside_a_run,
+    "3-started-beside-a-run": _started_beside_a_run,
     "4-empty-body": _empty_body_is_a_document,
     "4-prepared-before-listed": _prepared_before_listed,
     "5-document-before-name": _document_before_name,
@@ -247,14 +340,23 @@ MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "7-no-id": _name_without_id,
     "7-no-name": _no_name_raises,
     "7-word": _word_for_a_name,
+    "7-query": _failed_query_raises,
+    "8-endless-expression": _endless_expression,
     "9-side-by-side": _side_by_side,
     "9-same-id": _same_id_side_by_side,
     "10-unreadable-entry": _unreadable_entry_ends,
     "10-no-vm": _no_vm_forever,
     "10-left-waiting": _left_waiting,
+    "13-refused": _refused_is_taken,
+    "13-unclear-is-gone": _unclear_is_gone,
     "16-no-mark": _no_mark,
     "16-mark-stays": _mark_stays,
     "16-run-overlooked": _run_overlooked,
+    "rule-decided-anew": _decided_anew,
+    "rule-no-source": _null_is_all,
+    "rule-of-today": _rule_of_today,
+    "rule-query": _failed_query_is_no,
+    "rule-unknown-length": _unknown_is_short,
 }
 
 

@@ -17,6 +17,9 @@ from unittest import mock
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, transport
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli, system
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+    rules as matching,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report import report
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
     responder as respond,
@@ -25,6 +28,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     copies,
     database,
     store,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    SUCCEEDED,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.changes import (
     PHASE_CHANGES,
@@ -64,6 +70,13 @@ class _Time:
 
     def sleep(self, seconds: float) -> None:
         current().wait(seconds)
+
+
+class _Expressions:
+    """Stands in for the module re where a rule looks for its expression."""
+
+    def search(self, pattern: str, text: str) -> object:
+        return current().search(pattern, text)
 
 
 class _Fcntl:
@@ -138,10 +151,20 @@ def _change_event(self: store.Store, number: int, **changes: Any) -> None:
     _real_change_event(self, number, **changes)
 
 
+def _finish_step(self: store.Store, step: Any, state: str, *arguments: Any) -> None:
+    if step.content == matching.APPROVE_STEP and state == SUCCEEDED:
+        response = self.response(step.response)
+        record = response and self.event(response.event)
+        if record is not None:
+            current().judge.approval_succeeds(current().scheduler.current, record.event.key)
+    _real_finish_step(self, step, state, *arguments)
+
+
 _RESPONSE_CHANGES = {change[:2] for change in RESPONSE_CHANGES}
 _PHASE_CHANGES = {change[:2] for change in PHASE_CHANGES}
 _real_change_response = store.Store._change_response
 _real_change_event = store.Store._change_event
+_real_finish_step = store.Store.finish_step
 _real_publish = report.Publisher.publish
 
 
@@ -152,10 +175,12 @@ def patched() -> Iterator[None]:
     journal.stderr = journal
     clock, files, sqlite = _Time(), disk.Os(), disk.Sqlite()
     places: list[tuple[Any, str, Any]] = [
-        (cli, "read_config", lambda _path: current().config),
+        (cli, "read_config", lambda _path: current().read_config()),
         (cli, "signal", _Signal()),
         (cli, "start_unit", lambda number, **_options: current().start_unit(number)),
         (cli, "_read_arguments", _read_arguments),
+        (matching, "limit", lambda seconds: current().limit_expression(seconds)),
+        (matching, "re", _Expressions()),
         (system, "time", clock),
         (system, "fcntl", _Fcntl()),
         (system, "sys", journal),
@@ -165,6 +190,7 @@ def patched() -> Iterator[None]:
         (respond, "run_step", _run_step),
         (store.Store, "_change_response", _change_response),
         (store.Store, "_change_event", _change_event),
+        (store.Store, "finish_step", _finish_step),
         (copies, "sqlite3", sqlite),
         (copies, "os", files),
         (database, "sqlite3", sqlite),

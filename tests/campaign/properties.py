@@ -1,7 +1,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""What must never happen, P1 to P9 of the design, judged by what Azure told, what was sent, and what the steps did.
+"""What must never happen, P1 to P9, P13 and P16 of the design.
+
+It is judged by what Azure told, what was sent, and what the steps did.
 
 It never reads what the product thinks, but for the number of its records (P9).
 """
@@ -14,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import VM, Told
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.polling_rules import MOST_SILENT, PollingRules
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.rules import BY_KEY
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.step_rules import RESTORE, StepRules
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.step_rules import StepRules
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.views import Run, View
 
 if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
 
-# The steps that must have succeeded before an event is approved, by its type; types that are not here are not approved
-MUST_PREPARE = {"Reboot": ("1", "2"), "Redeploy": ("1",), "Preempt": ()}
 TRIES = 2
 # Seconds after which a restore goes on that a boot interrupted
 RESUMED_AFTER = 60.0
@@ -54,7 +55,7 @@ class Judge:
         self.blind = False
         # A name that was written down may be another since a bit of it has flipped.
         self._fact_damaged = False
-        self._state_lost = False
+        self._state_lost = self._configured = False
 
     def note(self, text: str) -> None:
         if self.story is not None and text != self._last_note:
@@ -97,13 +98,20 @@ class Judge:
         elif key is not None and key in self.views:
             self.views[key].tainted = True
 
+    def configured(self) -> None:
+        """The checker gets other rules. What is lost is taken up by the rule of today that has the name in the mark."""
+        self.note("the role installs other rules")
+        self._configured = True
+        for view in self.views.values():
+            view.tainted = view.tainted or self._state_lost
+
     def lost_state(self) -> None:
         """The file of the state is lost. What the marks tell is taken up from them: that the VM was prepared."""
         self.note("the file of the state is lost")
         self._state_lost = True
         responds = any(actor.kind != "check" for actor in self._machine.actors)
         for view in self.views.values():
-            view.tainted = view.tainted or responds or not view.is_prepared_and_open()
+            view.tainted = view.tainted or responds or self._configured or not view.is_prepared_and_open()
 
     def crashed(self, actor: Actor, error: BaseException) -> None:
         place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
@@ -156,13 +164,13 @@ class Judge:
 
     # Steps
 
-    def step_begins(self, actor: Actor, context: Any, label: str) -> None:
+    def step_begins(self, actor: Actor, context: Any, rule: str, label: str) -> None:
         key, phase = context.event.event_id.lower(), context.phase
         self.note(f"step {phase} {label} of {key} begins (response {actor.number})")
         self._go_on(actor)
         self._of_response[actor.number] = (key, phase)
         view = self.views.get(key)
-        run = Run(key, phase, label, self._machine.boot)
+        run = Run(key, rule, phase, label, self._machine.boot)
         if not self.blind:
             self._require("P4", context.resource_name.lower() in ("", VM), f"the name is {context.resource_name!r}")
             if view is None:
@@ -172,7 +180,7 @@ class Judge:
                 for demand in self._steps.demands(view, run, context.outcome):
                     self._require(*demand)
         if view is None:
-            view = self.views[key] = View(key, "", tainted=True)
+            view = self.views[key] = View(key, tainted=True)
         if run.phase == "ended":
             view.resume_by = None
         self._running.append(run)
@@ -277,12 +285,27 @@ class Judge:
             if self.blind or view is None or view.tainted:
                 continue
             view.posted = True
-            needed = MUST_PREPARE.get(view.kind)
-            self._require("P2", needed is not None, f"{key}, a {view.kind}, is approved")
-            for label in needed or ():
-                run = view.last("announced", label)
-                ready = run is not None and run.done and run.boot == self._machine.boot
-                self._require("P2", ready, f"{key} is approved, and preparation {label} has not succeeded in this boot")
+            rules = [rule for rule in view.possible_rules() if rule.approves]
+            self._require("P2", bool(rules), f"{key} is approved, which no rule in {view.rules} asks for")
+            why = f"{key} is approved, and not each of {[rule.prepares for rule in rules]} has succeeded in this boot"
+            self._require("P2", any(self._is_ready(view, rule.prepares) for rule in rules), why)
+
+    def _is_ready(self, view: View, labels: str) -> bool:
+        """Tell whether these steps have prepared the VM for an event in this boot."""
+        runs = [view.last("announced", label) for label in labels]
+        return all(run is not None and run.done and run.boot == self._machine.boot for run in runs)
+
+    def approval_succeeds(self, actor: Actor, key: str) -> None:
+        """A step that approves has succeeded: Azure has taken an approval, or a document shows that it needs none."""
+        view = self.views.get(key)
+        if self.blind or view is None or view.tainted:
+            return
+        told: Told | None = getattr(actor, "told", None)
+        entry = told.entries.get(key) if told is not None else None
+        gone = told is not None and told.clear and entry is None
+        needless = entry is not None and (entry.status == "Started" or entry.resources != (VM,))
+        sent = key in self._machine.azure.accepted
+        self._require("P13", sent or gone or needless, f"{key} counts as approved, and Azure got no approval of it")
 
     def heard(self, actor: Actor, told: Told) -> None:
         now = self._machine.now
@@ -314,8 +337,8 @@ class Judge:
         for key, entry in mine.items():
             view = self.views.get(key)
             if view is None:
-                view = self.views[key] = View(key, entry.event.kind, tainted=self.blind)
-            view.list(entry, self._machine)
+                view = self.views[key] = View(key, tainted=self.blind)
+            view.list(entry, self._machine, actor.configuration)  # type: ignore[attr-defined]
         for key, view in self.views.items():
             if key not in mine and (clear or (too_long and view.maybe_took_place(self._machine))):
                 view.leave_out(self.documents)
@@ -333,13 +356,14 @@ class Judge:
             if key in listed:
                 view.started_sure = view.started_sure or view.started_last
                 view.earliest_not_before = view.not_before
+                view.decided = True
             elif clear and view.sure_end is None:
                 view.sure_end = number
 
     def _note_taken(self, actor: Actor) -> None:
         for key in actor.posted:  # type: ignore[attr-defined]
             if key in self.views:
-                self._unsure[actor] = Run(key, "approval", "", self._machine.boot)
+                self._unsure[actor] = Run(key, "", "approval", "", self._machine.boot)
 
     # The end
 
@@ -349,7 +373,7 @@ class Judge:
 
     def unrestored(self) -> int:
         """Return for how many events the VM is still to be restored."""
-        return sum(view.owed and not self._is_restored(view) for view in self.views.values())
+        return sum((view.owed or view.decided) and not self._is_restored(view) for view in self.views.values())
 
     def is_held_up(self) -> bool:
         """Tell whether a step runs that may have lost its time limit with its record: others rightly wait for it."""
@@ -366,23 +390,33 @@ class Judge:
         for key, view in self.views.items():
             if view.tainted or view.instances != 1:
                 continue
+            rule = view.only_rule
+            if rule is None:
+                continue
             restored = view.owed and self._is_restored(view)
             self._require("P16", not restored or key not in marked, f"{key} is restored, and its mark is still there")
-            for label in RESTORE.get(view.kind, ()):
+            for label in rule.ended:
                 count = len(view.sure("ended", label))
                 self._require("P6", count <= 1, f"restore {label} of {key} has run {count} times")
 
     @staticmethod
     def _is_restored(view: View) -> bool:
-        return all(view.restored(label) for label in RESTORE.get(view.kind, ()))
+        rule = BY_KEY[view.rule] if view.rule else view.only_rule
+        return rule is None or all(view.restored(label) for label in rule.ended)
 
     def _owed(self, probe: str | None, held_up: bool = False) -> str | None:
         for key, view in self.views.items():
-            if view.tainted or not view.owed:
+            rule = BY_KEY[view.rule] if view.rule else view.only_rule
+            # One that was recorded gets its on_ended, even if nothing was done for it before.
+            recorded = view.decided and view.sure_end is not None and view.instances == 1
+            if view.tainted or rule is None or not (view.owed or recorded):
                 continue
-            for label in RESTORE.get(view.kind, ()):
+            for label in rule.ended:
                 if not view.restored(label):
-                    return f"{key} was prepared and restore {label} has not run"
+                    return f"{key} was prepared or recorded, and restore {label} has not run"
+            for label in rule.started:
+                if recorded and view.started_sure and view.last("started", label) is None:
+                    return f"{key} has started, and on_started {label} has not run"
         if probe is None:
             return None
         last = self.views.get(probe)

@@ -164,9 +164,10 @@ def _outcomes(seen: Seen) -> Iterable[str]:
     for event in seen.events:
         if event["started_at"] or event["ended_at"] is None or event["event_id"] in approved:
             continue
-        last_boot = max((at for at in seen.boots if at < event["ended_at"]), default=0.0)
+        told = [line.at for line in seen.lines if (line.word, line.event) == (TOLD_COMPLETED, event["event_id"])]
+        # It may have ended while the VM booted: no document of that boot listed it then.
+        last_boot = max((at for at in seen.boots if told and at < min(told)), default=0.0)
         listed = any(last_boot < at < event["ended_at"] for at in seen.reads)
-        told = any((line.word, line.event) == (TOLD_COMPLETED, event["event_id"]) for line in seen.lines)
         if told and listed and event["ended_at"] < event["not_before"]:
             yield f"P4 {event['event_id'][:8]} was withdrawn, and on_ended was told that it was completed (E1)"
 

@@ -4,7 +4,8 @@
 """Random histories of one VM of the lab, with real units and steps: python tests/campaign/real_systemd.py --number 8
 
 Steps fill their pipes, fail, ignore SIGTERM and leave processes behind; a playbook may be for nobody; the check and its
-responses are killed, and the VM reboots; the simulator answers falsely. Each history is judged by real_judge.py.
+responses are killed, and the VM reboots; the simulator answers falsely; the role is run again with other rules while an
+event is open that needs what only the old ones name. Each history is judged by real_judge.py.
 Needs root and the images of `make lab`. With --mutant an old fault is put back, and must be found.
 """
 
@@ -50,7 +51,12 @@ MUTANTS = {
     "D3": ("lifecycle.py", r"s/^    return _why_not_prepare(others)$/    return None/", 4),
     "D4": ("lifecycle.py", r"s/if other.phase == STARTED:$/if False:/", 568),
     "E1": ("tracker.py", r"s/record.listed_boot, now.boot_id, appr/record.seen.boot_id, now.boot_id, appr/", 143),
+    # No file of the VM: by this variable of the role, when it is run again
+    "G5": (None, "__event_checker_kept_ansible_playbook=", 1),
 }
+# Not in PATH, so that only the configuration tells where it is
+ANSIBLE_PLAYBOOK = "/opt/campaign/ansible-playbook"
+CONFIGURATION, KEPT = "/etc/azure-maintenance", "/var/tmp/azure-maintenance"
 # A step: it does what the description of its event says, such as announced-0=daemon.
 STEP = r"""#!/bin/sh
 note() { echo "$(date +%s.%N) $1 $step $AZURE_EVENT_ID $try" >>/var/tmp/trace; }
@@ -83,6 +89,16 @@ DRAIN = """
         AZURE_EVENT_ID: "{{ maintenance_event.event_id }}"
         AZURE_EVENT_DESCRIPTION: "{{ maintenance_event.description }}"
 """
+RESTORE = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - ansible.builtin.command: /usr/local/sbin/campaign-step ended-1
+      environment:
+        AZURE_EVENT_ID: "{{ maintenance_event.event_id }}"
+        AZURE_EVENT_DESCRIPTION: "{{ maintenance_event.description }}"
+        AZURE_EVENT_OUTCOME: "{{ maintenance_outcome }}"
+"""
 KINDS = ("plain", "plain", "daemon", "daemon", "fill", "fails", "stubborn")
 FAULTS = (
     {"fault": "status", "status": 500, "times": 2},
@@ -98,21 +114,32 @@ def step(name):
 
 
 def rules():
+    """Return the rules that need playbooks, and the others."""
     ended = [step("ended-0"), step("ended-1")]
-    usual = {"on_started": [step("started-0")], "on_ended": ended, "approve": "when_ready", "timeout": 3}
-    usual.update(retries=RETRIES, retry_delay=0)
+    tries = {"timeout": 3, "retries": RETRIES, "retry_delay": 0}
+    usual = {"on_started": [step("started-0")], "on_ended": ended, "approve": "when_ready", **tries}
     playbook = {"playbook": "drain.yml", "timeout": 60}
-    return [
+    with_playbooks = [
+        {
+            "name": "Restored by a playbook",
+            "match": {"description": "restore.yml"},
+            "on_announced": [step("announced-0")],
+            "on_ended": [step("ended-0"), {"playbook": "restore.yml", "timeout": 60}],
+            **tries,
+        },
         {
             "name": "With a playbook",
             "match": {"description": "playbook"},
             "on_announced": [step("announced-0"), playbook, step("announced-1")],
             **usual,
         },
+    ]
+    others = [
         # A pause for which nothing is prepared
         {"name": "Restore alone", "match": {"event_types": ["Freeze"]}, "on_ended": ended},
         {"name": "Commands alone", "on_announced": [step("announced-0"), step("announced-1")], **usual},
     ]
+    return with_playbooks, others
 
 
 def run(*command, **options):
@@ -128,6 +155,7 @@ class Vm:
         self._name = f"azm-real-{os.getpid()}"
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self._simulator = None
+        self._old_fault = []
         run("ip", "netns", "add", self._name)
         stack.callback(run, "ip", "netns", "del", self._name)
         run("ip", "-n", self._name, "link", "set", "lo", "up")
@@ -167,28 +195,46 @@ class Vm:
         self.do("cat >/usr/local/sbin/campaign-step", STEP)
         self.do("cat >/usr/local/sbin/campaign-step-life", LIFE)
         self.do("chmod 0755 /usr/local/sbin/campaign-step*")
+        program = "$(command -v ansible-playbook)"
+        self.do(f"mkdir /opt/campaign && cp -L {program} {ANSIBLE_PLAYBOOK} && rm {program}")
         (self._folder / "drain.yml").write_text(DRAIN)
+        (self._folder / "restore.yml").write_text(RESTORE)
+        playbooks = [str(self._folder / name) for name in ("drain.yml", "restore.yml")]
+        with_playbooks, others = rules()
+        needs = {"event_checker_playbooks": playbooks, "event_checker_ansible_playbook": ANSIBLE_PLAYBOOK}
+        self._run_role(with_playbooks + others, **needs)
+        self.do(f"cp -a {CONFIGURATION} {KEPT}")
+        # A boot must not start it before the history has begun.
+        self.do("systemctl disable azure-maintenance-check.timer")
+
+    def change_rules(self):
+        """Run the role again, with rules that need no playbook."""
+        self._run_role(rules()[1])
+        self.do("systemctl disable azure-maintenance-check.timer")
+
+    def _run_role(self, rules, **variables):
         host = {
             "ansible_connection": "lab_vm",
             "lab_pid_file": str(self._pid_file),
             "ansible_python_interpreter": "/usr/bin/python3",
-            "event_checker_rules": rules(),
+            "event_checker_rules": rules,
             "event_checker_poll_interval": 0.5,
             "event_checker_timer_interval": 10,
             "event_checker_timeout": 5,
-            "event_checker_playbooks": [str(self._folder / "drain.yml")],
+            **variables,
         }
         inventory = self._folder / "inventory.json"
         inventory.write_text(json.dumps({"all": {"hosts": {"web-1": host}}}))
         plugins = str(TREE / "extensions" / "molecule" / "plugins" / "connection")
         environment = {**os.environ, "ANSIBLE_CONNECTION_PLUGINS": plugins, "ANSIBLE_PIPELINING": "true"}
         command = ("ansible-playbook", "-i", str(inventory), "fleetops.azure_maintenance.install_checker")
-        run(*command, "-e", "target=web-1", env=environment)
-        # A boot must not start it before the history has begun.
-        self.do("systemctl disable azure-maintenance-check.timer")
+        run(*command, "-e", "target=web-1", *self._old_fault, env=environment)
 
     def mutate(self, name):
         file, how, _seed = MUTANTS[name]
+        if file is None:
+            self._old_fault = ["-e", how]
+            return
         path = file if file.startswith("/") else self.do(f"find {LIBRARY} -name {file}")
         before = self.do(f"cat {path}")
         self.do(f"sed -i '{how}' {path}; find {LIBRARY} -name __pycache__ -exec rm -r {{}} +; systemctl daemon-reload")
@@ -200,6 +246,7 @@ class Vm:
         self.do("systemctl stop azure-maintenance-check.timer azure-maintenance-check.service")
         self.reboot(hard=True)
         self.do(f"rm -rf /var/lib/azure-maintenance* {TRACE}; touch {TRACE}")
+        self.do(f"rm -rf {CONFIGURATION}; cp -a {KEPT} {CONFIGURATION}")
         program = str(TREE / "roles" / "imds_simulator" / "files" / "imds_simulator.py")
         command = [sys.executable, "-B", program, "--listen", f"{IMDS}:80", "--vms", "web-1"]
         enter = ["nsenter", f"--net=/run/netns/{self._name}", *command]
@@ -260,6 +307,7 @@ class History:
         self._choice = random.Random(seed)
         # Of its own, so that it leaves the rest of a seed as it is
         self._more = random.Random(f"{seed} more")
+        self._role = random.Random(f"{seed} other rules")
         self._boots = []
         self._kills = 0
         self.story = [f"seed {seed}"]
@@ -272,6 +320,8 @@ class History:
         for _number in range(self._choice.randint(1, 4)):
             time.sleep(self._choice.uniform(0.2, 3.0))
             self._disturb()
+        if self._role.random() < 0.15:
+            planned.append(self._change_rules())
         planned += self._fail_host(planned[0]["event_id"])
         self._finish()
         # Time for a process that lives to leave a sign of it
@@ -312,6 +362,21 @@ class History:
         event_id = self._vm.control("POST", "/simulator/events", event)["event_id"]
         self._note(f"{event_id[:8]} {json.dumps(event)}")
         return event_id
+
+    def _change_rules(self):
+        """Let the role install other rules while an event is open that is restored by the old ones."""
+        words = [f"{name}={self._role.choice(KINDS)}" for name in ("announced-0", "ended-0")]
+        # A playbook has more time than one would wait here.
+        words.append(f"ended-1={self._role.choice(['plain', 'fill', 'fails'])}")
+        description = " ".join(["restore.yml", *words])
+        event = {"event_type": "Freeze", "resources": ["web-1"], "description": description, "notice": 900}
+        event_id = self._send(event)
+        self._vm.control("DELETE", "/simulator/faults")
+        self._vm.wait(lambda: event_id in self._vm.do(f"cat {TRACE}"), "the event is not prepared for")
+        self._vm.change_rules()
+        self._note("other rules")
+        self._vm.control("DELETE", f"/simulator/events/{event_id}")
+        return {"event_id": event_id, "steps": []}
 
     def _fail_host(self, first):
         """Let another event come without a notice, while the first is started or after it."""

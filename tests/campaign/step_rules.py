@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence, Tuple
 
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.rules import BY_KEY
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.views import Run, View
 
 if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
-
-# Those whose preparation is run again after a boot
-PREPARED_AGAIN = ("Reboot", "Redeploy")
-RESTORE = {"Reboot": ("1", "2"), "Redeploy": ("1",), "Preempt": ("1",), "Freeze": ("1",)}
-
 
 Demand = Tuple[str, bool, str]
 
@@ -36,6 +32,7 @@ class StepRules:
         :param outcome: what the step was told of the event's end.
         """
         what = f"{run.phase} {run.label} of {view.key} begins"
+        yield from self._of_rule(view, run, what)
         for other in self._running:
             yield "P6", other.key != run.key, f"{what} while {other.phase} {other.label} of it runs"
             opposite = "ended" in {other.phase, run.phase} and other.phase != run.phase
@@ -48,7 +45,7 @@ class StepRules:
             yield "P3", not by_run, f"{what} while a run puts the VM back"
         successes = view.sure(run.phase, run.label)
         if run.phase == "announced":
-            yield from self._of_preparation(view, what, successes)
+            yield from self._of_preparation(view, run, what, successes)
             return
         yield "P6", len(successes) < view.instances, f"{what} after {len(successes)} successes"
         if run.phase == "waiting":
@@ -62,8 +59,14 @@ class StepRules:
             yield "P4", len(successes) < view.endings, f"{what}; no clear document has left it out"
             yield from self._of_restore(view, what, outcome)
 
-    def _of_preparation(self, view: View, what: str, successes: list[int]) -> Iterator[Demand]:
-        again = view.kind in PREPARED_AGAIN
+    def _of_rule(self, view: View, run: Run, what: str) -> Iterator[Demand]:
+        """The first rule that matches, found when the event is seen, stays its rule (DESIGN §6)."""
+        yield "rule", run.rule in view.rules, f"{what} by rule {run.rule}, not by {view.rules}"
+        kept = view.instances > 1 or view.rule in (None, run.rule)
+        yield "rule", kept, f"{what} by rule {run.rule}, though a step of {view.rule} has run"
+
+    def _of_preparation(self, view: View, run: Run, what: str, successes: list[int]) -> Iterator[Demand]:
+        again = BY_KEY[run.rule].prepares_again
         boot = self._machine.boot
         yield "P5", boot in view.listed_boots, f"{what}; no document of this boot lists it"
         done = sum(1 for each in successes if each == boot or not again)
@@ -83,5 +86,5 @@ class StepRules:
             out_of_service = other.prepared or other.is_marked(self._machine.now) or other.started_sure
             pending = out_of_service and not other.may_have_ended
             yield "P3", not pending, f"{what} while {other.key}, prepared, is open"
-            earlier = other.is_owed_before(view, RESTORE.get(other.kind, ()))
+            earlier = other.is_owed_before(view)
             yield "P3", not earlier, f"{what} before that of {other.key}, which ended earlier"

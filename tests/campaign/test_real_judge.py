@@ -69,8 +69,9 @@ def test_what_a_reboot_or_a_kill_excuses():
     assert broken(gone, boots=[5.5]) == []
 
 
-def test_a_boot_after_which_no_document_listed_the_event_may_have_been_azures():
-    assert "P4" not in broken(GOOD + WITHDRAWN_B, events=[A, B], boots=[5.5])
+@pytest.mark.parametrize("boot", [5.5, 8.05])
+def test_a_boot_after_which_no_document_listed_the_event_may_have_been_azures(boot):
+    assert "P4" not in broken(GOOD + WITHDRAWN_B, events=[A, B], boots=[boot])
 
 
 def test_a_line_that_a_crash_cut_off_is_none():

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import Entry
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.rules import BY_KEY, Rule, Words, find_rules
 
 if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Machine
@@ -20,8 +21,9 @@ INTERRUPTIONS = 3
 class Run:
     """One run of a step."""
 
-    def __init__(self, key: str, phase: str, label: str, boot: int) -> None:
+    def __init__(self, key: str, rule: str, phase: str, label: str, boot: int) -> None:
         self.key = key
+        self.rule = rule
         self.phase = phase
         self.label = label
         self.boot = boot
@@ -37,12 +39,18 @@ class View:
     :ivar sure_end: the number of the document with which the check noted its end, at the latest.
     :ivar earliest_not_before: the earliest NotBefore that its record may hold. The check may have written down each
         one that a document told, until a later one is surely written down.
+    :ivar rules: the keys of the rules that the check may have found for it, None among them where it may be none.
+    :ivar rule: the one by which a step ran last.
+    :ivar decided: a rule was surely found, or none; another may be found only where its type or source changes.
     :ivar tainted: its records were damaged or lost, so that little can be asked for.
     """
 
-    def __init__(self, key: str, kind: str, tainted: bool = False) -> None:
+    def __init__(self, key: str, tainted: bool = False) -> None:
         self.key = key
-        self.kind = kind
+        self.rules: set[str | None] = set()
+        self.rule: str | None = None
+        self.decided = False
+        self._words: tuple[Words, bool] | None = None
         self.tainted = tainted
         self.instances = 0
         self.listed_boots: set[int] = set()
@@ -77,23 +85,44 @@ class View:
         """Tell whether a run has the VM out of service for it, which a check may just have missed."""
         return self.marked_at is not None and now >= self.marked_at + 5.0
 
-    def list(self, entry: Entry, machine: Machine) -> None:
-        """A document lists it."""
+    def list(self, entry: Entry, machine: Machine, configuration: int) -> None:
+        """A document lists it.
+
+        :param configuration: of the check that reads it.
+        """
         if self.instances == 0 or self.may_have_ended:
             self.instances += 1
             self.first_boot = machine.boot
             self.listed_boots = set()
             self.started_seen = self.started_sure = self.posted = self.approved = False
-            self.may_have_ended = self.prepared = False
+            self.may_have_ended = self.prepared = self.decided = False
             self.earliest_end = self.sure_end = None
             self.earliest_not_before = math.inf
-        self.kind = entry.event.kind
+        self._decide(entry, configuration)
         self.not_before = entry.not_before
         self.earliest_not_before = min(self.earliest_not_before, entry.not_before)
         self.listed_boots.add(machine.boot)
         self.led = self.led or len(entry.resources) > 1
         self.started_last = entry.status == "Started"
         self.started_seen = self.started_seen or self.started_last
+
+    def _decide(self, entry: Entry, configuration: int) -> None:
+        before, self._words = self._words, (entry.words, bool(entry.resources))
+        is_another = before is None or before[0][:2] != entry.words[:2] or before[1] != bool(entry.resources)
+        if not self.decided or is_another:
+            self.rules |= find_rules(configuration, entry.words) if entry.resources else {None}
+
+    def possible_rules(self) -> list[Rule]:
+        """Return the rules that it may have."""
+        keys = {self.rule} if self.rule and self.instances == 1 else self.rules
+        return [BY_KEY[key] for key in keys if key is not None]
+
+    @property
+    def only_rule(self) -> Rule | None:
+        """The rule that it surely has, in its only instance."""
+        keys = {self.rule} if self.rule else self.rules
+        only = next(iter(keys)) if len(keys) == 1 and self.instances == 1 else None
+        return None if only is None else BY_KEY[only]
 
     def leave_out(self, document: int) -> None:
         """An answer came that ends it."""
@@ -123,6 +152,7 @@ class View:
         return bool(begun) and self.instances == 1 and untouched and all(run.done for run in begun)
 
     def begin(self, run: Run) -> None:
+        self.rule = run.rule
         self._last[run.phase, run.label] = run
         if run.phase == "ended":
             self.restore_begun = True
@@ -165,11 +195,12 @@ class View:
         """Tell whether this step of on_ended has succeeded since anything was prepared."""
         return label in self._restored
 
-    def is_owed_before(self, other: View, labels: tuple[str, ...]) -> bool:
+    def is_owed_before(self, other: View) -> bool:
         """Tell whether its restore is due and must come before that of another event."""
-        if not self.prepared or self.instances != 1 or other.instances != 1 or self.restore_failed:
+        rule = self.only_rule
+        if rule is None or not self.prepared or self.instances != 1 or other.instances != 1 or self.restore_failed:
             return False
         if self.sure_end is None or other.earliest_end is None or self.sure_end >= other.earliest_end:
             return False
-        last = [self.last("ended", label) for label in labels]
+        last = [self.last("ended", label) for label in rule.ended]
         return not all(run is not None and run.done for run in last)

@@ -9,6 +9,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import shutil
 from datetime import datetime, timezone
 from typing import Any, Callable
@@ -16,7 +17,11 @@ from typing import Any, Callable
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import NoAnswerError, UnreachableError
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.client import ImdsClient
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.transport import Deadline, Response
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._time_limit import TimeIsUpError
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
+    rules as matching,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     Config,
     parse_config,
@@ -29,11 +34,14 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign import patche
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.azure import EPOCH, VM, Azure, Told
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.disk import Connection
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.properties import Judge
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.rules import RULES
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.rules import CONFIGURATIONS, ENDLESS, is_endless
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.scheduler import Actor, Killed, Scheduler
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.shared_state import SharedState
 
-_CONFIG = parse_config({"endpoint": "http://127.0.0.1:9", "rules": RULES})
+_CONFIGS = [
+    parse_config({"endpoint": "http://127.0.0.1:9", "rules": [rule.content for rule in rules]})
+    for rules in CONFIGURATIONS
+]
 
 
 class Machine:
@@ -70,13 +78,12 @@ class Machine:
             f"{folder}/marks-in-memory",
         )
         self.judge = Judge(self, poll_interval, knows_name)
-        self.config = _CampaignConfig(
-            *_CONFIG._replace(
-                poll_interval=poll_interval,
-                timer_interval=timer_interval,
-                resource_name=VM if knows_name else None,
-            )
-        )
+        self._settings = {
+            "poll_interval": poll_interval,
+            "timer_interval": timer_interval,
+            "resource_name": VM if knows_name else None,
+        }
+        self.configure(0)
         self.timer_interval = timer_interval
         self.clock_was_set = False
         # The keys of the events after which a run puts the VM back at this moment
@@ -102,6 +109,16 @@ class Machine:
         self._activations = 0
         self._tries: dict[tuple[str, str, str], int] = {}
         os.makedirs(self.state_folder, exist_ok=True)
+
+    def configure(self, configuration: int) -> None:
+        """Let processes that begin from now on have these rules."""
+        self.configuration = configuration
+        self.config = _CampaignConfig(*_CONFIGS[configuration]._replace(**self._settings))
+
+    def read_config(self) -> Config:
+        actor = self.scheduler.current
+        actor.configuration = self.configuration  # type: ignore[union-attr]
+        return self.config
 
     # Marks
 
@@ -280,6 +297,9 @@ class Machine:
         begun, boot = self.now, self.boot
 
         def run() -> None:
+            if kind == "check":
+                # Of the process before
+                matching._slow_rules.clear()
             try:
                 actor.status = cli.main(arguments, self.folders)
             except Killed:
@@ -302,6 +322,22 @@ class Machine:
         actor = Process(kind, number, run, end)
         self.actors.append(actor)
         self.scheduler.spawn(actor)
+
+    def limit_expression(self, seconds: float) -> contextlib.AbstractContextManager[None]:
+        """Stands in for limit(): it gives the process so many seconds for an expression."""
+        self.scheduler.current.given_up = self.now + seconds  # type: ignore[union-attr]
+        return contextlib.nullcontext()
+
+    def search(self, pattern: str, text: str) -> object:
+        """Stands in for re.search(): one expression does not end on some texts."""
+        if pattern != ENDLESS or not is_endless(text):
+            return re.search(pattern, text)
+        actor = self.scheduler.current
+        assert isinstance(actor, Process)
+        # It keeps the only CPU, and holds the lock of the state.
+        self.scheduler.now += min(actor.given_up - self.now, 300.0)
+        actor.given_up = float("inf")
+        raise TimeIsUpError
 
     # What a process asks of the world
 
@@ -332,11 +368,11 @@ class Machine:
         """Stands in for run_step(): what the step does is luck."""
         actor = self.scheduler.current
         assert actor is not None
-        label = content["command"][-1]
+        _program, rule, label = content["command"]
         key = (context.event.event_id.lower(), context.phase, label)
         number = self._tries[key] = self._tries.get(key, 0) + 1
         luck, length = self.chance("step", key, number), self.chance("length", key, number)
-        self.judge.step_begins(actor, context, label)
+        self.judge.step_begins(actor, context, rule, label)
         done = permanent = False
         try:
             if self.sound:
@@ -358,9 +394,14 @@ class Machine:
 
 
 class Process(Actor):
-    """:ivar status: its exit status."""
+    """:ivar status: its exit status.
+    :ivar configuration: which it has read.
+    :ivar given_up: when the expression that it looks at must have come to its end.
+    """
 
     status = 1
+    configuration = 0
+    given_up = float("inf")
 
 
 class _CampaignConfig(Config):
