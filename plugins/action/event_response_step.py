@@ -477,7 +477,7 @@ def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
 
 def _plain_results(said: Mapping[str, Any]) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = json.loads(json.dumps(without_frames(said).get("results") or [], default=str))
-    return results
+    return [{**each, "msg": tell_failure(each)} if each.get("failed") else each for each in results]
 
 
 def _take_outside(item: Mapping[str, Any], outside: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -411,6 +411,21 @@ def test_what_no_log_hides_is_told_nowhere(make_fleet):
 
 
 @pytest.mark.releases
+def test_b4_a_host_without_a_python_is_named_with_the_words_of_its_shell(each_alone):
+    fleet, hosts, events = each_alone(["well", "without a Python"])
+    shim = fleet.folder / "python3"
+    shim.write_text("#!/bin/sh\necho 'pyenv: python3.13: command not found' >&2\nexit 127\n")
+    shim.chmod(0o755)
+    fleet.set(hosts["without a Python"], ansible_python_interpreter=str(shim))
+    run = fleet.respond("--limit", "host-*,localhost", playbook=RESPOND)
+    assert run.code == 2
+    faults = summary_of(run)["faults"]
+    assert list(faults) == [hosts["without a Python"]]
+    assert "pyenv: python3.13: command not found" in faults[hosts["without a Python"]][0]
+    assert [ids for _vm, ids in fleet.approved] == [[events[hosts["well"]]]]
+
+
+@pytest.mark.releases
 @pytest.mark.matrix
 def test_the_playbook_names_who_could_not_be_asked_where_a_vm_is_missing(make_fleet):
     fleet = make_fleet(["host-a", "host-b"], HOSTS)

@@ -21,6 +21,7 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 
 from ...module_utils._time_limit import TimeIsUpError, limit
+from .._failure_text import tell_failure
 from .._load_action import load_action
 from .._run.hosts import Host, news, pause_between, take_answer, turn_length
 from .._run.messages import format_waiting
@@ -122,7 +123,7 @@ class Questions:
         """Return the answer to a question, also where there is none within the limit."""
         try:
             with limit(seconds):
-                return question()
+                answer = question()
         except TimeIsUpError:
             # A connection that hangs would keep its reset as well.
             self._action._connection._shell.tmpdir = None
@@ -134,6 +135,7 @@ class Questions:
             # A host that goes down or comes up has more ways to fail, such as a prompt of sudo that does not come.
             self._leave_connection()
             return {"failed": True, "msg": str(error)}
+        return {**answer, "msg": tell_failure(answer)} if answer.get("failed") else answer
 
     def _leave_connection(self) -> None:
         """A host that comes back from a reboot has no connection and no temporary folder of ours."""
