@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,26 @@ def test_p7_a_vm_that_was_prepared_is_restored_once_and_not_prepared_again(azure
         f"prepare announced {event_id}",
         f"restore ended {event_id} completed",
     ]
+    assert vm.status()["marks"] == []
+
+
+@LOSSES
+def test_p7_two_marks_of_one_event_are_taken_up_as_one(azure, vm, lose):
+    """Seed 4000521 of the campaign: the first was written while the id of the VM was not known."""
+    vm.configure(vm.rule(approve="never"))
+    event_id = announce(azure)
+    vm.check_until_quiet()
+    (path,) = (vm.folder / "marks").iterdir()
+    mark = json.loads(path.read_text())
+    (vm.folder / "marks" / f"{event_id.lower()}.vm.checker.mark.json").write_text(
+        json.dumps({**mark, "vm_id": None, "state": "preparing"})
+    )
+    lose(vm)
+    vm.check_until_quiet()
+    assert [event["event_id"] for event in vm.status()["events"]] == [event_id]
+    azure.control("DELETE", f"/simulator/events/{event_id}")
+    vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event_id}", f"restore ended {event_id} withdrawn"]
     assert vm.status()["marks"] == []
 
 

@@ -41,15 +41,19 @@ def take_up_lost(
     """
     marks = read_own_marks(store, folders)
     known = {record.event.key for record in store.all_events()} if marks else set()
-    lost = [mark for mark in marks if mark.key not in known]
+    lost: dict[str, OwnMark] = {}
+    for mark in marks:
+        # An event has two where the id of this VM became known later, or the disk was full: the one that claims less
+        # counts.
+        if mark.key not in known and (mark.key not in lost or mark.state != PREPARED):
+            lost[mark.key] = mark
     if lost and runs_a_stranger(store, folders):
-        keys = {mark.key for mark in lost}
-        left = tuple(event for event in document.events if event.key not in keys) if document else ()
+        left = tuple(event for event in document.events if event.key not in lost) if document else ()
         return document and document._replace(events=left), []
     if not lost:
         return document, []
     with store.transaction():
-        return document, [escape(_take_up(store, mark, rules, document, now, name)) for mark in lost]
+        return document, [escape(_take_up(store, mark, rules, document, now, name)) for mark in lost.values()]
 
 
 def runs_a_stranger(store: Store, folders: Folders) -> bool:
