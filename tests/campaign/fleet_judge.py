@@ -130,7 +130,8 @@ class Judge:
         for vm in filter(None, map(self._world.vm_called, asked.names)):
             told = self._told.get(vm.host)
             known = told and next((each for each in told["events"] if each["event_id"] == event.event_id), None)
-            self.require("P1", bool(known), f"{what}, and {vm.host} does not list it")
+            may_list = vm.host in self._told and self._may_list(vm.host, event.event_id)
+            self.require("P1", may_list, f"{what}, and {vm.host} does not list it")
             if known:
                 started = known["event_status"] == "Started"
                 self.require("P1", not started, f"{what}, and {vm.host} has told that it started")

@@ -60,7 +60,7 @@ class Outside:
     def __init__(self, world: World, chance: random.Random) -> None:
         self.world = world
         self.lag = chance.choice((0.0, 0.0, 5.0, 60.0, 300.0))
-        self.lies = {event.event_id: chance.choice(LIES) for event in world.events if chance.random() < 0.2}
+        self.lies = {event.event_id: chance.choice(LIES) for event in world.events if chance.random() < 0.35}
         for event in world.events:
             others = [vm.name for vm in world.vms.values() if vm.name not in event.vms]
             if others and chance.random() < 0.3:

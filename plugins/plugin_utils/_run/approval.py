@@ -44,9 +44,10 @@ def plan_approval(
         None), ``blocked`` (whether there are obstacles), ``wait`` (whether to wait for its end).
     """
     progress = {host: each for host, known in hosts.items() for each in known["progress"] if progress_key(each) == key}
-    # The latest answer of a host may be older than that of another.
+    # The latest answer of a host may be older than that of another, and another VM may have come into it since.
     latest = next((each for each in progress.values() if each["phase"] == STARTED), None)
-    event = (latest or next(each for each in progress.values() if each["phase"] == ANNOUNCED))["event"]
+    announced = (each for each in progress.values() if each["phase"] == ANNOUNCED)
+    event = (latest or max(announced, key=lambda each: each["listed_at"]))["event"]
     plan: dict[str, Any] = {"event": event, "approver": None, "resources_ready": [], "why": None, "blocked": False}
     if latest is not None:
         # Nobody is restored after an event for which nobody was prepared.

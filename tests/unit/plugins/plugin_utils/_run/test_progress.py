@@ -87,6 +87,16 @@ def test_a_host_follows_what_surely_affects_it():
     ]
 
 
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_p2_a_vm_that_came_into_an_event_is_in_the_newest_answer(newest_first):
+    """From outside, rows that are late would approve it for the VMs that it had before."""
+    grown = make_progress(make_event(resources=("web-1", "web-2", "web-3")), listed_at=NOW + 90)
+    hosts = [("host-a", host("web-1", make_progress())), ("host-b", host("web-2", grown)), ("host-c", host("web-3"))]
+    known = dict(reversed(hosts) if newest_first else hosts)
+    (plan,) = plan_all(known, True, "refuse", 900, NOW + 91)
+    assert (plan["approver"], plan["why"]) == (None, "Not approved: host-c has not seen it.")
+
+
 STARTED = {"phase": "started"}
 WINDOWS_BOOTED = {**answer(boot_id=None), "booted_at": NOW + 4}
 UNREADABLE = answer(clear=False)
