@@ -52,6 +52,21 @@ def test_p16_a_vm_is_marked_from_before_its_preparation_until_it_is_restored(azu
     assert marks(vm) == {}
 
 
+def test_p3_a_mark_tells_runs_that_the_vm_is_put_back_even_where_nothing_was_prepared(azure, vm):
+    seen = vm.folder / "seen"
+    vm.configure(
+        vm.rule(approve="never", on_announced=[], on_ended=[vm.step("restore", f"cat '{vm.folder}'/marks/* >'{seen}'")])
+    )
+    event = azure.announce()
+    vm.check_until_quiet()
+    assert marks(vm) == {}
+    azure.withdraw(event)
+    vm.check_until_quiet()
+    mark = json.loads(seen.read_text())
+    assert (mark["event_id"], mark["by"], mark["state"]) == (event, "checker", "restoring")
+    assert marks(vm) == {}
+
+
 def test_p16_a_mark_keeps_its_beginning_over_a_boot(azure, vm):
     vm.configure(vm.rule(approve="never", on_started=[vm.step("again")]))
     event = azure.announce(notice=60, started_for=3600)
