@@ -88,6 +88,8 @@ class Machine:
         self.clock_was_set = False
         # The keys of the events after which a run puts the VM back at this moment
         self.restored_by_run: set[str] = set()
+        # When a run had put it back
+        self.put_back_at = 0.0
         self.publishes = True
         self.disk: str | None = None
         self.locked_until = 0.0
@@ -138,6 +140,7 @@ class Machine:
     def remove_mark_of_run(self, event_id: str) -> None:
         self.restored_by_run.discard(event_id.lower())
         self.judge.restored_by_run(event_id.lower())
+        self.put_back_at = self.now
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json")
 
