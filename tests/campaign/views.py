@@ -84,8 +84,11 @@ class View:
         self._restored: set[str] = set()
 
     def is_marked(self, now: float) -> bool:
-        """Tell whether a run has the VM out of service for it, which a check may just have missed."""
-        return self.marked_at is not None and now >= self.marked_at + 5.0
+        """Tell whether a run has the VM out of service for it, which a check may just have missed.
+
+        The mark of an event that the checker has not recorded holds nothing back: it may be an old one.
+        """
+        return self.decided and self.marked_at is not None and now >= self.marked_at + 5.0
 
     def list(self, entry: Entry, machine: Machine, configuration: int) -> None:
         """A document lists it.
