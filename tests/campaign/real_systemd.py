@@ -377,7 +377,7 @@ class History:
         self._vm.change_rules()
         self._note("other rules")
         self._vm.control("DELETE", f"/simulator/events/{event_id}")
-        return {"event_id": event_id, "steps": []}
+        return {"event_id": event_id, "steps": [], "by_playbook": ["ended-1"]}
 
     def _fail_host(self, first):
         """Let another event come without a notice, while the first is started or after it."""
