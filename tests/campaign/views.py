@@ -90,6 +90,12 @@ class View:
         """
         return self.decided and self.marked_at is not None and now >= self.marked_at + 5.0
 
+    def holds_back_restores(self) -> bool:
+        """Tell whether on_ended of another event waits until it has ended, or may do so."""
+        # A response that only approves has begun as well.
+        approves = any(rule.approves for rule in self.possible_rules())
+        return self.prepared or self.marked_at is not None or self.started_seen or approves
+
     def list(self, entry: Entry, machine: Machine, configuration: int) -> None:
         """A document lists it.
 
