@@ -20,7 +20,7 @@ def main() -> int:
         if why:
             print(f"real systemd: Debian {debian} is left out: {why}")
         else:
-            status |= real_systemd.main(["--debian", debian])
+            status |= real_systemd.main(["--debian", debian, "--vms", "4"])
     return status
 
 

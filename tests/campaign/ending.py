@@ -21,7 +21,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.vm import Mac
 PROBE = "probe"
 LAST_EVENTS = ("plain", "no vm", "two vms", "interrupted", "interrupted")
 # Seconds that each part may take at most
-_SETTLE, _RESTORE, _RETRY = 120.0, 60.0, 30.0
+_SETTLE, _RESTORE, _RETRY = 120.0, 120.0, 30.0
 _LOOK = 2.0
 
 
@@ -140,11 +140,13 @@ class Ending:
             # Its approval waits for another VM at first, and must be sent when that one is listed no more.
             event.resources = [VM, OTHER]
             self._at(25.0, lambda: setattr(event, "resources", [VM]))
-        self._await(60.0, lambda: event.taken, lambda: self._start_probe(event))
+        announced_at = machine.now
+        self._await(60.0, lambda: event.taken, lambda: self._start_probe(event, announced_at))
 
-    def _start_probe(self, event: Event) -> None:
+    def _start_probe(self, event: Event, announced_at: float) -> None:
         machine = self._machine
-        self._held_up = machine.judge.is_held_up()
+        by_run = bool(machine.restored_by_run) or machine.put_back_at > announced_at
+        self._held_up = by_run or machine.judge.is_held_up()
         self._azure.start(event)
 
         def end() -> None:

@@ -253,8 +253,7 @@ class Judge:
         """A restore that a boot interrupted goes on, whatever Azure answers, unless something stands in its way."""
         now, machine = self._machine.now, self._machine
         pending = any(
-            view.tainted or ((view.prepared or view.marked_at is not None) and not view.may_have_ended)
-            for view in self.views.values()
+            view.tainted or (view.holds_back_restores() and not view.may_have_ended) for view in self.views.values()
         )
         in_the_way = pending or self._running or machine.disk is not None or now < machine.locked_until
         for view in self.views.values():
@@ -415,7 +414,9 @@ class Judge:
                 if not view.restored(label):
                     return f"{key} was prepared or recorded, and restore {label} has not run"
             for label in rule.started:
-                if recorded and view.started_sure and view.last("started", label) is None:
+                # Whether one ran for a lost record is not known, so it is not run.
+                known = recorded and view.started_sure and not self._state_lost
+                if known and view.last("started", label) is None:
                     return f"{key} has started, and on_started {label} has not run"
         if probe is None:
             return None

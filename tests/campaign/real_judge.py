@@ -59,7 +59,8 @@ class Try(NamedTuple):
 class Seen(NamedTuple):
     """What is known of a history when it is over.
 
-    :ivar events: as the simulator shows them, with ``steps``, the steps of the preparation, and times in seconds.
+    :ivar events: as the simulator shows them, with ``steps``, the steps of the preparation, ``by_playbook``, the steps
+        of on_ended that a playbook runs, and times in seconds.
     :ivar posts: times of approvals, with the ids that each had.
     :ivar reads: times at which the simulator gave its document.
     :ivar boots: times at which the VM booted.
@@ -87,7 +88,7 @@ def read_lines(text: str) -> list[Line]:
 
 def find_broken(seen: Seen) -> list[str]:
     """Return what was broken, each with the number of its property first."""
-    tries = _tries(seen.lines)
+    tries = _begun_by_playbook(seen, _tries(seen.lines))
     return [
         *_approvals(seen, tries),
         *_restores(seen, tries),
@@ -104,6 +105,18 @@ def _tries(lines: Iterable[Line]) -> list[Try]:
     ends = {(line.event, line.step, line.pid): line.at for line in lines if line.word == END}
     begins = [line for line in lines if line.word == BEGIN]
     return [Try(each.at, ends.get((each.event, each.step, each.pid)), *each[2:]) for each in begins]
+
+
+def _begun_by_playbook(seen: Seen, tries: list[Try]) -> list[Try]:
+    """A playbook needs seconds until its command begins, so the try begins with the end of the step before."""
+    names = {(event["event_id"], step) for event in seen.events for step in event.get("by_playbook", ())}
+    found = []
+    for each in tries:
+        if (each.event, each.step) in names:
+            ends = [one.ended for one in tries if one.event == each.event and one.ended and one.ended <= each.begun]
+            each = each._replace(begun=max(ends, default=each.begun))
+        found.append(each)
+    return found
 
 
 def _boot(seen: Seen, at: float) -> int:

@@ -74,5 +74,13 @@ def test_a_boot_after_which_no_document_listed_the_event_may_have_been_azures(bo
     assert "P4" not in broken(GOOD + WITHDRAWN_B, events=[A, B], boots=[boot])
 
 
+def test_a_playbook_begins_before_its_command():
+    later = GOOD.replace("6.2 begin", "8.6 begin").replace("6.3 end", "8.7 end")
+    sudden = {**B, "started_at": 6.15, "ended_at": 9.0, "steps": []}
+    seen = {"reads": [2.9, 6.3], "taken_at": 9.6}
+    assert broken(later, events=[A, sudden], **seen) == ["P3"]
+    assert broken(later, events=[{**A, "by_playbook": ["ended-1"]}, sudden], **seen) == []
+
+
 def test_a_line_that_a_crash_cut_off_is_none():
     assert broken(GOOD + "9.6 ali") == []

@@ -42,6 +42,7 @@ class View:
     :ivar rules: the keys of the rules that the check may have found for it, None among them where it may be none.
     :ivar rule: the one by which a step ran last.
     :ivar decided: a rule was surely found, or none; another may be found only where its type or source changes.
+    :ivar named: it has listed this VM.
     :ivar tainted: its records were damaged or lost, so that little can be asked for.
     """
 
@@ -50,6 +51,7 @@ class View:
         self.rules: set[str | None] = set()
         self.rule: str | None = None
         self.decided = False
+        self.named = False
         self._words: tuple[Words, bool] | None = None
         self.tainted = tainted
         self.instances = 0
@@ -82,8 +84,17 @@ class View:
         self._restored: set[str] = set()
 
     def is_marked(self, now: float) -> bool:
-        """Tell whether a run has the VM out of service for it, which a check may just have missed."""
-        return self.marked_at is not None and now >= self.marked_at + 5.0
+        """Tell whether a run has the VM out of service for it, which a check may just have missed.
+
+        The mark of an event that the checker has not recorded holds nothing back: it may be an old one.
+        """
+        return self.decided and self.marked_at is not None and now >= self.marked_at + 5.0
+
+    def holds_back_restores(self) -> bool:
+        """Tell whether on_ended of another event waits until it has ended, or may do so."""
+        # A response that only approves has begun as well.
+        approves = any(rule.approves for rule in self.possible_rules())
+        return self.prepared or self.marked_at is not None or self.started_seen or approves
 
     def list(self, entry: Entry, machine: Machine, configuration: int) -> None:
         """A document lists it.
@@ -95,7 +106,7 @@ class View:
             self.first_boot = machine.boot
             self.listed_boots = set()
             self.started_seen = self.started_sure = self.posted = self.approved = False
-            self.may_have_ended = self.prepared = self.decided = False
+            self.may_have_ended = self.prepared = self.decided = self.named = False
             self.earliest_end = self.sure_end = None
             self.earliest_not_before = math.inf
         self._decide(entry, configuration)
@@ -110,7 +121,10 @@ class View:
         before, self._words = self._words, (entry.words, bool(entry.resources))
         is_another = before is None or before[0][:2] != entry.words[:2] or before[1] != bool(entry.resources)
         if not self.decided or is_another:
-            self.rules |= find_rules(configuration, entry.words) if entry.resources else {None}
+            # One that has listed this VM before goes on as if it listed it.
+            self.rules |= find_rules(configuration, entry.words) if entry.resources or self.named else {None}
+            self.rules |= set() if entry.resources else {None}
+        self.named = self.named or bool(entry.resources)
 
     def possible_rules(self) -> list[Rule]:
         """Return the rules that it may have."""

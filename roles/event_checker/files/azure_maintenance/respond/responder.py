@@ -134,15 +134,12 @@ class Responder:
             say(f"{task.title}: the mark of this VM could not be removed: {error}.", ERROR)
 
     def _note_state(self, task: Task, state: str) -> None:
-        """Note in the mark how far this is, if there is one. A restore always has one: it must be seen by runs, also
-        where nothing was prepared."""
+        """Note in the mark how far this is. Only what puts the VM back makes one."""
         if task.response.phase == WAITING:
             return
         try:
             record = self._store.event(task.response.event)
-            if record is None:
-                return
-            if state == RESTORING or is_marked(self._store, self._folders, record.event):
+            if record is not None and (state == RESTORING or is_marked(self._store, self._folders, record.event)):
                 write_mark(self._store, self._folders, record, state, self._clock.now())
         except (OSError, ValueError) as error:
             say(f"{task.title}: the mark of this VM could not be brought up to date: {error}.", ERROR)
@@ -183,7 +180,8 @@ class Responder:
         )
         while True:
             if puts_back(task.response.phase, step.content):
-                # Written before it looks for the mark of a run: that run looks for this one after it wrote its own.
+                # Written before it looks for the mark of a run: that run looks for this one after it wrote its own. So
+                # it is written also where nothing was prepared.
                 self._note_state(task, RESTORING)
             self._writer.write(lambda _store: self._decision.begin_step(task, step))
             seconds = min(step_timeout(step.content, rule), ends_at - self._clock.now().uptime)
