@@ -65,11 +65,12 @@ class StepRules:
         kept = view.instances > 1 or view.rule in (None, run.rule)
         yield "rule", kept, f"{what} by rule {run.rule}, though a step of {view.rule} has run"
 
-    def _of_preparation(self, view: View, run: Run, what: str, successes: list[int]) -> Iterator[Demand]:
+    def _of_preparation(self, view: View, run: Run, what: str, successes: list[Run]) -> Iterator[Demand]:
         again = BY_KEY[run.rule].prepares_again
         boot = self._machine.boot
         yield "P5", boot in view.listed_boots, f"{what}; no document of this boot lists it"
-        done = sum(1 for each in successes if each == boot or not again)
+        # An earlier event of the same id may have had a rule that prepares in each boot.
+        done = sum(1 for each in successes if each.boot == boot or (not again and each.rule == run.rule))
         yield "P6", done < view.instances, f"{what} after {done} successes"
         yield "P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore"
         too_late = again and view.instances == 1 and view.approved

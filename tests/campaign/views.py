@@ -77,7 +77,7 @@ class View:
         self.marked_at: float | None = None
         # When a restore that a boot interrupted must have gone on
         self.resume_by: float | None = None
-        self._sure: dict[tuple[str, str], list[int]] = {}
+        self._sure: dict[tuple[str, str], list[Run]] = {}
         self._last: dict[tuple[str, str], Run] = {}
         self._failures: dict[tuple[str, str], int] = {}
         self._interruptions: dict[tuple[str, str], int] = {}
@@ -179,7 +179,7 @@ class View:
         if run.phase == "approval":
             self.approved = True
             return
-        self._sure.setdefault((run.phase, run.label), []).append(run.boot)
+        self._sure.setdefault((run.phase, run.label), []).append(run)
 
     def succeed(self, run: Run) -> None:
         run.done = True
@@ -198,8 +198,8 @@ class View:
         self._failures[key] = self._failures.get(key, 0) + 1
         return self._failures[key]
 
-    def sure(self, phase: str, label: str) -> list[int]:
-        """Return the boots of the successes that were written down."""
+    def sure(self, phase: str, label: str) -> list[Run]:
+        """Return the successes that were written down."""
         return self._sure.get((phase, label), [])
 
     def last(self, phase: str, label: str) -> Run | None:
