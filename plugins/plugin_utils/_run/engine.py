@@ -354,7 +354,7 @@ def _misses_event(run: Run, known: Host) -> bool:
     own = {progress_key(each) for each in known["events"]} | set(known["left_out"])
     name = fold_case(known["name"] or "")
     return any(
-        each["seen_at"] > known["asked_at"]
+        each["listed_at"] > known["asked_at"]
         and progress_key(each) not in own
         and name in map(fold_case, each["event"]["resources"])
         for other in _present(run).values()

@@ -135,6 +135,28 @@ def test_d5_an_event_that_arrives_while_the_run_goes_on_enters_it():
     assert [event for _host, event, _names in fleet.posted] == ["A1", "B2", "C3"]
 
 
+def test_d5_a_vm_that_azure_adds_to_an_event_just_before_its_approval_is_asked_and_prepared():
+    event = FleetEvent("A1", ["web-1", "web-2"])
+    fleet = Fleet(["web-1", "web-2", "web-3"], event)
+    prepare, ask = fleet._prepare, fleet._ask
+
+    def takes_long(host, order):
+        fleet.now += 70.0 if host == "web-2" else 0.0
+        return prepare(host, order)
+
+    def grows(host, order):
+        if fleet.done.count("ask") == 2:
+            event.vms = ["web-1", "web-2", "web-3"]
+        return ask(host, order)
+
+    fleet._prepare, fleet._ask = takes_long, grows
+    fleet.go()
+    assert fleet.story == {host: ["prepare A1", "restore A1"] for host in ("web-1", "web-2", "web-3")}
+    assert fleet.posted == [("web-1", "A1", ["web-1", "web-2", "web-3"])]
+    # Nor is it held back before.
+    assert fleet.lines == []
+
+
 def test_d5_an_event_that_arrives_and_is_not_wanted_is_named():
     first = FleetEvent("A1", ["web-1"], lasts=300.0)
     second = FleetEvent("B2", ["web-1"], event_type="Freeze", announced_after=100.0, notice=60.0, lasts=5.0)
