@@ -645,11 +645,6 @@ class TestRetry:
 class TestCheck:
     """One poll; what comes of many is in test_scenarios."""
 
-    def test_two_at_once(self, shell):
-        with system.lock(shell.folders.run, "check"):
-            assert shell("check", "--once") == (0, "", "Another check is running. Nothing to do.\n")
-        assert not os.path.exists(shell.folders.state)
-
     def test_it_starts_the_unit_of_what_is_due(self, shell, simulator):
         azure = simulator("--clock", "manual", "--vms", "web-1")
         azure.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})
@@ -670,13 +665,6 @@ class TestCheck:
         assert "azure-maintenance-respond@1.service could not be started: " in said
         assert "timed out after 2.0 seconds" in said
         assert shell.response.state == "due"
-
-    def test_azure_does_not_answer(self, shell):
-        shell.configure(endpoint="http://127.0.0.1:1", connect_timeout=5, timeout=600)
-        status, printed, said = shell("check", "--once")
-        assert (status, printed) == (1, "")
-        assert said.startswith("The metadata service could not be asked: ")
-        assert "!! " in shell("status")[1]
 
     def test_an_error_that_nobody_foresaw_is_told_with_its_place_and_polling_goes_on(
         self, shell, simulator, clock, monkeypatch

@@ -50,9 +50,6 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
     records as states,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.recovery import (
-    repair,
-)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     is_running,
     lock,
@@ -300,37 +297,6 @@ def test_p2_a_preparation_whose_record_is_lost_while_a_step_runs_goes_no_further
     assert stage.recorder.words == []
 
 
-class TestP3TheRestoreOfOneOfTwoEvents:
-    """Both were prepared, and the other one is still open."""
-
-    @pytest.fixture
-    def prepared(self, stage):
-        rule = {"on_announced": [stage.recorder.step("drain")], "on_ended": [stage.recorder.step("restore")]}
-        other = make_event("B1")
-        stage.see(make_event(), other, **rule)
-        assert stage.run()
-        assert stage.run()
-        stage.see(make_event(), **rule)
-        assert stage.recorder.words == ["drain", "drain"]
-        assert stage.due() == []
-        return stage
-
-    def test_waits_also_where_the_record_of_the_other_preparation_is_lost(self, prepared):
-        prepared.state.connection.execute("UPDATE response SET content = 'x' WHERE number = 1")
-        with prepared.state.transaction():
-            assert len(repair(prepared.state, prepared.clock.now(), set())) == 1
-        prepared.clock.reboot()
-        assert prepared.due() == []
-
-
-def test_a_failed_preparation_does_not_keep_the_restoration_from_running(stage):
-    stage.announce(on_announced=[NO_PROGRAM], on_ended=[stage.recorder.step("restore")])
-    assert not stage.run()
-    stage.see()
-    assert stage.run()
-    assert stage.recorder.words == ["restore"]
-
-
 class TestInterrupted:
     """A step that was begun and never ended: killed, crashed, or taken down with the VM."""
 
@@ -476,14 +442,6 @@ class TestOvertaken:
         assert stage.recorder.words == []
         assert stage.steps == [("skipped", None)]
 
-    def test_an_event_that_has_only_started_is_still_prepared_for(self, stage):
-        stage.announce("one", on_started=[stage.recorder.step("two")])
-        stage.due()
-        stage.see(make_event(event_status="Started"))
-        assert stage.run()
-        assert stage.run()
-        assert stage.recorder.words == ["one", "two"]
-
     def test_on_started_does_not_keep_the_end_waiting_between_two_tries(self, stage):
         stage.recorder.fail(1)
         stage.announce(
@@ -495,12 +453,6 @@ class TestOvertaken:
         assert stage.pauses == [1]
         assert stage.run()
         assert stage.recorder.words == ["note", "note", "back"]
-
-    def test_the_answer_to_the_end_itself_runs(self, stage):
-        stage.announce(on_announced=[], on_ended=[stage.recorder.step("one")])
-        stage.see()
-        assert stage.run()
-        assert stage.recorder.words == ["one"]
 
 
 def test_a_lock_that_is_only_tested_for_an_instant_does_not_stop_a_response(folders):
@@ -693,45 +645,6 @@ class TestApproval:
         assert azure.approvals == 1
         assert (stage.record.approval, stage.record.approved_at) == ("approved", stage.clock.now().at)
 
-    def test_at_once_comes_before_the_steps(self, azure, stage):
-        azure.schedule()
-        azure.announce(on_announced=[NO_PROGRAM], approve="at_once")
-        assert not stage.run()
-        assert azure.approvals == 1
-        assert stage.record.approval == "approved"
-        assert [state for state, _message in stage.steps] == ["succeeded", "failed"]
-
-    def test_never_is_never(self, azure, stage):
-        azure.schedule()
-        azure.announce("one")
-        assert stage.run()
-        assert azure.approvals == 0
-        assert stage.record.approval is None
-
-    def test_a_failed_step_means_no_approval(self, azure, stage):
-        azure.schedule()
-        stage.recorder.fail(9)
-        azure.announce("one", approve="when_ready", retries=1)
-        assert not stage.run()
-        assert azure.approvals == 0
-        assert stage.steps == [STATUS_1, ("pending", None)]
-        assert stage.record.approval is None
-        stage.recorder.fail(0)
-        stage.retry()
-        assert stage.run()
-        assert azure.approvals == 1
-
-    def test_s4_an_event_of_several_vms_is_left_to_the_fleet(self, azure, stage):
-        event_id = azure.schedule("web-1", "web-2")
-        azure.announce("one", approve="when_ready")
-        assert stage.run()
-        assert azure.approvals == 0
-        assert (stage.record.approval, stage.record.waiting_for) == ("waiting", ("web-2",))
-        state, message = stage.steps[1]
-        assert state == "succeeded"
-        why = f"Event {event_id} (Reboot) is not approved: it waits for web-2."
-        assert message == f"Left to a runbook for the fleet. {why}"
-
     @pytest.mark.parametrize(("given", "approvals"), [("web-2", 0), (None, 1)])
     def test_a_vm_approves_under_the_name_that_is_configured_or_that_azure_gives_it_now(
         self, azure, stage, given, approvals
@@ -853,21 +766,6 @@ class TestApproval:
         assert (waiting.phase, waiting.state) == ("waiting", "skipped")
         assert waiting.message == WAITS_FOR_NOBODY
 
-    def test_on_waiting_has_no_use_any_more_once_the_event_is_approved(self, azure, stage, hears_first):
-        azure.schedule()
-        rule = {"approve": "when_ready", "on_waiting": [stage.recorder.step("launch")]}
-        azure.announce("one", **rule)
-        event = stage.record.event
-        hears_first(event._replace(resources=("web-1", "web-2")))
-        assert stage.run()
-        # Its unit could not be started meanwhile.
-        stage.see(event, **rule)
-        assert stage.run()
-        assert stage.record.approval == "approved"
-        assert stage.due() == []
-        waiting = stage.state.responses_to(1)[1]
-        assert (waiting.phase, waiting.state, waiting.message) == ("waiting", "skipped", WAITS_FOR_NOBODY)
-
     def test_p4_a_word_in_the_place_of_the_name_approves_nothing(self, azure, stage):
         stage.config = stage.config._replace(resource_name=None, timeout=1.0)
         azure.schedule()
@@ -877,25 +775,6 @@ class TestApproval:
         assert azure.approvals == 0
         assert stage.record.approval is None
         assert "which is not a JSON object with the vmId of a VM" in stage.steps[1][1]
-
-    def test_s3_an_event_that_has_started_meanwhile(self, azure, stage):
-        azure.schedule()
-        azure.announce("one", approve="when_ready")
-        azure.advance(901)
-        assert azure.statuses == ["Started"]
-        assert stage.run()
-        assert azure.approvals == 0
-        assert stage.steps[1] == ("succeeded", "The event has started already.")
-        assert stage.record.approval is None
-
-    def test_an_event_that_is_gone(self, azure, stage):
-        event_id = azure.schedule()
-        azure.announce("one", approve="when_ready")
-        azure.simulator.control("DELETE", f"/simulator/events/{event_id}")
-        azure.advance(3600)
-        assert stage.run()
-        assert azure.approvals == 0
-        assert stage.steps[1] == ("succeeded", "The event is gone; there is nothing to approve.")
 
     UNCLEAR: ClassVar = [
         pytest.param({"fault": "empty"}, "an empty body", id="no document"),
@@ -947,15 +826,6 @@ class TestApproval:
         assert azure.approvals == 1
         stage.see()
         assert (stage.record.approval, stage.record.outcome) == (None, "withdrawn")
-
-    def test_an_approval_that_azure_refuses_fails_the_step(self, azure, stage):
-        azure.schedule()
-        azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
-        azure.fault(fault="status", status=400, methods=["POST"])
-        assert not stage.run()
-        assert stage.pauses == [3]
-        assert stage.record.approval is None
-        assert stage.steps[1][0] == "failed"
 
     def test_s6_a_fault_that_passes_costs_no_try(self, azure, stage):
         azure.schedule()

@@ -115,29 +115,11 @@ def test_announced_started_ended(watch):
     assert (record.announced_at, record.started_at, record.ended_at) == (NOW.timestamp(),) * 3
 
 
-def test_s3_an_event_that_is_first_seen_started_was_never_announced(watch):
-    watch.see(started(make_event()))
-    assert watch.responses == [("started", "planned")]
-    assert watch.state.all_events()[0].announced_at is None
-    watch.see()
-    assert watch.responses == [("started", "planned"), ("ended", "planned")]
-
-
 def test_the_same_document_changes_nothing(watch):
     watch.see(make_event(), started(make_event("B")))
     before = watch.state.version
     assert watch.see(make_event(), started(make_event("B"))) == []
     assert watch.state.version == before
-
-
-def test_started_back_to_scheduled_stays_started(watch):
-    watch.see(make_event())
-    watch.see(started(make_event()))
-    assert watch.see(make_event(description="again")) == []
-    record = watch.state.all_events()[0]
-    assert (record.phase, record.event.event_status, record.event.description) == ("started", "Started", "again")
-    watch.see()
-    assert watch.phases == [("A1", "ended", "completed")]
 
 
 def test_what_changes_of_an_event_is_kept(watch):
@@ -147,12 +129,6 @@ def test_what_changes_of_an_event_is_kept(watch):
     assert watch.state.all_events()[0].event == later
 
 
-def test_s10_an_id_in_other_letter_case_is_the_same_event(watch):
-    watch.see(make_event("aBc"))
-    assert watch.see(started(make_event("AbC"))) == ["Reboot AbC started."]
-    assert len(watch.state.all_events()) == 1
-
-
 def test_an_event_that_is_listed_again_after_it_ended_is_a_new_occurrence(watch):
     watch.see(make_event())
     watch.see()
@@ -160,20 +136,6 @@ def test_an_event_that_is_listed_again_after_it_ended_is_a_new_occurrence(watch)
     assert watch.phases == [("A1", "ended", "withdrawn"), ("A1", "announced", None)]
     # The first announcement was overtaken by the end of its event.
     assert watch.responses == [("announced", "skipped"), ("ended", "planned"), ("announced", "planned")]
-
-
-def test_s18_an_event_of_other_vms_is_not_ours(watch):
-    assert watch.see(make_event(resources=("web-2", "db"))) == []
-    assert watch.phases == []
-
-
-def test_an_event_that_leaves_us_has_ended_for_us(watch):
-    watch.see(make_event(resources=("web-1", "web-2")))
-    assert watch.see(make_event(resources=("web-2",))) == ["Reboot A1 ended, withdrawn."]
-
-
-def test_s10_our_name_in_other_letter_case(watch):
-    assert watch.see(make_event(resources=("WEB-1",))) == ["Reboot A1 announced (rule Drain)."]
 
 
 def test_an_event_that_names_no_vm_is_noted_and_nothing_is_done(watch):
@@ -493,14 +455,6 @@ class TestPuttingBackIntoService:
         watch.end(first)
         assert [each.event for each in watch.due_records()] == [2]
 
-    def test_in_the_order_of_the_ends_not_of_the_beginnings(self, watch):
-        watch.see(make_event("A"), make_event("B"))
-        for _number in range(2):
-            watch.end(watch.begin())
-        watch.see(make_event("A"))
-        watch.see()
-        assert [each.event for each in watch.due_records()] == [2]
-
     def test_a_preparation_waits_while_it_runs_and_goes_before_one_that_has_not_begun(self, watch):
         watch.see(make_event("A"))
         watch.end(watch.begin())
@@ -511,13 +465,6 @@ class TestPuttingBackIntoService:
         # Its process yielded, or died.
         watch.running.discard(restoring)
         assert [(each.event, each.phase) for each in watch.due_records()] == [(2, "announced")]
-
-    def test_an_event_that_is_not_prepared_for_yet_does_not_hold_it_up(self, watch):
-        watch.rules = [make_rule(lead_time=300, **STEPS)]
-        watch.see(make_event("A", not_before=NOW), make_event("B"))
-        watch.end(watch.begin())
-        watch.see(make_event("B"))
-        assert [(each.event, each.phase) for each in watch.due_records()] == [(1, "ended")]
 
     def test_a_preparation_that_failed_after_it_had_begun_counts_too(self, watch):
         watch.see(make_event("A"), make_event("B"))
@@ -619,14 +566,6 @@ def test_p9_the_event_that_comes_when_a_hundred_others_end_is_followed_at_once(w
     lines = watch.see(make_event("R1"))
     assert watch.phases[-1] == ("R1", "announced", None)
     assert "Further ones are not followed" not in "".join(lines)
-
-
-def test_a_response_whose_process_died_is_due_again(watch):
-    watch.see(make_event())
-    number = watch.begin()
-    assert watch.due() == []
-    watch.running.discard(number)
-    assert watch.due() == ["announced"]
 
 
 @pytest.mark.parametrize("phase", ["announced", "started", "ended"])
