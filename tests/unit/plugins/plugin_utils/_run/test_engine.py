@@ -6,18 +6,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
+    START,
+    Fleet,
+    FleetEvent,
+)
 
-_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
 README = Path(__file__).resolve().parents[5] / "roles" / "event_response" / "README.md"
-Fleet, FleetEvent, START = _module.Fleet, _module.FleetEvent, _module.START
 
 
 def test_an_event_goes_through_the_run_in_six_turns():

@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.limit import read_limit
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import tell_wrong_words
-
-_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-Fleet, FleetEvent, START = _module.Fleet, _module.FleetEvent, _module.START
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
+    START,
+    Fleet,
+    FleetEvent,
+)
 
 WEB = ["web-1", "web-2", "web-3"]
 
