@@ -28,17 +28,23 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds i
 STOP = 600.0
 
 
-def event(event_id: str, status: str = "Scheduled", **fields: Any) -> dict[str, Any]:
-    """Return an event of web-1 as Azure sends it."""
-    return {
+def raw_event(event_id: Any, status: Any = "Scheduled", **fields: Any) -> dict[str, Any]:
+    """Return an event of web-1 as Azure sends it, to start in a quarter of an hour; a field of ... is left out."""
+    event = {
         "EventId": event_id,
         "EventStatus": status,
         "EventType": "Reboot",
         "ResourceType": "VirtualMachine",
         "Resources": ["web-1"],
-        "NotBefore": "",
+        "NotBefore": "Sat, 21 Nov 2026 10:15:00 GMT" if status == "Scheduled" else "",
         **fields,
     }
+    return {name: value for name, value in event.items() if value is not ...}
+
+
+def event(event_id: str, status: str = "Scheduled", **fields: Any) -> dict[str, Any]:
+    """Return an event whose start is not known."""
+    return raw_event(event_id, status, **{"NotBefore": "", **fields})
 
 
 def document(*events: dict[str, Any], **fields: Any) -> tuple[int, bytes]:
