@@ -263,13 +263,7 @@ def test_text_from_azure_is_escaped_in_the_log(watch):
 @pytest.mark.parametrize(
     ("between", "outcome"),
     [
-        pytest.param(lambda watch: None, "withdrawn", id="nothing"),
-        pytest.param(lambda watch: watch.see(started(make_event())), "completed", id="it was seen started"),
-        pytest.param(lambda watch: watch.clock.reboot(), "completed", id="the VM booted"),
-        pytest.param(lambda watch: approve(watch, states.APPROVED), "completed", id="it had been approved"),
         pytest.param(lambda watch: approve(watch, states.WAITING), "withdrawn", id="its approval waits for others"),
-        pytest.param(lambda watch: watch.clock.advance(900), "completed", id="its time had come"),
-        pytest.param(lambda watch: watch.clock.advance(899), "withdrawn", id="its time had nearly come"),
         pytest.param(lambda watch: watch.clock.set_by(HOUR), "withdrawn", id="somebody set the clock forward"),
         pytest.param(
             lambda watch: (watch.clock.advance(900), watch.clock.set_by(-HOUR)),
@@ -279,6 +273,7 @@ def test_text_from_azure_is_escaped_in_the_log(watch):
     ],
 )
 def test_the_outcome(watch, between, outcome):
+    """Others are in test_outcomes.py, for the fleet and the event source, too."""
     watch.see(make_event())
     between(watch)
     watch.see()
