@@ -26,6 +26,20 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds i
 
 # What takes longer hangs.
 STOP = 600.0
+# The options of the modules as Ansible gives them where a user sets none
+INFO_OPTIONS = {
+    "scope": "this_vm",
+    **dict.fromkeys(("event_ids", "event_types", "event_statuses", "event_sources", "due_within", "resource_name")),
+    "discover_endpoint": False,
+}
+APPROVE_OPTIONS = {
+    **dict.fromkeys(("event_ids", "event_types", "event_sources", "document_incarnation", "resource_name")),
+    "resources_ready": [],
+    "force": False,
+    "wait_for": "nothing",
+    "wait_timeout": 900.0,
+    "discover_endpoint": False,
+}
 
 
 def raw_event(event_id: Any, status: Any = "Scheduled", **fields: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine as machine_module
-from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import STOP, Machine
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
 tmp_path = machine_module.tmp_path
 
@@ -587,18 +587,6 @@ def test_nothing_listens_where_azure_should_be(vm):
         done = vm.check(expected=1)
     assert vm.endpoint in done.stderr
     assert vm.status()["poll_errors"] == {"unreachable": 1}
-
-
-def test_a_held_first_answer_is_waited_for(azure, vm):
-    vm.usual_answer = 2
-    azure.fault(fault="hold", seconds=3, times=1)
-    event = azure.announce()
-    # The first answer may take longer than all others.
-    vm.run("check", "--once")
-    vm.usual_answer = STOP
-    vm.check()
-    assert vm.ran == [f"prepare announced {event}"]
-    assert vm.status()["poll_errors"] == {}
 
 
 def test_what_is_due_does_not_wait_for_a_held_answer(azure, vm):

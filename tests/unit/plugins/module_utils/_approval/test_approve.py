@@ -16,7 +16,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approv
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import keys
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, fetch, transport
 from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
-from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import document, event
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import (
+    APPROVE_OPTIONS,
+    document,
+    event,
+)
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("clock")]
 
@@ -369,18 +373,7 @@ def test_an_error_after_a_lost_approval_does_not_say_that_azure_refused(serve, l
     assert not caught.value.refused
 
 
-OPTIONS = {
-    "event_ids": ["A"],
-    "event_types": None,
-    "event_sources": None,
-    "resources_ready": [],
-    "force": False,
-    "document_incarnation": None,
-    "wait_for": "nothing",
-    "wait_timeout": 900.0,
-    "discover_endpoint": False,
-    "resource_name": None,
-}
+OPTIONS = {**APPROVE_OPTIONS, "event_ids": ["A"]}
 
 
 def run(server, **options):

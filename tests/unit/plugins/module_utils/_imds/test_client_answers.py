@@ -273,13 +273,6 @@ def test_retry_after_beyond_the_limit_fails_at_once(serve, clock, status, reason
     assert clock.pauses == []
 
 
-@pytest.mark.parametrize("body", [b"", b" \r\n"])
-def test_s7_an_empty_200_is_no_document(serve, short_pauses, body):
-    client = serve((200, body), (200, body)).client()
-    assert client.get_document() == body
-    assert fetch.read_document(client, client.deadline()) is None
-
-
 @pytest.mark.parametrize(
     ("body", "error_class", "reason"),
     [

@@ -13,17 +13,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import boot_id as boot
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info
 from ansible_collections.fleetops.azure_maintenance.tests.instance import compute, resource_id_of, vm_id_of
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import INFO_OPTIONS
 
-OPTIONS = {
-    "scope": "all",
-    "event_ids": None,
-    "event_types": None,
-    "event_statuses": None,
-    "event_sources": None,
-    "due_within": None,
-    "discover_endpoint": False,
-    "resource_name": "web-1",
-}
+OPTIONS = {**INFO_OPTIONS, "scope": "all", "resource_name": "web-1"}
 NONE = "web-1: no events"
 UNCLEAR = "web-1: no event that can be read, but an entry of the document cannot be read and may be one. Ask again."
 EMPTY = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
