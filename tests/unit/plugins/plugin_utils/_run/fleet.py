@@ -153,6 +153,11 @@ class Fleet:
             setattr(other, name, getattr(self, name))
         return other
 
+    @property
+    def said(self) -> str:
+        """What was said, without its line ends."""
+        return " ".join(" ".join(self.lines).split())
+
     def stop_after(self, turns: int, seconds: float = 0.0) -> Fleet:
         """Take so many turns, as a run that is broken off then, and let time pass."""
         self.most_turns = turns

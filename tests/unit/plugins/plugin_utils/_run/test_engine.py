@@ -69,7 +69,7 @@ def test_p2_who_boots_while_others_prepare_is_not_approved_by_an_answer_older_th
     fleet._prepare = takes_long
     fleet.go()
     assert fleet.posted == []
-    assert "web-1 is not prepared: it booted after its preparation" in " ".join(" ".join(fleet.lines).split())
+    assert "web-1 is not prepared: it booted after its preparation" in fleet.said
 
 
 def test_a_host_that_comes_back_in_a_later_play_makes_no_other_answer_old():
@@ -114,7 +114,7 @@ def test_b5_a_vm_outside_that_is_called_like_a_host_of_the_play_is_not_outside()
     fleet.names["web-2"] = "Unavailable"
     fleet.go()
     assert fleet.posted == []
-    assert "which says that it is Unavailable" in " ".join(" ".join(fleet.lines).split())
+    assert "which says that it is Unavailable" in fleet.said
 
 
 def test_d4_nobody_is_restored_while_an_event_of_the_vm_is_started_that_the_run_leaves_alone():
@@ -259,8 +259,7 @@ def test_p16_an_event_for_which_a_host_cannot_be_reached_any_more_is_held_back_w
 
     fleet._prepare = goes_down_after_it
     fleet.go()
-    said = " ".join(" ".join(fleet.lines).split())
-    assert "HELD BACK: Reboot B2" in said
+    assert "HELD BACK: Reboot B2" in fleet.said
     assert fleet.story["web-1"] == ["prepare B2", "restore B2"]
 
 

@@ -29,10 +29,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_ut
 )
 
 
-def said(fleet):
-    return " ".join(" ".join(fleet.lines).split())
-
-
 def faults(fleet):
     """Return what the run says at its end of each host that did not go well."""
     return verdict.conclude(fleet.run)["summary"]["faults"]
@@ -64,8 +60,8 @@ def test_d1_a_run_that_was_broken_off_is_mended_by_the_next_when_the_event_is_ov
     outcomes = {host: known["events"][0]["outcome"] for host, known in after.run["hosts"].items()}
     assert outcomes == {"web-1": "completed", "web-2": None}
     assert faults(after) == {}
-    assert "web-1 is out of service since 2026-11-21T10:0" in said(after)
-    assert "for Reboot A1 by a run of anna on control." in said(after)
+    assert "web-1 is out of service since 2026-11-21T10:0" in after.said
+    assert "for Reboot A1 by a run of anna on control." in after.said
 
 
 def test_d1_one_that_begins_while_the_event_is_started_restores_when_it_is_over():
@@ -109,7 +105,7 @@ def test_a_run_without_a_restore_file_leaves_no_mark(restore):
 def test_d1_an_event_that_the_run_leaves_out_is_named():
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     after = fleet.again(event_types=["Freeze"]).go()
-    assert "web-1 is out of service since" in said(after)
+    assert "web-1 is out of service since" in after.said
     assert after.story == {"web-1": ["prepare A1"]}
 
 
@@ -169,7 +165,7 @@ def test_d2_p3_nobody_is_restored_while_another_run_has_the_vm_prepared_for_an_o
     quick = slow.again(event_types=["Reboot"], wait_timeout=600)
     quick.go()
     assert quick.story["web-1"] == ["prepare B2", "prepare A1"]
-    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Freeze B2" in said(quick)
+    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Freeze B2" in quick.said
     assert list(faults(quick)) == ["web-1"]
 
 
@@ -312,7 +308,7 @@ def test_d6_p3_a_run_whose_preparation_fails_leaves_out_of_service_what_another_
     other.failing.add("prepare web-1")
     other.go()
     assert other.story["web-1"] == ["prepare A1", "prepare A1 failed"]
-    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Reboot A1 by a run of anna on control" in said(other)
+    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Reboot A1 by a run of anna on control" in other.said
     assert list(faults(other)) == ["web-1"]
     assert len(fleet.marks["web-1"]) == 2
 
@@ -336,7 +332,7 @@ def test_p3_a_checker_that_has_the_vm_prepared_for_an_open_event_keeps_it_out_of
     fleet.go()
     assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
     assert fleet.now >= START + 400
-    assert "web-1 is out of service since 2026-11-21T09:59:00Z for Reboot B2 by its checker." in said(fleet)
+    assert "web-1 is out of service since 2026-11-21T09:59:00Z for Reboot B2 by its checker." in fleet.said
 
 
 def test_where_no_mark_can_be_written_the_preparation_does_not_begin():
