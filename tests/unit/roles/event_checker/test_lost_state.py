@@ -112,7 +112,7 @@ def test_p3_a_response_of_the_lost_file_goes_on_and_nothing_runs_beside_it(azure
     assert vm.ran == [f"prepare announced {event_id}"]
     assert vm.history()["events"] == []
     vm.release()
-    vm.wait(lambda: not vm.active_units(), "the response does not end")
+    vm.wait_for_units()
     vm.check_until_quiet()
     assert vm.ran == [f"prepare announced {event_id}"]
     assert [event["event_id"] for event in vm.history()["events"]] == [event_id]

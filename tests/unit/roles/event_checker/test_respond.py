@@ -6,12 +6,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import socket
 import sys
-import threading
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -455,17 +453,6 @@ class TestOvertaken:
         assert stage.recorder.words == ["note", "note", "back"]
 
 
-def test_a_lock_that_is_only_tested_for_an_instant_does_not_stop_a_response(folders):
-    """Whoever asks whether a response runs holds its lock while it asks."""
-    test = contextlib.ExitStack()
-    assert test.enter_context(lock(folders.run, response_lock(1)))
-    timer = threading.Timer(0.2, test.close)
-    timer.start()
-    with lock(folders.run, response_lock(1), patience=600.0) as free:
-        assert free
-    timer.join()
-
-
 def test_putting_back_into_service_yields_to_a_preparation_between_two_steps(stage, tmp_path):
     stage.announce(on_announced=[], on_ended=[stage.recorder.step("back-1"), stage.recorder.step("back-2")])
     stage.see()
@@ -603,11 +590,6 @@ class Azure:
     def approvals(self) -> int:
         """How many approvals Azure was sent, taken or not."""
         return len(self.simulator.posted())
-
-    @property
-    def statuses(self) -> list[str]:
-        reply = self.simulator.get("web-1", "/metadata/scheduledevents?api-version=2020-07-01")
-        return [event["EventStatus"] for event in json.loads(reply.body)["Events"]]
 
 
 class TestApproval:

@@ -154,9 +154,7 @@ def test_b1_p13_a_playbook_that_ran_nothing_here_is_not_approved_until_it_does(a
     (response,) = vm.responses()
     assert "hosts: web" in response["message"]
     drain.write_text("- hosts: localhost\n  gather_facts: false\n  tasks: [{ansible.builtin.debug: {msg: drained}}]\n")
-    assert vm.run("retry", "1").returncode == 0
-    vm.wait(lambda: azure.approved, "the retry approved nothing")
-    vm.wait(lambda: not vm.active_units(), "the retry does not end")
+    vm.retry(1)
     assert azure.approved == [[event]]
 
 
@@ -166,9 +164,7 @@ def test_s1_the_retry_that_succeeds_approves(azure, vm):
     event = azure.announce()
     vm.check()
     good.touch()
-    assert vm.run("retry", "1").returncode == 0
-    vm.wait(lambda: azure.approved, "the retry approved nothing")
-    vm.wait(lambda: not vm.active_units(), "the retry does not end")
+    vm.retry(1)
     assert azure.approved == [[event]]
     assert vm.ran == [f"first announced {event}", f"prepare announced {event}", f"prepare announced {event}"]
     assert vm.responses()[0]["state"] == "succeeded"
@@ -197,11 +193,10 @@ def test_s3_a_started_event_is_neither_approved_nor_answered_twice(azure, vm):
 def test_s3_an_event_that_starts_while_it_is_prepared_for_is_not_approved(azure, vm):
     vm.configure(vm.rule(on_announced=[vm.held_step("prepare")]))
     event = azure.announce(notice=60, started_for=600)
-    assert vm.run("check", "--once").returncode == 0
-    vm.wait(lambda: vm.ran, "the preparation does not begin")
+    vm.check_until_ran(1)
     azure.advance(61)
     vm.release()
-    vm.wait(lambda: not vm.active_units(), "the preparation does not end")
+    vm.wait_for_units()
     vm.check()
     assert azure.approved == []
     assert vm.ran == [f"prepare announced {event}", f"note started {event}"]
@@ -255,14 +250,13 @@ def test_d3_what_takes_out_of_service_waits_until_what_puts_back_has_stopped(azu
     first = azure.announce()
     vm.check()
     azure.withdraw(first)
-    assert vm.run("check", "--once").returncode == 0
-    vm.wait(lambda: len(vm.ran) == 2, "the restore does not begin")
+    vm.check_until_ran(2)
     second = azure.announce(event_status="Started", started_for=600)
     assert vm.run("check", "--once").returncode == 0
     assert vm.run("check", "--once").returncode == 0
     assert vm.ran[1:] == [f"restore ended {first} completed"]
     vm.release()
-    vm.wait(lambda: not vm.active_units(), "the restore does not stop")
+    vm.wait_for_units()
     vm.check()
     vm.check()
     # What is left of the restore waits for the end of the second event.
@@ -287,8 +281,7 @@ def test_s5_the_reboot_itself(azure, vm):
 def test_s5_a_reboot_in_the_middle_of_the_preparation_that_ends_the_event(azure, vm):
     vm.configure(vm.rule(on_announced=[vm.held_step("prepare")]))
     event = azure.announce(notice=60, started_for=30)
-    assert vm.run("check", "--once").returncode == 0
-    vm.wait(lambda: vm.ran, "the preparation does not begin")
+    vm.check_until_ran(1)
     vm.boot()
     vm.release()
     azure.advance(300)
@@ -596,8 +589,7 @@ def test_what_is_due_does_not_wait_for_a_held_answer(azure, vm):
     event = azure.announce()
     vm.check()
     azure.withdraw(event)
-    assert vm.run("check", "--once").returncode == 0
-    vm.wait(lambda: len(vm.ran) == 2, "the restoring does not begin")
+    vm.check_until_ran(2)
     vm.kill_all()
     vm.release()
     # Longer than any test may take
@@ -621,7 +613,7 @@ def test_many_checks_begun_at_one_moment(azure, vm):
     event = azure.announce()
     for process in [vm.start("check", "--once") for _number in range(6)]:
         assert process.wait() == 0
-    vm.wait(lambda: not vm.active_units(), "the responses do not end")
+    vm.wait_for_units()
     vm.check_until_quiet()
     assert vm.ran == [f"prepare announced {event}"]
     assert azure.approved == [[event]]
@@ -645,8 +637,7 @@ def test_the_own_restarts_are_approved_at_once(azure, vm):
 def test_p4_p5_an_empty_answer_after_a_boot_begins_nothing_and_is_not_heard(azure, vm):
     vm.configure(vm.rule(on_announced=[vm.held_step("prepare")]))
     event = azure.announce()
-    assert vm.run("check", "--once").returncode == 0
-    vm.wait(lambda: vm.ran, "the preparation does not begin")
+    vm.check_until_ran(1)
     heard = vm.status()["last_answer_at"]
     vm.boot()
     vm.release()
@@ -707,8 +698,7 @@ def test_p4_a_404_for_the_name_does_not_stop_what_is_due(azure, vm):
     event = azure.announce()
     vm.check()
     azure.withdraw(event)
-    assert vm.run("check", "--once").returncode == 0
-    vm.wait(lambda: len(vm.ran) == 2, "the restoring does not begin")
+    vm.check_until_ran(2)
     vm.boot()
     vm.release()
     azure.fault(fault="status", status=404, path="instance")
@@ -722,8 +712,7 @@ def test_p6_a_preparation_that_is_tried_again_runs_beside_nothing(azure, vm):
     event = azure.announce(notice=60, started_for=600)
     vm.check()
     azure.advance(61)
-    assert vm.run("check", "--once").returncode == 0
-    vm.wait(lambda: len(vm.ran) == 2, "on_started does not begin")
+    vm.check_until_ran(2)
     good.touch()
     done = vm.run("retry", "1")
     assert (done.returncode, "it waits for response 2" in done.stderr) == (0, True), done
@@ -739,8 +728,7 @@ def test_p6_what_failed_before_the_end_is_not_tried_again_after_it(azure, vm):
     event = azure.announce()
     vm.check()
     azure.withdraw(event)
-    assert vm.run("check", "--once").returncode == 0
-    vm.wait(lambda: len(vm.ran) == 2, "the restoring does not begin")
+    vm.check_until_ran(2)
     done = vm.run("retry", "1")
     assert (done.returncode, "The event of response 1 has ended" in done.stderr) == (2, True), done
     assert vm.event(event)["responses"][0]["state"] == "failed"

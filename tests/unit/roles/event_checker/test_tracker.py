@@ -303,79 +303,47 @@ class TestLeadTime:
     def _lead_time(self, watch):
         watch.rules = [make_rule(lead_time=300, **STEPS)]
 
-    def test_it_is_due_by_the_clock(self, watch):
-        watch.see(make_event())
-        assert watch.due() == []
-        watch.clock.advance(599)
-        assert watch.due() == []
-        assert watch.responses == [("announced", "planned")]
-        watch.clock.advance(1)
-        assert watch.due() == ["announced"]
-        assert watch.responses == [("announced", "due")]
-        watch.clock.advance(100)
-        assert watch.due() == ["announced"]
-
-    def test_without_lead_time_it_is_due_at_once(self, watch):
-        watch.rules = [make_rule(**STEPS)]
-        watch.see(make_event(not_before=None))
-        assert watch.due() == ["announced"]
-
-    def test_a_lead_time_of_0_is_due_when_azure_may_start(self, watch):
-        watch.rules = [make_rule(lead_time=0, **STEPS)]
-        watch.see(make_event())
-        watch.clock.advance(899)
-        assert watch.due() == []
-        watch.clock.advance(1)
-        assert watch.due() == ["announced"]
-
-    def test_less_notice_than_lead_time_is_due_at_once(self, watch):
-        watch.see(make_event(not_before=NOW + timedelta(seconds=30)))
-        assert watch.due() == ["announced"]
-
-    def test_an_unknown_start_is_never_due(self, watch):
-        watch.see(make_event(not_before=None))
-        watch.clock.advance(100 * HOUR)
-        assert watch.due() == []
-
-    def test_a_start_that_becomes_known_counts(self, watch):
-        watch.see(make_event(not_before=None))
-        watch.see(make_event(not_before=NOW + timedelta(seconds=299)))
-        assert watch.due() == ["announced"]
-
-    def test_a_start_that_is_put_off_counts(self, watch):
-        watch.see(make_event())
-        watch.see(make_event(not_before=IN_15_MINUTES + timedelta(hours=1)))
-        watch.clock.advance(900)
-        assert watch.due() == []
-        watch.clock.advance(HOUR - 300)
-        assert watch.due() == ["announced"]
-
-    @pytest.mark.parametrize("stepped", [HOUR, -HOUR])
-    def test_the_clock_is_stepped_by_an_hour(self, watch, stepped):
-        """Too early does less harm than too late: the clock that says so first counts."""
-        watch.see(make_event())
-        watch.clock.set_by(stepped)
-        assert watch.due() == (["announced"] if stepped > 0 else [])
-        watch.clock.advance(599)
-        assert watch.due() == (["announced"] if stepped > 0 else [])
-        watch.clock.advance(1)
-        assert watch.due() == ["announced"]
-
-    def test_the_clock_was_wrong_when_the_event_was_seen_and_is_set_right(self, watch):
-        watch.clock.set_by(-HOUR)
-        watch.see(make_event())
-        assert watch.due() == []
-        watch.clock.advance(300)
-        watch.clock.set_by(HOUR + 300)
-        assert watch.due() == ["announced"]
-
-    def test_after_a_boot_the_wall_clock_alone_counts(self, watch):
-        watch.see(make_event())
-        watch.clock.reboot(300)
-        watch.see(make_event())
-        assert watch.due() == []
-        watch.clock.advance(300)
-        assert watch.due() == ["announced"]
+    # The lead time, and what happens: the event is seen with so many seconds of notice, time passes, somebody sets the
+    # clock, the VM boots. Then whether the response is due.
+    @pytest.mark.parametrize(
+        ("lead_time", "happens", "due"),
+        [
+            pytest.param(300, [("see", 900), ("advance", 599)], False, id="a second too early"),
+            pytest.param(300, [("see", 900), ("advance", 599), ("advance", 1)], True, id="by the clock"),
+            pytest.param(300, [("see", 900), ("advance", 700)], True, id="a while ago"),
+            pytest.param(None, [("see", None)], True, id="without a lead time at once"),
+            pytest.param(0, [("see", 900), ("advance", 899)], False, id="0, before Azure may start"),
+            pytest.param(0, [("see", 900), ("advance", 900)], True, id="0, when Azure may start"),
+            pytest.param(300, [("see", 30)], True, id="less notice than lead time"),
+            pytest.param(300, [("see", None), ("advance", 100 * HOUR)], False, id="the start is unknown"),
+            pytest.param(300, [("see", None), ("see", 299)], True, id="the start becomes known"),
+            pytest.param(300, [("see", 900), ("see", 900 + HOUR), ("advance", 900)], False, id="it is put off"),
+            pytest.param(300, [("see", 900), ("see", 900 + HOUR), ("advance", 600 + HOUR)], True, id="and comes near"),
+            # Too early does less harm than too late: the clock that says so first counts.
+            pytest.param(300, [("see", 900), ("set_by", HOUR)], True, id="a clock set forward"),
+            pytest.param(300, [("see", 900), ("set_by", -HOUR), ("advance", 599)], False, id="a clock set back"),
+            pytest.param(300, [("see", 900), ("set_by", -HOUR), ("advance", 600)], True, id="set back, and by uptime"),
+            pytest.param(
+                300,
+                [("set_by", -HOUR), ("see", 900), ("advance", 300), ("set_by", HOUR + 300)],
+                True,
+                id="a clock that was wrong when the event was seen, and is set right",
+            ),
+            # After a boot the wall clock alone counts.
+            pytest.param(300, [("see", 900), ("reboot", 300), ("see", 900)], False, id="a boot"),
+            pytest.param(300, [("see", 900), ("reboot", 300), ("see", 900), ("advance", 300)], True, id="after a boot"),
+        ],
+    )
+    def test_when_it_is_due(self, watch, lead_time, happens, due):
+        watch.rules = [make_rule(lead_time=lead_time, **STEPS)]
+        for what, seconds in happens:
+            if what == "see":
+                watch.see(make_event(not_before=None if seconds is None else NOW + timedelta(seconds=seconds)))
+            else:
+                getattr(watch.clock, what)(seconds)
+            found = watch.due()
+        assert found == (["announced"] if due else [])
+        assert watch.responses == [("announced", "due" if due else "planned")]
 
     @pytest.mark.parametrize(
         ("then", "why"), [((started(make_event()),), "started"), ((), "ended")], ids=["started", "ended"]
@@ -408,29 +376,6 @@ def test_the_clocks_of_a_record(watch):
     assert record.nows(watch.clock.now()) == [NOW + timedelta(seconds=60 - HOUR), NOW + timedelta(seconds=60)]
     watch.clock.reboot(10)
     assert record.nows(watch.clock.now()) == [NOW + timedelta(seconds=70 - HOUR)]
-
-
-def test_the_responses_to_one_event_run_one_after_the_other(watch):
-    watch.see(make_event(), make_event("B"))
-    assert watch.due() == ["announced", "announced"]
-    preparing = watch.begin()
-    watch.see(started(make_event()), make_event("B"))
-    watch.see(make_event("B"))
-    assert watch.due() == ["announced"]
-    # The next one follows however the one before it ended.
-    watch.end(preparing, states.FAILED)
-    assert sorted(watch.due()) == ["announced", "started"]
-    watch.see()
-    # That of B had not begun before its event ended.
-    assert watch.due() == ["started"]
-    starting = watch.begin()
-    assert watch.due() == []
-    watch.end(starting)
-    # Those of A and B, in the order of their ends
-    for number in (1, 2):
-        assert [(each.event, each.phase) for each in watch.due_records()] == [(number, "ended")]
-        watch.end(watch.begin())
-    assert watch.due() == []
 
 
 class TestPuttingBackIntoService:
