@@ -762,7 +762,7 @@ class TestApproval:
         pytest.param({"fault": "empty"}, "an empty body", id="no document"),
         pytest.param(
             {"fault": "body", "body": '{"DocumentIncarnation": 7, "Events": [{"EventId": null}]}'},
-            "an entry of the document cannot be read and may be this event",
+            approval.approvals.UNCLEAR_DOCUMENT,
             id="an entry that cannot be read",
         ),
     ]

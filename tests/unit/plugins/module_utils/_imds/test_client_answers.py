@@ -48,7 +48,7 @@ PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"
         (400, b'["error", "newest-versions"]', ["Check endpoint and api_version"]),
         (400, b'"error"', ["Check endpoint and api_version"]),
         (400, b"", ['HTTP 400: ""', "Check endpoint and api_version"]),
-        (401, b"", ["Access is filtered"]),
+        (401, b"", ["HTTP 401"]),
         (403, b"Forbidden by policy", ["Forbidden by policy", "Metadata Security Protocol"]),
         (404, b'{ "error": "Not found" }', ["Not found", "Check endpoint and api_version"]),
         (405, b'{"error":"Method not allowed"}', ["HTTP 405", "Check endpoint and api_version"]),
