@@ -318,7 +318,7 @@ class TestValidate:
         shell.configure(rules=[{"name": "A", "on_ended": [{"command": ["/nosuch/a"]}, {"command": ["/nosuch/b"]}]}])
         status, printed, said = shell("validate")
         assert (status, printed) == (2, "")
-        assert ["/nosuch/a" in said.splitlines()[0], "/nosuch/b" in said.splitlines()[1]] == [True, True]
+        assert [line.rpartition("/")[2] for line in said.splitlines()] == ["a.", "b."]
 
     def test_the_syntax_only(self, shell):
         shell.configure(rules=[{"name": "A", "on_ended": [{"command": ["/nosuch/a"]}]}], metrics_dir="/nosuch")

@@ -98,6 +98,7 @@ def test_null_stands_for_the_default_of_a_setting():
     assert parse_config(dict.fromkeys(Config._fields)) == Config()
 
 
+IS_NULL = "is null. Write a value, or leave the key out."
 MATCH = ("event_types", "event_sources", "min_duration", "max_duration", "description", "query")
 RULE_KEYS = sorted({*Rule._fields} - {"name", "match", "lead_time"})
 
@@ -112,7 +113,7 @@ def test_f1_null_is_a_lead_time_that_is_documented():
 )
 def test_f1_p14_a_condition_that_is_null_is_refused(key, others):
     message = refusal(rule(match={**others, key: None}, approve="at_once"))
-    assert message == f"rule 1 (Drain): match: {key} is null. Write a value, or leave the key out."
+    assert message == f"rule 1 (Drain): match: {key} {IS_NULL}"
 
 
 @pytest.mark.parametrize("match", [None, {}], ids=str)
@@ -127,7 +128,7 @@ def test_f1_p14_a_match_without_a_condition_is_refused(match):
 def test_f1_p14_a_key_of_a_rule_that_is_null_is_refused(key):
     """Of all, on_announced: with approve: when_ready, nothing would be prepared and the event approved."""
     message = refusal(rule(**{"approve": "when_ready", key: None}))
-    assert message == f"rule 1 (Drain): {key} is null. Write a value, or leave the key out."
+    assert message == f"rule 1 (Drain): {key} {IS_NULL}"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_f1_p14_a_key_of_a_rule_that_is_null_is_refused(key):
 )
 def test_f1_p14_a_key_of_a_step_that_is_null_is_refused(content, key):
     message = refusal(step(content))
-    assert message == f"rule 1 (Drain): on_started, step 2: {key} is null. Write a value, or leave the key out."
+    assert message == f"rule 1 (Drain): on_started, step 2: {key} {IS_NULL}"
 
 
 # A part of the configuration, and how it comes back.
