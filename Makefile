@@ -71,7 +71,7 @@ artifact: tree
 # The image stays, because the other checkouts on this machine use it too.
 clean:
 	@"$(PYTHON)" .ci/lab.py --remove
-	rm -rf .venv build .ci/__pycache__ .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build .ci/__pycache__ .ansible .mypy_cache .pytest_cache .ruff_cache
 
 # The copy of the collection that Ansible finds, and the ansible-core that reads it
 .PHONY: tree

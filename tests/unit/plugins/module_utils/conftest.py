@@ -26,19 +26,39 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds i
 
 # What takes longer hangs.
 STOP = 600.0
+# The options of the modules as Ansible gives them where a user sets none
+INFO_OPTIONS = {
+    "scope": "this_vm",
+    **dict.fromkeys(("event_ids", "event_types", "event_statuses", "event_sources", "due_within", "resource_name")),
+    "discover_endpoint": False,
+}
+APPROVE_OPTIONS = {
+    **dict.fromkeys(("event_ids", "event_types", "event_sources", "document_incarnation", "resource_name")),
+    "resources_ready": [],
+    "force": False,
+    "wait_for": "nothing",
+    "wait_timeout": 900.0,
+    "discover_endpoint": False,
+}
 
 
-def event(event_id: str, status: str = "Scheduled", **fields: Any) -> dict[str, Any]:
-    """Return an event of web-1 as Azure sends it."""
-    return {
+def raw_event(event_id: Any, status: Any = "Scheduled", **fields: Any) -> dict[str, Any]:
+    """Return an event of web-1 as Azure sends it, to start in a quarter of an hour; a field of ... is left out."""
+    event = {
         "EventId": event_id,
         "EventStatus": status,
         "EventType": "Reboot",
         "ResourceType": "VirtualMachine",
         "Resources": ["web-1"],
-        "NotBefore": "",
+        "NotBefore": "Sat, 21 Nov 2026 10:15:00 GMT" if status == "Scheduled" else "",
         **fields,
     }
+    return {name: value for name, value in event.items() if value is not ...}
+
+
+def event(event_id: str, status: str = "Scheduled", **fields: Any) -> dict[str, Any]:
+    """Return an event whose start is not known."""
+    return raw_event(event_id, status, **{"NotBefore": "", **fields})
 
 
 def document(*events: dict[str, Any], **fields: Any) -> tuple[int, bytes]:

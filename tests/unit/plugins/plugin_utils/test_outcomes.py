@@ -23,6 +23,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track import tracker
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import INFO_OPTIONS
 
 START = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 DUE = 900
@@ -137,16 +138,9 @@ class Fleet:
         self._progress = approval.apply_approval_results(self._progress, [plan], {"host-a": [result]}, True, now)
 
     def ask(self) -> None:
-        params = {
-            "scope": "this_vm",
-            "discover_endpoint": False,
-            "resource_name": None,
-            "due_within": None,
-            **dict.fromkeys(("event_ids", "event_types", "event_statuses", "event_sources")),
-        }
         now = self._world.now.timestamp()
         try:
-            answer = info.get_info(params, self._world, lambda warning: None, self._world.boot_id)
+            answer = info.get_info(INFO_OPTIONS, self._world, lambda warning: None, self._world.boot_id)
         except _errors.UnreachableError as error:
             # The host itself is away.
             answer = {"unreachable": True, "msg": str(error)}

@@ -104,6 +104,11 @@ class Call(NamedTuple):
     stdin: str
 
 
+def ended_with(status: int) -> str:
+    """What is said of a step whose program ended so."""
+    return f"It ended with status {status}."
+
+
 _RECORDER = """
 import json, os, sys
 folder, arguments = sys.argv[1], sys.argv[2:]

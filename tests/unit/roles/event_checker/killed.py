@@ -25,8 +25,13 @@ class Place:
         self.path = folder / "state.db"
         self.messages = []
 
+    @property
+    def folders(self):
+        """Where its state lies, and where it goes when it cannot be written there."""
+        return str(self.folder), str(self.folder / "run")
+
     def open(self):
-        return Store(open_database(str(self.folder), str(self.folder / "run"), self.messages.append))
+        return Store(open_database(*self.folders, self.messages.append))
 
 
 def kill_at(number, action):

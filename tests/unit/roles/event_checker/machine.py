@@ -232,8 +232,22 @@ class Machine:
         """Poll once and wait for the responses that this starts."""
         done = self.run("check", "--once", **variables)
         assert done.returncode == expected, done
-        self.wait(lambda: not self.active_units(), "the responses go on and on")
+        self.wait_for_units()
         return done
+
+    def check_until_ran(self, steps):
+        """Poll once, and wait until so many steps have written their line."""
+        assert self.run("check", "--once").returncode == 0
+        self.wait(lambda: len(self.ran) == steps, f"step {steps} does not begin")
+
+    def wait_for_units(self):
+        self.wait(lambda: not self.active_units(), "the responses do not end")
+
+    def retry(self, number):
+        """Try a response again, as a person does, and wait for its end."""
+        done = self.run("retry", str(number))
+        assert done.returncode == 0, done
+        self.wait_for_units()
 
     def check_until_quiet(self):
         """Poll until no response is left to run."""

@@ -36,6 +36,21 @@ FINE = b'{"DocumentIncarnation": 1, "Events": []}'
 BUSY = (503, b"busy")
 
 
+@pytest.fixture
+def prepare(folders, clock):
+    """A check of web-1 at an endpoint; systemd is asked for no unit unless told otherwise."""
+
+    def make(endpoint, start_unit=pytest.fail, open_store=None, **settings):
+        config = parse_config({"endpoint": endpoint, "resource_name": "web-1", **settings})
+        return check.Checker(config, folders, clock, open_store or (lambda **_why: open_state(folders)), start_unit)
+
+    return make
+
+
+def document(*events):
+    return 200, json.dumps({"DocumentIncarnation": 1, "Events": events}).encode()
+
+
 def busy(seconds):
     return (429, b"slow down", {"Retry-After": str(seconds)})
 
@@ -58,7 +73,7 @@ def busy(seconds):
     ],
 )
 def test_the_polls_of_an_activation(
-    serve, folders, clock, monkeypatch, poll_interval, timer_interval, once, answers, polls, end
+    serve, prepare, clock, monkeypatch, poll_interval, timer_interval, once, answers, polls, end
 ):
     begun = clock.now().uptime
     polled = []
@@ -73,21 +88,12 @@ def test_the_polls_of_an_activation(
     ask = ImdsClient.get_document
     monkeypatch.setattr(ImdsClient, "get_document", get_document)
     server = serve(*[answer if isinstance(answer, tuple) else (200, answer) for answer in answers])
-    config = parse_config(
-        {
-            "endpoint": server.endpoint,
-            "resource_name": "web-1",
-            "poll_interval": poll_interval,
-            "timer_interval": timer_interval,
-        }
-    )
-    checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
-    checker.run(once)
+    prepare(server.endpoint, poll_interval=poll_interval, timer_interval=timer_interval).run(once)
     assert polled == polls
     assert passed() == end
 
 
-def test_p7_a_state_that_fails_only_when_it_is_read_is_put_aside_before_the_first_poll(serve, folders, clock):
+def test_p7_a_state_that_fails_only_when_it_is_read_is_put_aside_before_the_first_poll(serve, folders, prepare):
     opened = []
 
     def fail(_name):
@@ -100,35 +106,22 @@ def test_p7_a_state_that_fails_only_when_it_is_read_is_put_aside_before_the_firs
             store.fact = fail
         return store
 
-    config = parse_config({"endpoint": serve((200, FINE)).endpoint, "resource_name": "web-1"})
-    checker = check.Checker(config, folders, clock, open_damaged, pytest.fail)
+    checker = prepare(serve((200, FINE)).endpoint, open_store=open_damaged)
     assert opened == [{"may_return": True}, {"damaged": True}]
     assert checker.run(once=True)
 
 
-def test_p9_an_event_for_which_there_was_no_room_is_followed_when_there_is(serve, folders, clock, monkeypatch):
+def test_p9_an_event_for_which_there_was_no_room_is_followed_when_there_is(serve, folders, prepare, clock, monkeypatch):
     """The same document says so, once what fills the room has been answered."""
     monkeypatch.setattr(tracker, "MOST_PENDING", 1)
-    answers = [
-        (200, json.dumps({"DocumentIncarnation": 1, "Events": [{"EventId": each, "Resources": ["web-1"]}]}).encode())
-        for each in ("A1", "B1", "B1")
-    ]
-    config = parse_config(
-        {
-            "endpoint": serve(*answers).endpoint,
-            "resource_name": "web-1",
-            "poll_interval": 1,
-            "timer_interval": 3,
-            "rules": [{"name": "Restore", "on_ended": [{"command": ["true"]}]}],
-        }
-    )
+    answers = [document({"EventId": each, "Resources": ["web-1"]}) for each in ("A1", "B1", "B1")]
+    rules = [{"name": "Restore", "on_ended": [{"command": ["true"]}]}]
 
     def run_at_once(number):
         with closing(open_state(folders)) as state, state.transaction():
             state.finish_response(number, SUCCEEDED, None, clock.now())
 
-    checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), run_at_once)
-    checker.run(once=False)
+    prepare(serve(*answers).endpoint, run_at_once, poll_interval=1, timer_interval=3, rules=rules).run(once=False)
     with closing(open_state(folders)) as state:
         assert [(each.event.event_id, each.phase) for each in state.all_events()] == [
             ("A1", "ended"),
@@ -136,7 +129,7 @@ def test_p9_an_event_for_which_there_was_no_room_is_followed_when_there_is(serve
         ]
 
 
-def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, clock):
+def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, prepare, clock):
     event = {
         "EventId": "A1",
         "EventType": "Reboot",
@@ -144,30 +137,26 @@ def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, folders, c
         "Resources": ["web-1"],
         "NotBefore": (clock.now().wall + timedelta(seconds=330)).strftime("%a, %d %b %Y %H:%M:%S GMT"),
     }
-    server = serve((200, json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()), busy(60))
+    server = serve(document(event), busy(60))
     rule = {"name": "Drain", "lead_time": 300, "on_announced": [{"command": ["true"]}]}
-    config = parse_config(
-        {"endpoint": server.endpoint, "resource_name": "web-1", "timer_interval": 40, "rules": [rule]}
-    )
     begun = clock.now().uptime
     started = []
 
     def start_unit(_number):
         started.append(clock.now().uptime - begun)
 
-    check.Checker(config, folders, clock, lambda **_why: open_state(folders), start_unit).run(once=False)
+    prepare(server.endpoint, start_unit, timer_interval=40, rules=[rule]).run(once=False)
     assert started[0] == 30
 
 
-def test_a_systemd_that_does_not_answer_holds_up_no_poll(serve, folders, clock):
+def test_a_systemd_that_does_not_answer_holds_up_no_poll(serve, prepare, clock):
     """P8: of three responses that are due, each one that hangs is followed by a poll."""
     events = [
         {"EventId": f"A{number}", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
         for number in range(3)
     ]
-    server = serve(then=(200, json.dumps({"DocumentIncarnation": 1, "Events": events}).encode()))
+    server = serve(then=document(*events))
     rule = {"name": "Drain", "on_announced": [{"command": ["true"]}]}
-    settings = {"endpoint": server.endpoint, "resource_name": "web-1", "timer_interval": 9, "rules": [rule]}
     polls_before = {}
 
     def start_unit(number):
@@ -175,17 +164,13 @@ def test_a_systemd_that_does_not_answer_holds_up_no_poll(serve, folders, clock):
         clock.advance(2)
         return f"azure-maintenance-respond@{number}.service could not be started: it hangs."
 
-    check.Checker(parse_config(settings), folders, clock, lambda **_why: open_state(folders), start_unit).run(
-        once=False
-    )
+    prepare(server.endpoint, start_unit, timer_interval=9, rules=[rule]).run(once=False)
     assert polls_before == {1: 1, 2: 2, 3: 3}
 
 
-def test_p7_a_check_goes_on_in_the_file_that_a_response_has_made_in_the_place_of_a_damaged_one(serve, folders, clock):
+def test_p7_a_check_goes_on_in_the_file_that_a_response_has_made_in_the_place_of_a_damaged_one(serve, folders, prepare):
     event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
-    server = serve(then=(200, json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()))
-    config = parse_config({"endpoint": server.endpoint, "resource_name": "web-1"})
-    checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
+    checker = prepare(serve(then=document(event)).endpoint)
     open_store(folders, damaged=True).close()
     assert checker.run(once=True)
     with closing(open_state(folders)) as state:
@@ -196,15 +181,14 @@ class TestASeriesOfUnclearAnswers:
     """It goes on from one check to the next, and ends later rather than earlier (P4)."""
 
     @pytest.fixture
-    def check_for(self, serve, folders, clock):
+    def check_for(self, serve, folders, prepare, clock):
         """Check, with these answers a second apart, and return for how long no answer has been clear."""
 
         def check_for(*answers, killed=False):
             server = serve(*[(200, answer) for answer in answers])
             seconds = len(answers) + 9 * killed
-            settings = {"endpoint": server.endpoint, "resource_name": "web-1", "timer_interval": seconds}
             opened = open_state(folders)
-            checker = check.Checker(parse_config(settings), folders, clock, lambda **_why: opened, pytest.fail)
+            checker = prepare(server.endpoint, open_store=lambda **_why: opened, timer_interval=seconds)
             if killed:
                 polls = iter(answers[1:])
                 clock.sleep = lambda seconds: (clock.advance(seconds), next(polls))
@@ -236,14 +220,12 @@ class TestTheNameOfThisVm:
     """A name that does not hold any more would turn the events of this VM into those of another."""
 
     @pytest.fixture
-    def asked(self, simulator, folders, clock):
+    def asked(self, folders, prepare):
         """Check once, and tell by which name, and whether IMDS was asked for it."""
 
         def check_once(azure, vm, **config):
             azure.control("DELETE", "/simulator/journal")
-            settings = parse_config({"endpoint": azure.endpoint(vm), "rules": [], **config})
-            checker = check.Checker(settings, folders, clock, lambda **_why: open_state(folders), pytest.fail)
-            assert checker.run(once=True)
+            assert prepare(azure.endpoint(vm), **{"resource_name": None, **config}).run(once=True)
             requests = azure.control("GET", "/simulator/journal")["requests"]
             with closing(open_state(folders)) as state:
                 name = state.fact("resource_name")["name"]
@@ -299,15 +281,13 @@ class TestTheNameOfThisVm:
         assert asked(azure, "web-1") == ("web-1", True)
 
     @pytest.mark.parametrize("body", ["Unavailable", '{"name": "Unavailable"}', "<html>"])
-    def test_p4_is_none_that_came_without_a_vm_id(self, simulator, folders, clock, body):
+    def test_p4_is_none_that_came_without_a_vm_id(self, simulator, folders, prepare, clock, body):
         azure = simulator("--vms", "web-1")
         azure.announce("Reboot", "web-1")
         azure.control("POST", "/simulator/faults", {"fault": "body", "body": body, "path": "instance", "times": 1})
-        config = parse_config({"endpoint": azure.endpoint("web-1"), "rules": []})
         found = []
         for _check in range(2):
-            checker = check.Checker(config, folders, clock, lambda **_why: open_state(folders), pytest.fail)
-            answered = checker.run(once=True)
+            answered = prepare(azure.endpoint("web-1"), resource_name=None).run(once=True)
             with closing(open_state(folders)) as state:
                 found.append((answered, state.fact("resource_name").get("name"), len(state.all_events())))
             clock.advance(1)

@@ -101,7 +101,7 @@ def check_put_aside(place, state, files):
     (message,) = place.messages
     assert f"{place.path} cannot be used" in message
     assert f"was put aside as {aside}" in message
-    assert find_put_aside(str(place.folder), str(place.folder / "run")) == [str(aside)]
+    assert find_put_aside(*place.folders) == [str(aside)]
     for suffix, content in files.items():
         assert Path(f"{aside}{suffix}").read_bytes() == content
     assert state.all_events() == []
@@ -167,7 +167,7 @@ def test_opening_it_a_second_time_does_not_give_up_the_locks_of_the_first(origin
 
 def look(place):
     """Return the names of the events as status reads them."""
-    with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), pytest.fail))) as state:
+    with closing(Store(open_snapshot(*place.folders, pytest.fail))) as state:
         return [record.event.event_id for record in state.all_events()]
 
 
@@ -191,16 +191,15 @@ def test_a_look_at_what_a_crash_left_sees_its_log(crashed, tmp_path):
 @pytest.mark.parametrize("where", ["on the disk", "in the fallback folder"])
 def test_p7_whoever_holds_the_state_for_itself_keeps_nobody_from_reading_it(of_five, tmp_path, where):
     place = Place(tmp_path / "place", of_five)
-    folders = str(place.folder), str(place.folder / "run")
     held = place.path
     if where == "in the fallback folder":
-        open_database(*folders, place.messages.append, unwritable=True).close()
+        open_database(*place.folders, place.messages.append, unwritable=True).close()
         held = place.folder / "run" / "state.db"
         place.messages.clear()
     with closing(sqlite3.connect(str(held), isolation_level=None)) as other:
         for statement in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", f"user_version = {VERSION}"):
             other.execute(f"PRAGMA {statement}")
-        with closing(Store(open_snapshot(*folders, place.messages.append))) as state:
+        with closing(Store(open_snapshot(*place.folders, place.messages.append))) as state:
             assert len(state.all_events()) == 5
         assert place.messages == [f"{held} may be read without its newest changes, because another program holds it."]
 
@@ -208,13 +207,12 @@ def test_p7_whoever_holds_the_state_for_itself_keeps_nobody_from_reading_it(of_f
 @pytest.mark.matrix
 def test_p8_a_move_to_the_fallback_or_home_does_not_wait_for_whoever_holds_the_state(of_five, tmp_path):
     place = Place(tmp_path / "place", of_five)
-    folders = str(place.folder), str(place.folder / "run")
     with closing(sqlite3.connect(str(place.path), isolation_level=None)) as other:
         for statement in ("locking_mode = EXCLUSIVE", f"user_version = {VERSION}"):
             other.execute(f"PRAGMA {statement}")
-        with closing(Store(open_database(*folders, place.messages.append, unwritable=True))) as state:
+        with closing(Store(open_database(*place.folders, place.messages.append, unwritable=True))) as state:
             assert len(state.all_events()) == 5
-        return_home(*folders, place.messages.append)
+        return_home(*place.folders, place.messages.append)
         assert not (place.folder / "run" / "state.db").exists()
     assert [str(place.path) in message for message in place.messages] == [True] * 3
     with closing(place.open()) as state:
@@ -223,17 +221,16 @@ def test_p8_a_move_to_the_fallback_or_home_does_not_wait_for_whoever_holds_the_s
 
 def test_p6_what_only_the_log_of_a_state_has_is_read_where_the_log_cannot_be_shared(crashed, tmp_path):
     place = Place(tmp_path / "place", crashed)
-    folders = str(place.folder), str(place.folder / "run")
     # A stand-in for a read-only disk, where the index of the log cannot be made
     Path(f"{place.path}-shm").symlink_to("state.db-shm")
     for has_fallback_folder in (False, True):
         assert len(look(place)) == EVENTS
         if not has_fallback_folder:
-            os.mkdir(folders[1])
-    assert os.listdir(folders[1]) == []
-    with closing(Store(open_database(*folders, place.messages.append))) as state:
+            os.mkdir(place.folders[1])
+    assert os.listdir(place.folders[1]) == []
+    with closing(Store(open_database(*place.folders, place.messages.append))) as state:
         assert len(state.all_events()) == EVENTS
-        assert sorted(os.listdir(folders[1])) == ["state.db", "state.db-shm", "state.db-wal"]
+        assert sorted(os.listdir(place.folders[1])) == ["state.db", "state.db-shm", "state.db-wal"]
     assert len(place.messages) == 1
 
 
@@ -242,7 +239,7 @@ def test_a_log_that_cannot_be_copied_is_told(crashed, tmp_path):
     Path(f"{place.path}-shm").symlink_to("state.db-shm")
     Path(f"{place.path}-wal").unlink()
     Path(f"{place.path}-wal").mkdir()
-    open_snapshot(str(place.folder), str(place.folder / "run"), place.messages.append).close()
+    open_snapshot(*place.folders, place.messages.append).close()
     (message,) = place.messages
     assert message.startswith(f"{place.path} cannot be read ([Errno {errno.EISDIR}]")
 
@@ -325,7 +322,7 @@ def test_p7_one_damaged_byte_of_an_index_is_found(of_five, tmp_path, index):
         damaged[at] ^= 0x01
         place.path.write_bytes(damaged)
         told = []
-        with closing(Store(open_snapshot(str(place.folder), str(place.folder / "run"), told.append))) as state:
+        with closing(Store(open_snapshot(*place.folders, told.append))) as state:
             assert report(state, NOW, state.all_events())["events"] == []
         assert not judge(place, {"": bytes(damaged)}, None)
         assert len(told) == 1
@@ -388,7 +385,7 @@ def test_a_kill_while_the_file_is_made(tmp_path):
 @pytest.mark.one_python
 def test_p7_a_kill_while_a_damaged_file_is_put_aside(original, tmp_path):
     def put_aside(place):
-        open_database(str(place.folder), str(place.folder / "run"), place.messages.append, damaged=True).close()
+        open_database(*place.folders, place.messages.append, damaged=True).close()
 
     def check(place):
         with closing(place.open()) as state:
@@ -413,7 +410,7 @@ def test_p6_the_numbers_of_a_new_file_are_none_that_a_response_has_had_in_this_b
 @pytest.mark.one_python
 def test_a_kill_while_the_state_moves_to_the_fallback(original, tmp_path):
     def move(place):
-        return open_database(str(place.folder), str(place.folder / "run"), place.messages.append, unwritable=True)
+        return open_database(*place.folders, place.messages.append, unwritable=True)
 
     def check(place):
         with closing(Store(move(place))) as state:
@@ -427,12 +424,12 @@ def test_a_kill_while_the_state_moves_to_the_fallback(original, tmp_path):
 @pytest.mark.parametrize("is_read", [False, True])
 def test_a_kill_while_the_state_moves_home(original, tmp_path, is_read):
     source = Place(tmp_path / "source", original)
-    fallback = open_database(str(source.folder), str(source.folder / "run"), lambda message: None, unwritable=True)
+    fallback = open_database(*source.folders, lambda message: None, unwritable=True)
     with closing(Store(fallback)) as state:
         use(state)
 
     def home(place):
-        return_home(str(place.folder), str(place.folder / "run"), place.messages.append)
+        return_home(*place.folders, place.messages.append)
 
     def home_beside_a_reader(place):
         # As long as somebody has it open, its log stays, with all that was written last.
@@ -444,7 +441,7 @@ def test_a_kill_while_the_state_moves_home(original, tmp_path, is_read):
         is_latest = "the latest" in str(dump(place.folder))
         if not (place.folder / "run" / "state.db").exists():
             # The disk fails again.
-            open_database(str(place.folder), str(place.folder / "run"), place.messages.append, unwritable=True).close()
+            open_database(*place.folders, place.messages.append, unwritable=True).close()
             assert len(look(place)) == EVENTS + 1
         home(place)
         assert "the latest" in str(dump(place.folder)) or not is_latest

@@ -278,7 +278,7 @@ def test_the_disk_fills_while_a_check_and_a_response_run(stage):
         vm.poll()
         vm.wait(lambda: f"first announced {other}" in vm.ran, "nothing new is answered any more")
         vm.release()
-        vm.wait(lambda: not vm.active_units(), "the responses do not end")
+        vm.wait_for_units()
         vm.kill_all()
         assert check.returncode == -9
         vm.check_until_quiet()
@@ -306,7 +306,7 @@ def test_the_disk_is_mended_while_a_response_from_before_still_runs(stage):
         vm.wait(fallback(vm).exists, "the state does not move")
         mend()
         vm.release()
-        vm.wait(lambda: not vm.active_units(), "the response does not end")
+        vm.wait_for_units()
         vm.kill_all()
         vm.check_until_quiet()
         assert vm.event(event)["responses"][0]["state"] == "succeeded"

@@ -9,37 +9,10 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import test_scenarios as scenarios
 
-tmp_path = machine.tmp_path
+azure, machines, tmp_path, vm = scenarios.azure, scenarios.machines, scenarios.tmp_path, scenarios.vm
 pytestmark = pytest.mark.filterwarnings("error")
-
-
-@pytest.fixture
-def azure(simulator):
-    return simulator("--clock", "manual", "--vms", "web-1,web-2")
-
-
-@pytest.fixture
-def vm(azure, tmp_path):
-    machine_ = machine.Machine(tmp_path / "vm", azure.endpoint("web-1"))
-    yield machine_
-    machine_.close()
-
-
-def announce(azure, *resources):
-    event = azure.control(
-        "POST", "/simulator/events", {"event_type": "Reboot", "resources": list(resources or ["web-1"])}
-    )
-    return event["event_id"]
-
-
-def posts(azure):
-    return sum(request["method"] == "POST" and "scheduledevents" in request["path"] for request in journal(azure))
-
-
-def journal(azure):
-    return azure.control("GET", "/simulator/journal")["requests"]
 
 
 def garble(vm):
@@ -62,20 +35,19 @@ LOSSES = pytest.mark.parametrize("lose", [garble, remove, damage_the_record])
 
 @LOSSES
 def test_p7_a_vm_that_was_prepared_is_restored_once_and_not_prepared_again(azure, vm, lose):
-    vm.configure(vm.rule())
-    event_id = announce(azure)
+    event_id = azure.announce()
     vm.check_until_quiet()
     assert vm.ran == [f"prepare announced {event_id}"]
-    approvals = posts(azure)
+    approvals = len(azure.approved)
     lose(vm)
     vm.check_until_quiet()
     assert vm.ran == [f"prepare announced {event_id}"]
-    assert posts(azure) == approvals == 1
+    assert len(azure.approved) == approvals == 1
     (mark,) = vm.status()["marks"]
     assert mark["event_id"] == event_id
-    azure.control("POST", "/simulator/clock", {"advance": 900})
+    azure.advance(900)
     vm.check_until_quiet()
-    azure.control("POST", "/simulator/clock", {"advance": 3600})
+    azure.advance(3600)
     vm.check_until_quiet()
     vm.check_until_quiet()
     assert [line for line in vm.ran if not line.startswith("note")] == [
@@ -107,12 +79,11 @@ def test_p7_two_marks_of_one_event_are_taken_up_as_one(azure, vm, lose):
 
 @LOSSES
 def test_p7_a_vm_that_was_prepared_is_restored_where_the_event_is_over_by_then(azure, vm, lose):
-    vm.configure(vm.rule())
-    event_id = announce(azure)
+    event_id = azure.announce()
     vm.check_until_quiet()
     lose(vm)
-    azure.control("POST", "/simulator/clock", {"advance": 900})
-    azure.control("POST", "/simulator/clock", {"advance": 3600})
+    azure.advance(900)
+    azure.advance(3600)
     vm.boot()
     for _number in range(2):
         vm.check_until_quiet()
@@ -123,16 +94,16 @@ def test_p7_a_vm_that_was_prepared_is_restored_where_the_event_is_over_by_then(a
 @LOSSES
 def test_p2_a_preparation_of_which_nobody_knows_whether_it_ended_is_not_approved(azure, vm, lose):
     vm.configure(vm.rule(on_announced=[vm.step("prepare"), vm.step("fail", "exit 1")]))
-    event_id = announce(azure)
+    event_id = azure.announce()
     vm.check_until_quiet()
     lose(vm)
     before = vm.ran
     vm.check_until_quiet()
-    assert (vm.ran, posts(azure)) == (before, 0)
+    assert (vm.ran, len(azure.approved)) == (before, 0)
     (response,) = vm.responses()
     assert response["state"] == "failed"
     assert "is lost" in response["message"]
-    azure.control("DELETE", f"/simulator/events/{event_id}")
+    azure.withdraw(event_id)
     vm.check_until_quiet()
     assert vm.ran == [*before, f"restore ended {event_id} withdrawn"]
 
@@ -140,20 +111,20 @@ def test_p2_a_preparation_of_which_nobody_knows_whether_it_ended_is_not_approved
 @LOSSES
 def test_p2_after_a_boot_the_event_is_prepared_again_and_then_approved(azure, vm, lose):
     vm.configure(vm.rule(on_announced=[vm.step("prepare"), vm.step("fail", "exit 1")]))
-    event_id = announce(azure)
+    event_id = azure.announce()
     vm.check_until_quiet()
     lose(vm)
     vm.boot()
     vm.configure(vm.rule())
-    assert posts(azure) == 0
+    assert len(azure.approved) == 0
     vm.check_until_quiet()
     assert vm.ran[-1] == f"prepare announced {event_id}"
-    assert posts(azure) == 1
+    assert len(azure.approved) == 1
 
 
 def test_p3_a_response_of_the_lost_file_goes_on_and_nothing_runs_beside_it(azure, vm):
     vm.configure(vm.rule(on_announced=[vm.held_step("prepare")]))
-    event_id = announce(azure)
+    event_id = azure.announce()
     vm.run("check", "--once")
     vm.wait(lambda: vm.ran, "nothing is prepared")
     garble(vm)
@@ -162,14 +133,13 @@ def test_p3_a_response_of_the_lost_file_goes_on_and_nothing_runs_beside_it(azure
     assert vm.ran == [f"prepare announced {event_id}"]
     assert vm.history()["events"] == []
     vm.release()
-    vm.wait(lambda: not vm.active_units(), "the response does not end")
+    vm.wait_for_units()
     vm.check_until_quiet()
     assert vm.ran == [f"prepare announced {event_id}"]
     assert [event["event_id"] for event in vm.history()["events"]] == [event_id]
 
 
 def test_status_tells_of_a_file_that_was_put_aside_until_it_is_moved_away(azure, vm):
-    vm.configure(vm.rule())
     vm.check_until_quiet()
     assert vm.run("status").returncode == 0
     garble(vm)

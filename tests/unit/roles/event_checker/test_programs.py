@@ -24,6 +24,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     lock,
     response_lock,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import ended_with
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -129,7 +130,7 @@ def crowd(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_c1_what_a_program_that_succeeded_leaves_running_lives_on(crowd, way):
-    assert run(PROGRAM, str(crowd.folder), way, "0") == "It ended with status 0."
+    assert run(PROGRAM, str(crowd.folder), way, "0") == ended_with(0)
     left = [crowd.number_of("left")]
     assert crowd.alive == left
     # Nor does it go with a later step.
@@ -276,7 +277,7 @@ READERS = {
 
 @pytest.mark.parametrize("program", READERS.values(), ids=READERS)
 def test_c1_it_need_not_read_its_input(crowd, program):
-    assert run(program, str(crowd.folder), text="x" * 500_000) == "It ended with status 0."
+    assert run(program, str(crowd.folder), text="x" * 500_000) == ended_with(0)
 
 
 def test_it_is_stopped_while_it_does_not_read_its_input(crowd):

@@ -6,12 +6,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import socket
 import sys
-import threading
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -50,9 +48,6 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
     records as states,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.recovery import (
-    repair,
-)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import (
     is_running,
     lock,
@@ -67,6 +62,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     NOW,
+    ended_with,
     make_document,
     make_event,
     make_rule,
@@ -176,8 +172,8 @@ def stage(state, folders, clock, recorder):
     return Stage(state, folders, clock, recorder)
 
 
-FINE = ("succeeded", "It ended with status 0.")
-STATUS_1 = ("failed", "It ended with status 1.")
+FINE = ("succeeded", ended_with(0))
+STATUS_1 = ("failed", ended_with(1))
 
 
 def test_the_steps_run_in_their_order(stage, capfd):
@@ -260,7 +256,7 @@ def test_a_step_fails_after_one_try_and_the_retries(stage, retries, capfd):
     state, message = stage.response
     assert state == "failed"
     assert message.startswith("Step 1 (command ")
-    assert message.endswith("): It ended with status 1.")
+    assert message.endswith(f"): {ended_with(1)}")
     assert stage.due() == []
     lines = capfd.readouterr().err.splitlines()
     assert lines[-1] == ("Response 1 (announced, Reboot A1) failed. To try again: azure-maintenance retry 1")
@@ -289,7 +285,8 @@ def test_a_permanent_error_is_not_tried_again(stage):
     stage.announce(on_announced=[NO_PROGRAM], retries=5)
     assert not stage.run()
     assert stage.pauses == []
-    assert stage.steps == [("failed", "/nosuch/program could not be started: No such file or directory.")]
+    ((state, message),) = stage.steps
+    assert (state, message.startswith("/nosuch/program ")) == ("failed", True)
 
 
 def test_p2_a_preparation_whose_record_is_lost_while_a_step_runs_goes_no_further(stage):
@@ -298,37 +295,6 @@ def test_p2_a_preparation_whose_record_is_lost_while_a_step_runs_goes_no_further
     stage.announce(on_announced=[step, stage.recorder.step("two")], approve="when_ready")
     assert stage.run()
     assert stage.recorder.words == []
-
-
-class TestP3TheRestoreOfOneOfTwoEvents:
-    """Both were prepared, and the other one is still open."""
-
-    @pytest.fixture
-    def prepared(self, stage):
-        rule = {"on_announced": [stage.recorder.step("drain")], "on_ended": [stage.recorder.step("restore")]}
-        other = make_event("B1")
-        stage.see(make_event(), other, **rule)
-        assert stage.run()
-        assert stage.run()
-        stage.see(make_event(), **rule)
-        assert stage.recorder.words == ["drain", "drain"]
-        assert stage.due() == []
-        return stage
-
-    def test_waits_also_where_the_record_of_the_other_preparation_is_lost(self, prepared):
-        prepared.state.connection.execute("UPDATE response SET content = 'x' WHERE number = 1")
-        with prepared.state.transaction():
-            assert len(repair(prepared.state, prepared.clock.now(), set())) == 1
-        prepared.clock.reboot()
-        assert prepared.due() == []
-
-
-def test_a_failed_preparation_does_not_keep_the_restoration_from_running(stage):
-    stage.announce(on_announced=[NO_PROGRAM], on_ended=[stage.recorder.step("restore")])
-    assert not stage.run()
-    stage.see()
-    assert stage.run()
-    assert stage.recorder.words == ["restore"]
 
 
 class TestInterrupted:
@@ -425,10 +391,8 @@ class TestACallbackToAwx:
 
         return announce
 
-    @pytest.mark.parametrize(
-        ("noted", "said"), [(None, "AWX has a job for this VM already"), (OTHER_JOB, "AWX started")]
-    )
-    def test_p13_after_a_kill_the_job_is_ours_unless_another_was_seen_before(self, stage, step, noted, said):
+    @pytest.mark.parametrize(("noted", "ours"), [(None, True), (OTHER_JOB, False)])
+    def test_p13_after_a_kill_the_job_is_ours_unless_another_was_seen_before(self, stage, step, noted, ours):
         busy = (400, b'{"msg":"Host callback job already pending."}')
         step(busy, *([] if noted is None else [(201,)]))
         if noted:
@@ -436,7 +400,7 @@ class TestACallbackToAwx:
         stage.interrupt()
         assert stage.run()
         ((state, message),) = stage.steps
-        assert (state, message.startswith(said)) == ("succeeded", True)
+        assert (state, "already" in message) == ("succeeded", ours)
 
     def test_p13_that_another_job_was_seen_outlives_a_kill(self, stage, step, monkeypatch):
         step()
@@ -476,14 +440,6 @@ class TestOvertaken:
         assert stage.recorder.words == []
         assert stage.steps == [("skipped", None)]
 
-    def test_an_event_that_has_only_started_is_still_prepared_for(self, stage):
-        stage.announce("one", on_started=[stage.recorder.step("two")])
-        stage.due()
-        stage.see(make_event(event_status="Started"))
-        assert stage.run()
-        assert stage.run()
-        assert stage.recorder.words == ["one", "two"]
-
     def test_on_started_does_not_keep_the_end_waiting_between_two_tries(self, stage):
         stage.recorder.fail(1)
         stage.announce(
@@ -495,23 +451,6 @@ class TestOvertaken:
         assert stage.pauses == [1]
         assert stage.run()
         assert stage.recorder.words == ["note", "note", "back"]
-
-    def test_the_answer_to_the_end_itself_runs(self, stage):
-        stage.announce(on_announced=[], on_ended=[stage.recorder.step("one")])
-        stage.see()
-        assert stage.run()
-        assert stage.recorder.words == ["one"]
-
-
-def test_a_lock_that_is_only_tested_for_an_instant_does_not_stop_a_response(folders):
-    """Whoever asks whether a response runs holds its lock while it asks."""
-    test = contextlib.ExitStack()
-    assert test.enter_context(lock(folders.run, response_lock(1)))
-    timer = threading.Timer(0.2, test.close)
-    timer.start()
-    with lock(folders.run, response_lock(1), patience=600.0) as free:
-        assert free
-    timer.join()
 
 
 def test_putting_back_into_service_yields_to_a_preparation_between_two_steps(stage, tmp_path):
@@ -652,11 +591,6 @@ class Azure:
         """How many approvals Azure was sent, taken or not."""
         return len(self.simulator.posted())
 
-    @property
-    def statuses(self) -> list[str]:
-        reply = self.simulator.get("web-1", "/metadata/scheduledevents?api-version=2020-07-01")
-        return [event["EventStatus"] for event in json.loads(reply.body)["Events"]]
-
 
 class TestApproval:
     """Against the simulator: when Azure is told that it may start, and when not."""
@@ -689,48 +623,9 @@ class TestApproval:
         azure.schedule()
         azure.announce("one", approve="when_ready")
         assert stage.run()
-        assert stage.steps == [FINE, ("succeeded", "Azure may start the event now.")]
+        assert stage.steps == [FINE, ("succeeded", approval.TAKEN)]
         assert azure.approvals == 1
         assert (stage.record.approval, stage.record.approved_at) == ("approved", stage.clock.now().at)
-
-    def test_at_once_comes_before_the_steps(self, azure, stage):
-        azure.schedule()
-        azure.announce(on_announced=[NO_PROGRAM], approve="at_once")
-        assert not stage.run()
-        assert azure.approvals == 1
-        assert stage.record.approval == "approved"
-        assert [state for state, _message in stage.steps] == ["succeeded", "failed"]
-
-    def test_never_is_never(self, azure, stage):
-        azure.schedule()
-        azure.announce("one")
-        assert stage.run()
-        assert azure.approvals == 0
-        assert stage.record.approval is None
-
-    def test_a_failed_step_means_no_approval(self, azure, stage):
-        azure.schedule()
-        stage.recorder.fail(9)
-        azure.announce("one", approve="when_ready", retries=1)
-        assert not stage.run()
-        assert azure.approvals == 0
-        assert stage.steps == [STATUS_1, ("pending", None)]
-        assert stage.record.approval is None
-        stage.recorder.fail(0)
-        stage.retry()
-        assert stage.run()
-        assert azure.approvals == 1
-
-    def test_s4_an_event_of_several_vms_is_left_to_the_fleet(self, azure, stage):
-        event_id = azure.schedule("web-1", "web-2")
-        azure.announce("one", approve="when_ready")
-        assert stage.run()
-        assert azure.approvals == 0
-        assert (stage.record.approval, stage.record.waiting_for) == ("waiting", ("web-2",))
-        state, message = stage.steps[1]
-        assert state == "succeeded"
-        why = f"Event {event_id} (Reboot) is not approved: it waits for web-2."
-        assert message == f"Left to a runbook for the fleet. {why}"
 
     @pytest.mark.parametrize(("given", "approvals"), [("web-2", 0), (None, 1)])
     def test_a_vm_approves_under_the_name_that_is_configured_or_that_azure_gives_it_now(
@@ -853,21 +748,6 @@ class TestApproval:
         assert (waiting.phase, waiting.state) == ("waiting", "skipped")
         assert waiting.message == WAITS_FOR_NOBODY
 
-    def test_on_waiting_has_no_use_any_more_once_the_event_is_approved(self, azure, stage, hears_first):
-        azure.schedule()
-        rule = {"approve": "when_ready", "on_waiting": [stage.recorder.step("launch")]}
-        azure.announce("one", **rule)
-        event = stage.record.event
-        hears_first(event._replace(resources=("web-1", "web-2")))
-        assert stage.run()
-        # Its unit could not be started meanwhile.
-        stage.see(event, **rule)
-        assert stage.run()
-        assert stage.record.approval == "approved"
-        assert stage.due() == []
-        waiting = stage.state.responses_to(1)[1]
-        assert (waiting.phase, waiting.state, waiting.message) == ("waiting", "skipped", WAITS_FOR_NOBODY)
-
     def test_p4_a_word_in_the_place_of_the_name_approves_nothing(self, azure, stage):
         stage.config = stage.config._replace(resource_name=None, timeout=1.0)
         azure.schedule()
@@ -878,30 +758,11 @@ class TestApproval:
         assert stage.record.approval is None
         assert "which is not a JSON object with the vmId of a VM" in stage.steps[1][1]
 
-    def test_s3_an_event_that_has_started_meanwhile(self, azure, stage):
-        azure.schedule()
-        azure.announce("one", approve="when_ready")
-        azure.advance(901)
-        assert azure.statuses == ["Started"]
-        assert stage.run()
-        assert azure.approvals == 0
-        assert stage.steps[1] == ("succeeded", "The event has started already.")
-        assert stage.record.approval is None
-
-    def test_an_event_that_is_gone(self, azure, stage):
-        event_id = azure.schedule()
-        azure.announce("one", approve="when_ready")
-        azure.simulator.control("DELETE", f"/simulator/events/{event_id}")
-        azure.advance(3600)
-        assert stage.run()
-        assert azure.approvals == 0
-        assert stage.steps[1] == ("succeeded", "The event is gone; there is nothing to approve.")
-
     UNCLEAR: ClassVar = [
         pytest.param({"fault": "empty"}, "an empty body", id="no document"),
         pytest.param(
             {"fault": "body", "body": '{"DocumentIncarnation": 7, "Events": [{"EventId": null}]}'},
-            "an entry of the document cannot be read and may be this event",
+            approval.approvals.UNCLEAR_DOCUMENT,
             id="an entry that cannot be read",
         ),
     ]
@@ -947,15 +808,6 @@ class TestApproval:
         assert azure.approvals == 1
         stage.see()
         assert (stage.record.approval, stage.record.outcome) == (None, "withdrawn")
-
-    def test_an_approval_that_azure_refuses_fails_the_step(self, azure, stage):
-        azure.schedule()
-        azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
-        azure.fault(fault="status", status=400, methods=["POST"])
-        assert not stage.run()
-        assert stage.pauses == [3]
-        assert stage.record.approval is None
-        assert stage.steps[1][0] == "failed"
 
     def test_s6_a_fault_that_passes_costs_no_try(self, azure, stage):
         azure.schedule()

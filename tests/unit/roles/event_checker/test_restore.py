@@ -27,7 +27,7 @@ def half(azure, vm):
 
 def restore(vm, number="1"):
     done = vm.run("restore", number)
-    vm.wait(lambda: not vm.active_units(), "the restore does not end")
+    vm.wait_for_units()
     return done
 
 
@@ -52,10 +52,7 @@ def test_status_says_that_it_stays_half_drained_and_names_the_command(half):
 def test_what_puts_back_runs_and_the_vm_is_free(half):
     assert len(marks(half)) == 1
     done = restore(half)
-    assert (done.returncode, done.stderr) == (
-        0,
-        "Response 2 runs. To watch it: journalctl -fu azure-maintenance-respond@2\n",
-    )
+    assert (done.returncode, done.stderr.startswith("Response 2 ")) == (0, True)
     assert half.ran == [
         f"drain announced {half.reboot_event}",
         f"fence announced {half.reboot_event}",
@@ -75,9 +72,7 @@ def test_p2_nothing_is_approved_on_the_ground_of_the_old_preparation(azure, half
     half.check()
     assert azure.approved == []
     half.good.touch()
-    assert half.run("retry", "1").returncode == 0
-    half.wait(lambda: azure.approved, "the retry approved nothing")
-    half.wait(lambda: not half.active_units(), "the retry does not end")
+    half.retry(1)
     # Prepared anew, from the first step
     assert ran(half) == ["drain", "fence", "restore", "drain", "fence"]
     assert azure.approved == [[half.reboot_event]]
@@ -98,9 +93,7 @@ def test_p2_after_a_restore_that_failed_the_preparation_begins_anew_too(azure, v
     assert states(vm, event) == {"announced": "failed", "restore": "failed"}
     assert len(marks(vm)) == 1
     good.touch()
-    vm.run("retry", "1")
-    vm.wait(lambda: azure.approved, "the retry approved nothing")
-    vm.wait(lambda: not vm.active_units(), "the retry does not end")
+    vm.retry(1)
     assert ran(vm) == ["drain", "fence", "open", "restore", "drain", "fence"]
     # What was prepared is not taken back by a retry of the old restore.
     done = vm.run("retry", "2")
@@ -123,8 +116,7 @@ def test_a_restore_that_failed_is_tried_again(azure, half):
     assert states(half, event) == {"announced": "failed", "restore": "failed"}
     assert f"azure-maintenance retry {failed}" in half.run("status").stdout
     fails.unlink()
-    assert half.run("retry", failed).returncode == 0
-    half.wait(lambda: not half.active_units(), "the retry does not end")
+    half.retry(failed)
     half.check_until_quiet()
     assert states(half, event) == {"announced": "skipped", "restore": "succeeded"}
     assert states(half, half.reboot_event) == {"announced": "skipped", "restore": "succeeded"}
@@ -175,8 +167,7 @@ def test_a_restore_that_is_due_when_the_event_starts_is_left_to_on_ended(azure, 
 
 def test_it_may_be_asked_for_again_after_the_next_preparation_failed(half):
     restore(half)
-    assert half.run("retry", "1").returncode == 0
-    half.wait(lambda: not half.active_units(), "the retry does not end")
+    half.retry(1)
     assert len(marks(half)) == 1
     assert restore(half).returncode == 0
     assert ran(half) == ["drain", "fence", "restore", "drain", "fence", "restore"]

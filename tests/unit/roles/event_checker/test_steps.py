@@ -35,6 +35,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_ut
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
     NOW,
+    ended_with,
     make_event,
 )
 
@@ -71,7 +72,7 @@ class TestCommand:
 
     def test_it_gets_the_event_on_stdin_and_in_its_variables(self, run, recorder):
         event = make_event(resources=("web-1", "web-2"), duration_seconds=9)
-        assert run(recorder.step("one", "two three"), event) == "It ended with status 0."
+        assert run(recorder.step("one", "two three"), event) == ended_with(0)
         (call,) = recorder.calls
         assert call.arguments == ["one", "two three"]
         assert json.loads(call.stdin) == {
@@ -95,23 +96,13 @@ class TestCommand:
 
     def test_what_is_unknown_is_empty(self, run, recorder, monkeypatch):
         monkeypatch.setenv("AZURE_EVENT_TYPE", "of another event")
-        unknown = make_event(
-            event_type=None,
-            event_status=None,
-            resources=(),
-            not_before=None,
-            not_before_raw=None,
-            description=None,
-            event_source=None,
-        )
+        names = ("event_type", "event_status", "not_before", "not_before_raw", "description", "event_source")
+        unknown = make_event(resources=(), **dict.fromkeys(names))
         run(recorder.step(), unknown, phase="ended", outcome="withdrawn")
         (call,) = recorder.calls
         given = {name: value for name, value in call.variables.items() if value}
-        assert given == {
-            "AZURE_EVENT_ID": "A1",
-            "AZURE_EVENT_PHASE": "ended",
-            "AZURE_EVENT_OUTCOME": "withdrawn",
-        }
+        known = {"ID": "A1", "PHASE": "ended", "OUTCOME": "withdrawn"}
+        assert given == {f"AZURE_EVENT_{name}": value for name, value in known.items()}
         assert len(call.variables) == 10
         assert json.loads(call.stdin)["maintenance_outcome"] == "withdrawn"
 
@@ -145,7 +136,7 @@ class TestCommand:
         assert json.loads(call.stdin)["maintenance_event"]["description"] == "🚧" * 250_000
 
     def test_a_program_that_does_not_read_its_input(self, run):
-        assert run(python("pass"), make_event(description="x" * 500_000)) == "It ended with status 0."
+        assert run(python("pass"), make_event(description="x" * 500_000)) == ended_with(0)
 
     def test_what_it_prints_goes_to_the_journal(self, run, capfd):
         run(python("import sys; print('out'); print('err', file=sys.stderr)"))
@@ -163,7 +154,7 @@ class TestCommand:
 
     def test_it_fails(self, run):
         error = failure(run, python("raise SystemExit(7)"))
-        assert (str(error), error.permanent) == ("It ended with status 7.", False)
+        assert (str(error), error.permanent) == (ended_with(7), False)
 
     def test_a_signal_ends_it(self, run):
         error = failure(run, python("import os; os.kill(os.getpid(), 9)"))
@@ -263,7 +254,7 @@ class TestPlaybook:
 
     def test_it_is_run_on_this_vm_with_the_variables_in_a_file(self, run, runner, folders, tmp_path):
         event = make_event(description="Host server is under maintenance; {{ x }}")
-        assert run({"playbook": "drain.yml"}, event, config=runner()) == "It ended with status 0."
+        assert run({"playbook": "drain.yml"}, event, config=runner()) == ended_with(0)
         found = json.loads((tmp_path / "out").read_text())
         path = found["arguments"][5][1:]
         assert found["arguments"] == [
@@ -307,14 +298,14 @@ class TestPlaybook:
     )
     def test_i6_one_that_failed_names_its_task(self, run, runner, failed, said):
         config = runner(status=2, tasks=json.dumps({"failed": failed}))
-        assert str(failure(run, {"playbook": "drain.yml"}, config=config)) == f"It ended with status 2. {said}"
+        assert str(failure(run, {"playbook": "drain.yml"}, config=config)) == f"{ended_with(2)} {said}"
         # Ansible has not come to its end.
         config = runner(tasks=json.dumps({"failed": failed}))
         assert "which tasks ran is not known" in str(failure(run, {"playbook": "drain.yml"}, config=config))
 
     def test_it_fails_and_its_variables_are_removed(self, run, runner, folders):
         error = failure(run, {"playbook": "drain.yml"}, config=runner(status=2))
-        assert (str(error), error.permanent) == ("It ended with status 2.", False)
+        assert (str(error), error.permanent) == (ended_with(2), False)
         assert os.listdir(folders.run) == []
 
     def test_a_playbook_that_is_not_there(self, run, runner, folders):
@@ -354,37 +345,9 @@ PLAYBOOK = """
 
 # What YAML takes for a number, a date, true, null or a merge where it is not quoted
 LIKE_SOMETHING_ELSE = (
-    *(
-        "",
-        "~",
-        "null",
-        "yes",
-        "No",
-        "on",
-        "true",
-        "yes\n",
-        "<<",
-        "=",
-        "12",
-        "-1",
-        "0x1f",
-        "0b1",
-        "017",
-        "1_000",
-        "1:30",
-    ),
-    *(
-        "1.5",
-        ".5",
-        "1e3",
-        "1.0e+3",
-        ".inf",
-        "-.inf",
-        ".nan",
-        "2026-11-21",
-        "2026-11-21T10:15:00Z",
-        "2026-11-21 10:15:00.5",
-    ),
+    *("", "yes\n", "2026-11-21 10:15:00.5"),
+    *["~", "null", "yes", "No", "on", "true", "<<", "=", "12", "-1", "0x1f", "0b1", "017", "1_000", "1:30"],
+    *["1.5", ".5", "1e3", "1.0e+3", ".inf", "-.inf", ".nan", "2026-11-21", "2026-11-21T10:15:00Z"],
 )
 
 
@@ -420,15 +383,8 @@ def test_every_character_reaches_yaml_as_it_is():
         pass
 
     Loader.add_constructor("!unsafe", lambda loader, node: Unsafe(loader.construct_scalar(node)))
-    numbers = [
-        *range(0x3000),
-        *range(0xD7F0, 0xD800),
-        *range(0xE000, 0xE010),
-        *range(0xFE00, 0x10010),
-        0x1F6A7,
-        0x10FFFF,
-    ]
-    text = "".join(map(chr, numbers))
+    ranges = ((0, 0x3000), (0xD7F0, 0xD800), (0xE000, 0xE010), (0xFE00, 0x10010), (0x1F6A7, 0x1F6A8))
+    text = "".join(chr(number) for each in ranges for number in range(*each)) + "\U0010ffff"
     plain = list(LIKE_SOMETHING_ELSE)
     value = {"a": text, "b": ["& x", "", None, True, 5, -1.5, {"c": "{{ d }}"}], "e": {}, "f": [], "g": plain}
     written = unsafe_yaml(value)

@@ -115,14 +115,6 @@ def test_announced_started_ended(watch):
     assert (record.announced_at, record.started_at, record.ended_at) == (NOW.timestamp(),) * 3
 
 
-def test_s3_an_event_that_is_first_seen_started_was_never_announced(watch):
-    watch.see(started(make_event()))
-    assert watch.responses == [("started", "planned")]
-    assert watch.state.all_events()[0].announced_at is None
-    watch.see()
-    assert watch.responses == [("started", "planned"), ("ended", "planned")]
-
-
 def test_the_same_document_changes_nothing(watch):
     watch.see(make_event(), started(make_event("B")))
     before = watch.state.version
@@ -130,27 +122,11 @@ def test_the_same_document_changes_nothing(watch):
     assert watch.state.version == before
 
 
-def test_started_back_to_scheduled_stays_started(watch):
-    watch.see(make_event())
-    watch.see(started(make_event()))
-    assert watch.see(make_event(description="again")) == []
-    record = watch.state.all_events()[0]
-    assert (record.phase, record.event.event_status, record.event.description) == ("started", "Started", "again")
-    watch.see()
-    assert watch.phases == [("A1", "ended", "completed")]
-
-
 def test_what_changes_of_an_event_is_kept(watch):
     watch.see(make_event())
     later = make_event(not_before=IN_15_MINUTES + timedelta(hours=1), resources=("web-1", "web-2"))
     assert watch.see(later) == []
     assert watch.state.all_events()[0].event == later
-
-
-def test_s10_an_id_in_other_letter_case_is_the_same_event(watch):
-    watch.see(make_event("aBc"))
-    assert watch.see(started(make_event("AbC"))) == ["Reboot AbC started."]
-    assert len(watch.state.all_events()) == 1
 
 
 def test_an_event_that_is_listed_again_after_it_ended_is_a_new_occurrence(watch):
@@ -162,26 +138,11 @@ def test_an_event_that_is_listed_again_after_it_ended_is_a_new_occurrence(watch)
     assert watch.responses == [("announced", "skipped"), ("ended", "planned"), ("announced", "planned")]
 
 
-def test_s18_an_event_of_other_vms_is_not_ours(watch):
-    assert watch.see(make_event(resources=("web-2", "db"))) == []
-    assert watch.phases == []
-
-
-def test_an_event_that_leaves_us_has_ended_for_us(watch):
-    watch.see(make_event(resources=("web-1", "web-2")))
-    assert watch.see(make_event(resources=("web-2",))) == ["Reboot A1 ended, withdrawn."]
-
-
-def test_s10_our_name_in_other_letter_case(watch):
-    assert watch.see(make_event(resources=("WEB-1",))) == ["Reboot A1 announced (rule Drain)."]
-
-
 def test_an_event_that_names_no_vm_is_noted_and_nothing_is_done(watch):
     (line,) = watch.see(make_event(resources=(), names_its_vms=False))
-    assert line.startswith("Reboot A1 announced: it lists no VM")
+    assert line.startswith("Reboot A1 announced: ")
     record = watch.state.all_events()[0]
-    assert record.rule is None
-    assert "lists no VM" in record.note
+    assert (record.rule, bool(record.note)) == (None, True)
     assert watch.responses == []
     assert watch.see() == ["Reboot A1 ended, withdrawn."]
     assert watch.responses == []
@@ -189,7 +150,9 @@ def test_an_event_that_names_no_vm_is_noted_and_nothing_is_done(watch):
 
 def test_an_event_that_no_rule_matches_is_noted(watch):
     watch.rules = [make_rule(match={"event_types": ["Freeze"]}, **STEPS)]
-    assert watch.see(make_event()) == ["Reboot A1 announced: no rule matches; nothing is done."]
+    (line,) = watch.see(make_event())
+    assert line.startswith("Reboot A1 announced: ")
+    assert watch.state.all_events()[0].note
     assert watch.responses == []
 
 
@@ -200,7 +163,6 @@ def test_an_event_on_which_a_query_fails_gets_no_response_and_the_note_says_so(w
     record = watch.state.all_events()[0]
     assert record.rule is None
     assert record.note.startswith("the query of rule Odd failed (")
-    assert record.note.endswith("; nothing is done")
     assert watch.responses == []
 
 
@@ -243,7 +205,7 @@ class TestAnEventThatChanges:
             pytest.param(
                 make_event(),
                 make_event(event_type="Redeploy"),
-                "Redeploy A1 was a Reboot from Platform: no rule matches; nothing is done.",
+                "Redeploy A1 was a Reboot from Platform: ",
                 [],
                 id="no rule any more",
             ),
@@ -255,7 +217,7 @@ class TestAnEventThatChanges:
     def test_before_anything_was_begun(self, watch, before, after, line, due):
         watch.see(before)
         lines = watch.see(after)
-        assert line in (None, lines[0])
+        assert line is None or lines[0].startswith(line)
         (record,) = watch.state.all_events()
         assert [each.phase for each in watch.due_records()] == due
         assert (record.rule.name if record.rule else None) == ("Drain" if due else None)
@@ -301,18 +263,12 @@ def test_text_from_azure_is_escaped_in_the_log(watch):
 @pytest.mark.parametrize(
     ("between", "outcome"),
     [
-        pytest.param(lambda watch: None, "withdrawn", id="nothing"),
-        pytest.param(lambda watch: watch.see(started(make_event())), "completed", id="it was seen started"),
-        pytest.param(lambda watch: watch.clock.reboot(), "completed", id="the VM booted"),
         pytest.param(
             lambda watch: (watch.clock.reboot(), watch.see(make_event())),
             "withdrawn",
             id="E1: the VM booted, and a document of that boot lists it",
         ),
-        pytest.param(lambda watch: approve(watch, states.APPROVED), "completed", id="it had been approved"),
         pytest.param(lambda watch: approve(watch, states.WAITING), "withdrawn", id="its approval waits for others"),
-        pytest.param(lambda watch: watch.clock.advance(900), "completed", id="its time had come"),
-        pytest.param(lambda watch: watch.clock.advance(899), "withdrawn", id="its time had nearly come"),
         pytest.param(lambda watch: watch.clock.set_by(HOUR), "withdrawn", id="somebody set the clock forward"),
         pytest.param(
             lambda watch: (watch.clock.advance(900), watch.clock.set_by(-HOUR)),
@@ -322,6 +278,7 @@ def test_text_from_azure_is_escaped_in_the_log(watch):
     ],
 )
 def test_the_outcome(watch, between, outcome):
+    """Others are in test_outcomes.py, for the fleet and the event source, too."""
     watch.see(make_event())
     between(watch)
     watch.see()
@@ -351,79 +308,47 @@ class TestLeadTime:
     def _lead_time(self, watch):
         watch.rules = [make_rule(lead_time=300, **STEPS)]
 
-    def test_it_is_due_by_the_clock(self, watch):
-        watch.see(make_event())
-        assert watch.due() == []
-        watch.clock.advance(599)
-        assert watch.due() == []
-        assert watch.responses == [("announced", "planned")]
-        watch.clock.advance(1)
-        assert watch.due() == ["announced"]
-        assert watch.responses == [("announced", "due")]
-        watch.clock.advance(100)
-        assert watch.due() == ["announced"]
-
-    def test_without_lead_time_it_is_due_at_once(self, watch):
-        watch.rules = [make_rule(**STEPS)]
-        watch.see(make_event(not_before=None))
-        assert watch.due() == ["announced"]
-
-    def test_a_lead_time_of_0_is_due_when_azure_may_start(self, watch):
-        watch.rules = [make_rule(lead_time=0, **STEPS)]
-        watch.see(make_event())
-        watch.clock.advance(899)
-        assert watch.due() == []
-        watch.clock.advance(1)
-        assert watch.due() == ["announced"]
-
-    def test_less_notice_than_lead_time_is_due_at_once(self, watch):
-        watch.see(make_event(not_before=NOW + timedelta(seconds=30)))
-        assert watch.due() == ["announced"]
-
-    def test_an_unknown_start_is_never_due(self, watch):
-        watch.see(make_event(not_before=None))
-        watch.clock.advance(100 * HOUR)
-        assert watch.due() == []
-
-    def test_a_start_that_becomes_known_counts(self, watch):
-        watch.see(make_event(not_before=None))
-        watch.see(make_event(not_before=NOW + timedelta(seconds=299)))
-        assert watch.due() == ["announced"]
-
-    def test_a_start_that_is_put_off_counts(self, watch):
-        watch.see(make_event())
-        watch.see(make_event(not_before=IN_15_MINUTES + timedelta(hours=1)))
-        watch.clock.advance(900)
-        assert watch.due() == []
-        watch.clock.advance(HOUR - 300)
-        assert watch.due() == ["announced"]
-
-    @pytest.mark.parametrize("stepped", [HOUR, -HOUR])
-    def test_the_clock_is_stepped_by_an_hour(self, watch, stepped):
-        """Too early does less harm than too late: the clock that says so first counts."""
-        watch.see(make_event())
-        watch.clock.set_by(stepped)
-        assert watch.due() == (["announced"] if stepped > 0 else [])
-        watch.clock.advance(599)
-        assert watch.due() == (["announced"] if stepped > 0 else [])
-        watch.clock.advance(1)
-        assert watch.due() == ["announced"]
-
-    def test_the_clock_was_wrong_when_the_event_was_seen_and_is_set_right(self, watch):
-        watch.clock.set_by(-HOUR)
-        watch.see(make_event())
-        assert watch.due() == []
-        watch.clock.advance(300)
-        watch.clock.set_by(HOUR + 300)
-        assert watch.due() == ["announced"]
-
-    def test_after_a_boot_the_wall_clock_alone_counts(self, watch):
-        watch.see(make_event())
-        watch.clock.reboot(300)
-        watch.see(make_event())
-        assert watch.due() == []
-        watch.clock.advance(300)
-        assert watch.due() == ["announced"]
+    # The lead time, and what happens: the event is seen with so many seconds of notice, time passes, somebody sets the
+    # clock, the VM boots. Then whether the response is due.
+    @pytest.mark.parametrize(
+        ("lead_time", "happens", "due"),
+        [
+            pytest.param(300, [("see", 900), ("advance", 599)], False, id="a second too early"),
+            pytest.param(300, [("see", 900), ("advance", 599), ("advance", 1)], True, id="by the clock"),
+            pytest.param(300, [("see", 900), ("advance", 700)], True, id="a while ago"),
+            pytest.param(None, [("see", None)], True, id="without a lead time at once"),
+            pytest.param(0, [("see", 900), ("advance", 899)], False, id="0, before Azure may start"),
+            pytest.param(0, [("see", 900), ("advance", 900)], True, id="0, when Azure may start"),
+            pytest.param(300, [("see", 30)], True, id="less notice than lead time"),
+            pytest.param(300, [("see", None), ("advance", 100 * HOUR)], False, id="the start is unknown"),
+            pytest.param(300, [("see", None), ("see", 299)], True, id="the start becomes known"),
+            pytest.param(300, [("see", 900), ("see", 900 + HOUR), ("advance", 900)], False, id="it is put off"),
+            pytest.param(300, [("see", 900), ("see", 900 + HOUR), ("advance", 600 + HOUR)], True, id="and comes near"),
+            # Too early does less harm than too late: the clock that says so first counts.
+            pytest.param(300, [("see", 900), ("set_by", HOUR)], True, id="a clock set forward"),
+            pytest.param(300, [("see", 900), ("set_by", -HOUR), ("advance", 599)], False, id="a clock set back"),
+            pytest.param(300, [("see", 900), ("set_by", -HOUR), ("advance", 600)], True, id="set back, and by uptime"),
+            pytest.param(
+                300,
+                [("set_by", -HOUR), ("see", 900), ("advance", 300), ("set_by", HOUR + 300)],
+                True,
+                id="a clock that was wrong when the event was seen, and is set right",
+            ),
+            # After a boot the wall clock alone counts.
+            pytest.param(300, [("see", 900), ("reboot", 300), ("see", 900)], False, id="a boot"),
+            pytest.param(300, [("see", 900), ("reboot", 300), ("see", 900), ("advance", 300)], True, id="after a boot"),
+        ],
+    )
+    def test_when_it_is_due(self, watch, lead_time, happens, due):
+        watch.rules = [make_rule(lead_time=lead_time, **STEPS)]
+        for what, seconds in happens:
+            if what == "see":
+                watch.see(make_event(not_before=None if seconds is None else NOW + timedelta(seconds=seconds)))
+            else:
+                getattr(watch.clock, what)(seconds)
+            found = watch.due()
+        assert found == (["announced"] if due else [])
+        assert watch.responses == [("announced", "due" if due else "planned")]
 
     @pytest.mark.parametrize(
         ("then", "why"), [((started(make_event()),), "started"), ((), "ended")], ids=["started", "ended"]
@@ -433,7 +358,7 @@ class TestLeadTime:
         watch.see(*then)
         skipped, following = watch.state.responses_to(1)
         assert (skipped.phase, skipped.state) == ("announced", "skipped")
-        assert skipped.message == f"The event {why} before this was due."
+        assert f"The event {why} " in skipped.message
         assert [step.state for step in watch.state.steps(skipped.number)] == ["skipped"]
         assert following.phase == why
         assert watch.due() == [why]
@@ -458,29 +383,6 @@ def test_the_clocks_of_a_record(watch):
     assert record.nows(watch.clock.now()) == [NOW + timedelta(seconds=70 - HOUR)]
 
 
-def test_the_responses_to_one_event_run_one_after_the_other(watch):
-    watch.see(make_event(), make_event("B"))
-    assert watch.due() == ["announced", "announced"]
-    preparing = watch.begin()
-    watch.see(started(make_event()), make_event("B"))
-    watch.see(make_event("B"))
-    assert watch.due() == ["announced"]
-    # The next one follows however the one before it ended.
-    watch.end(preparing, states.FAILED)
-    assert sorted(watch.due()) == ["announced", "started"]
-    watch.see()
-    # That of B had not begun before its event ended.
-    assert watch.due() == ["started"]
-    starting = watch.begin()
-    assert watch.due() == []
-    watch.end(starting)
-    # Those of A and B, in the order of their ends
-    for number in (1, 2):
-        assert [(each.event, each.phase) for each in watch.due_records()] == [(number, "ended")]
-        watch.end(watch.begin())
-    assert watch.due() == []
-
-
 class TestPuttingBackIntoService:
     """P3: on_ended waits while another event is open for which this VM was prepared."""
 
@@ -498,14 +400,6 @@ class TestPuttingBackIntoService:
         watch.end(first)
         assert [each.event for each in watch.due_records()] == [2]
 
-    def test_in_the_order_of_the_ends_not_of_the_beginnings(self, watch):
-        watch.see(make_event("A"), make_event("B"))
-        for _number in range(2):
-            watch.end(watch.begin())
-        watch.see(make_event("A"))
-        watch.see()
-        assert [each.event for each in watch.due_records()] == [2]
-
     def test_a_preparation_waits_while_it_runs_and_goes_before_one_that_has_not_begun(self, watch):
         watch.see(make_event("A"))
         watch.end(watch.begin())
@@ -516,13 +410,6 @@ class TestPuttingBackIntoService:
         # Its process yielded, or died.
         watch.running.discard(restoring)
         assert [(each.event, each.phase) for each in watch.due_records()] == [(2, "announced")]
-
-    def test_an_event_that_is_not_prepared_for_yet_does_not_hold_it_up(self, watch):
-        watch.rules = [make_rule(lead_time=300, **STEPS)]
-        watch.see(make_event("A", not_before=NOW), make_event("B"))
-        watch.end(watch.begin())
-        watch.see(make_event("B"))
-        assert [(each.event, each.phase) for each in watch.due_records()] == [(1, "ended")]
 
     def test_a_preparation_that_failed_after_it_had_begun_counts_too(self, watch):
         watch.see(make_event("A"), make_event("B"))
@@ -585,7 +472,7 @@ def test_a_disk_that_was_copied_with_an_open_event_restores_nothing_on_the_other
     watch.end(watch.begin())
     watch.clock.reboot()
     lines = watch.see(make_event(), name="web-2")
-    assert lines == ["Reboot A1: it belongs to another VM, and this VM has a copy of its disk; nothing is done."]
+    assert [line.startswith("Reboot A1: ") for line in lines] == [True]
     assert watch.phases == [("A1", "ended", "withdrawn")]
     assert watch.due() == []
     assert watch.responses == [("announced", "succeeded")]
@@ -624,14 +511,6 @@ def test_p9_the_event_that_comes_when_a_hundred_others_end_is_followed_at_once(w
     lines = watch.see(make_event("R1"))
     assert watch.phases[-1] == ("R1", "announced", None)
     assert "Further ones are not followed" not in "".join(lines)
-
-
-def test_a_response_whose_process_died_is_due_again(watch):
-    watch.see(make_event())
-    number = watch.begin()
-    assert watch.due() == []
-    watch.running.discard(number)
-    assert watch.due() == ["announced"]
 
 
 @pytest.mark.parametrize("phase", ["announced", "started", "ended"])

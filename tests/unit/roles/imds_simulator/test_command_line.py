@@ -289,13 +289,6 @@ def test_a_detached_one_that_cannot_come_up_says_why(option):
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_state_file_that_cannot_be_written_is_reported():
-    ended = run(*ANYWHERE, *VMS, "--state-file", "/no/such/place")
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert "/no/such/place" in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
-
-
 def test_what_cannot_become_a_state_file_leaves_nothing_behind(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()

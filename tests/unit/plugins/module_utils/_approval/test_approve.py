@@ -13,10 +13,14 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve as approving
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval.guard import ApprovalRequest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import keys
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import NO_DOCUMENT, keys
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, fetch, transport
 from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
-from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import document, event
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import (
+    APPROVE_OPTIONS,
+    document,
+    event,
+)
 
 pytestmark = [pytest.mark.filterwarnings("error"), pytest.mark.usefixtures("clock")]
 
@@ -229,7 +233,7 @@ def test_force_still_holds_on_the_second_look(serve):
 def test_the_limit_of_the_document_holds_for_the_approval_too(serve):
     case = Case(serve, document(event("A")))
     case.found = case.found._replace(deadline=transport.Deadline(0))
-    with pytest.raises(_errors.NoAnswerError, match="No time was left") as caught:
+    with pytest.raises(_errors.NoAnswerError) as caught:
         case.approve()
     assert case.sent == []
     assert caught.value.refused
@@ -302,7 +306,7 @@ def test_p4_it_is_told_whether_an_event_that_is_not_found_may_still_be_there(ser
         pytest.param(document("junk"), "no such event could be read; ask again", id="an unclear document"),
         pytest.param(
             (200, b""),
-            "Azure answered with an empty body, no document: whether there are events is unknown. Ask again.",
+            NO_DOCUMENT,
             id="an empty body",
         ),
     ],
@@ -369,18 +373,7 @@ def test_an_error_after_a_lost_approval_does_not_say_that_azure_refused(serve, l
     assert not caught.value.refused
 
 
-OPTIONS = {
-    "event_ids": ["A"],
-    "event_types": None,
-    "event_sources": None,
-    "resources_ready": [],
-    "force": False,
-    "document_incarnation": None,
-    "wait_for": "nothing",
-    "wait_timeout": 900.0,
-    "discover_endpoint": False,
-    "resource_name": None,
-}
+OPTIONS = {**APPROVE_OPTIONS, "event_ids": ["A"]}
 
 
 def run(server, **options):

@@ -22,25 +22,14 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     keys,
     select_events,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 IN_TWO_HOURS = "Sat, 21 Nov 2026 12:00:00 GMT"
-IN_15_MINUTES = "Sat, 21 Nov 2026 10:15:00 GMT"
 
 
 def raw_event(event_id: str, *resources: Any, **changes: Any) -> dict[str, Any]:
-    """Return an event as Azure sends it; a change to ... takes a field away."""
-    event = {
-        "EventId": event_id,
-        "EventStatus": "Scheduled",
-        "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
-        "Resources": list(resources),
-        "NotBefore": IN_15_MINUTES,
-        "EventSource": "Platform",
-    }
-    event.update(changes)
-    return {field: value for field, value in event.items() if value is not ...}
+    return conftest.raw_event(event_id, **{"Resources": list(resources), "EventSource": "Platform", **changes})
 
 
 def started(event_id: str, *resources: Any, **changes: Any) -> dict[str, Any]:

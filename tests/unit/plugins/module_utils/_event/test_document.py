@@ -17,26 +17,15 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     decode_document,
     parse_document,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 EVENT_ID = "0E1F4D7A-0001-4A6B-9C2D-8B1E5F3A7C90"
 
 
 def raw_event(**changes: Any) -> dict[str, Any]:
-    """Return an event as Azure sends it; a change to ... takes a field away."""
-    event = {
-        "EventId": EVENT_ID,
-        "EventStatus": "Scheduled",
-        "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
-        "Resources": ["vm-1", "vm-2"],
-        "NotBefore": "Sat, 21 Nov 2026 10:15:00 GMT",
-        "Description": "Host server is undergoing maintenance.",
-        "EventSource": "Platform",
-        "DurationInSeconds": 9,
-    }
-    event.update(changes)
-    return {field: value for field, value in event.items() if value is not ...}
+    told = {"Description": "Host server is undergoing maintenance.", "EventSource": "Platform", "DurationInSeconds": 9}
+    return conftest.raw_event(EVENT_ID, **{"Resources": ["vm-1", "vm-2"], **told, **changes})
 
 
 def parse(*events: Any, api_version: str = "2020-07-01") -> Document:

@@ -17,23 +17,14 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     format_utc,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 VERSIONS = ["2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01", "2030-01-01"]
 
 
 def raw_event(event_id: str = "A-1", **changes: Any) -> dict[str, Any]:
-    """Return an event as Azure sends it; a change to ... takes a field away."""
-    event = {
-        "EventId": event_id,
-        "EventStatus": "Scheduled",
-        "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
-        "Resources": ["vm-1", "vm-2"],
-        "NotBefore": "Sat, 21 Nov 2026 10:15:00 GMT",
-    }
-    event.update(changes)
-    return {field: value for field, value in event.items() if value is not ...}
+    return conftest.raw_event(event_id, **{"Resources": ["vm-1", "vm-2"], **changes})
 
 
 def parse(*events: Any, api_version: str = "2020-07-01") -> Document:

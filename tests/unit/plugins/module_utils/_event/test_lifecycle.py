@@ -31,18 +31,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     why_not_now,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
-
-
-def raw(event_id: str, status: Any = "Scheduled", **changes: Any) -> dict[str, Any]:
-    return {
-        "EventId": event_id,
-        "EventStatus": status,
-        "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
-        "Resources": ["web-1"],
-        "NotBefore": "Sat, 21 Nov 2026 10:15:00 GMT" if status == "Scheduled" else "",
-        **changes,
-    }
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import raw_event as raw
 
 
 def document(*events: dict[str, Any], incarnation: Any = 1) -> Document:

@@ -16,20 +16,15 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     format_duration,
     summarize,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 VMS = [f"vm-{number}" for number in range(1, 7)]
 
 
 def raw_event(**changes: Any) -> dict[str, Any]:
-    return {
-        "EventId": "A-1",
-        "EventStatus": "Scheduled",
-        "EventType": "Reboot",
-        "Resources": ["vm-1"],
-        "NotBefore": "Sat, 21 Nov 2026 10:14:59 GMT",
-        **changes,
-    }
+    usual = {"Resources": ["vm-1"], "NotBefore": "Sat, 21 Nov 2026 10:14:59 GMT"}
+    return conftest.raw_event("A-1", **{**usual, **changes})
 
 
 def read(*events: Any) -> Document:
@@ -101,7 +96,7 @@ def test_a_summary_says_what_is_coming_and_when(events: list[dict[str, Any]], na
 
 
 def test_none_selected_does_not_read_as_none_there() -> None:
-    document = read(raw_event(), raw_event(EventId="A-2"))
+    document = read(raw_event(), {**raw_event(), "EventId": "A-2"})
     assert summarize([], document, NOW, "vm-1") == "vm-1: no such events (2 others in the document)"
 
 

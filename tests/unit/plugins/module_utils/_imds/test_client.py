@@ -75,12 +75,6 @@ def test_endpoint_prefix_comes_first(serve, prefix):
     assert client.endpoint == f"{server.endpoint}/vm/web-1"
 
 
-def test_a_slash_after_the_endpoint_does_not_matter(serve):
-    server = serve((200, DOCUMENT))
-    make_client(f"{server.endpoint}/").get_document()
-    assert server.requests[0].target == EVENTS_PATH
-
-
 def test_ipv6_loopback(serve):
     try:
         server = serve((200, DOCUMENT), host="::1")

@@ -48,7 +48,7 @@ PAGE = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>"
         (400, b'["error", "newest-versions"]', ["Check endpoint and api_version"]),
         (400, b'"error"', ["Check endpoint and api_version"]),
         (400, b"", ['HTTP 400: ""', "Check endpoint and api_version"]),
-        (401, b"", ["Access is filtered"]),
+        (401, b"", ["HTTP 401"]),
         (403, b"Forbidden by policy", ["Forbidden by policy", "Metadata Security Protocol"]),
         (404, b'{ "error": "Not found" }', ["Not found", "Check endpoint and api_version"]),
         (405, b'{"error":"Method not allowed"}', ["HTTP 405", "Check endpoint and api_version"]),
@@ -271,13 +271,6 @@ def test_retry_after_beyond_the_limit_fails_at_once(serve, clock, status, reason
         server.client(timeout=5).get_document()
     assert (caught.value.reason, caught.value.http_status) == (reason, status)
     assert clock.pauses == []
-
-
-@pytest.mark.parametrize("body", [b"", b" \r\n"])
-def test_s7_an_empty_200_is_no_document(serve, short_pauses, body):
-    client = serve((200, body), (200, body)).client()
-    assert client.get_document() == body
-    assert fetch.read_document(client, client.deadline()) is None
 
 
 @pytest.mark.parametrize(

@@ -18,26 +18,17 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approv
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, fetch
 from ansible_collections.fleetops.azure_maintenance.tests.instance import compute
 from ansible_collections.fleetops.azure_maintenance.tests.proxy_agent import HEADER, allow, launcher
-from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import STOP
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import (
+    APPROVE_OPTIONS,
+    STOP,
+)
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 PROGRAM = os.readlink("/proc/self/exe")
 OTHERS = allow(USER, "/usr/bin/curl")
-DOCUMENT = b'{"DocumentIncarnation":1,"Events":[]}'
-APPROVE = {
-    "event_ids": None,
-    "event_types": ["Reboot"],
-    "event_sources": None,
-    "resources_ready": [],
-    "document_incarnation": None,
-    "force": False,
-    "wait_for": "nothing",
-    "wait_timeout": 900.0,
-    "discover_endpoint": False,
-    "resource_name": None,
-}
+APPROVE = {**APPROVE_OPTIONS, "event_types": ["Reboot"]}
 
 
 @pytest.fixture(scope="module")
@@ -149,13 +140,6 @@ def test_g1_another_refusal_does_not_speak_of_the_allow_list(serve, short_pauses
     assert "exePath" not in str(error)
 
 
-def test_g1_a_403_of_azure_behind_the_agent(start, azure, short_pauses):
-    azure.control("POST", "/simulator/faults", {"fault": "status", "status": 403, "methods": ["GET"]})
-    agent = start()
-    assert "Azure itself refused it" in str(failure(agent, timeout=STOP))
-    assert agent.statuses()[-1] == 403
-
-
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -188,17 +172,3 @@ def test_g1_502_and_503_are_asked_again(start, azure, clock):
         make_client(agent).get_document() == azure.get("web-1", "/metadata/scheduledevents?api-version=2020-07-01").body
     )
     assert agent.statuses() == [502, 503, 200]
-
-
-def test_g1_the_first_answer_that_azure_holds_passes(start, azure):
-    azure.control("POST", "/simulator/faults", {"fault": "hold", "seconds": 2, "times": 1})
-    agent = start()
-    assert fetch.fetch(make_client(agent), None).document_received
-    assert agent.statuses() == [200, 200]
-
-
-def test_g1_the_header_on_a_good_answer_is_no_sign_of_a_proxy(serve):
-    server = serve(
-        (200, compute("web-1"), {HEADER: "value"}), (200, DOCUMENT, {HEADER: "value", "Connection": "close"})
-    )
-    assert fetch.fetch(server.client(), None).identity.name == "web-1"

@@ -10,7 +10,7 @@ It stands for Ansible, the hosts and Azure. Nothing here decides what a run does
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import RUN, new_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
@@ -43,6 +43,30 @@ SETTINGS = {
 _MOST_TURNS = 500
 
 
+def make_event(
+    event_id: str = "A1",
+    resources: Sequence[str] = ("web-1", "web-2"),
+    status: str | None = "Scheduled",
+    not_before: str | None = "2026-11-21T10:15:00Z",
+    **more: Any,
+) -> dict[str, Any]:
+    """Return an event as a host tells of it."""
+    return {
+        "event_id": event_id,
+        "event_type": "Reboot",
+        "event_status": status,
+        "resource_type": "VirtualMachine",
+        "resources": list(resources),
+        "not_before": None if status == "Started" else not_before,
+        "not_before_raw": "",
+        "description": None,
+        "event_source": "Platform",
+        "duration_seconds": None,
+        "affects_this_vm": True,
+        **more,
+    }
+
+
 class FleetEvent:
     """An event of Azure: it starts at its time, or when it is approved, and lasts."""
 
@@ -69,19 +93,8 @@ class FleetEvent:
     def told(self, name: str, now: float) -> dict[str, Any]:
         status = self.status(now)
         moment = datetime.fromtimestamp(self.not_before, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return {
-            "event_id": self.event_id,
-            "event_type": self.event_type,
-            "event_status": status,
-            "resource_type": "VirtualMachine",
-            "resources": list(self.vms),
-            "not_before": moment if status == "Scheduled" else None,
-            "not_before_raw": "",
-            "description": None,
-            "event_source": "Platform",
-            "duration_seconds": None,
-            "affects_this_vm": name in self.vms,
-        }
+        more = {"event_type": self.event_type, "affects_this_vm": name in self.vms}
+        return make_event(self.event_id, self.vms, status, moment, **more)
 
 
 class Fleet:
@@ -139,6 +152,19 @@ class Fleet:
         for name in ("now", "names", "boots", "story", "posted", "down", "marks"):
             setattr(other, name, getattr(self, name))
         return other
+
+    @property
+    def said(self) -> str:
+        """What was said, without its line ends."""
+        return " ".join(" ".join(self.lines).split())
+
+    def stop_after(self, turns: int, seconds: float = 0.0) -> Fleet:
+        """Take so many turns, as a run that is broken off then, and let time pass."""
+        self.most_turns = turns
+        self.go()
+        self.most_turns = None
+        self.now += seconds
+        return self
 
     def is_down(self, host: str) -> bool:
         first, last = self.down.get(host, (0.0, 0.0))

@@ -17,23 +17,12 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.ap
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.progress import track_event
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import tell_wrong_words
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import make_event
 
 LOST = {"unreachable": True, "msg": "The host is down."}
 LATE = {"failed": True, "msg": "Timed out after 30 second(s).", "timedout": {"period": 30}}
 SILENT = {"failed": True, "reason": "timeout", "in_doubt": False, "msg": "No answer."}
-EVENT = {
-    "event_id": "E-1",
-    "event_type": "Reboot",
-    "event_status": "Scheduled",
-    "event_source": "Platform",
-    "resource_type": "VirtualMachine",
-    "resources": ["web-1"],
-    "not_before": "2026-11-21T10:10:00Z",
-    "not_before_raw": "Sat, 21 Nov 2026 10:10:00 GMT",
-    "description": "",
-    "duration_seconds": 9,
-    "affects_this_vm": True,
-}
+EVENT = make_event("E-1", ["web-1"])
 
 
 def outside(result: str, **more: Any) -> dict[str, Any]:
@@ -79,14 +68,8 @@ def test_the_result_of_both(
 ) -> None:
     is_lost = "unreachable" in inside
     result = {**take_acknowledgement(inside, said), "item": {"event": EVENT}}
-    plan = {
-        "event": EVENT,
-        "approver": "host-a",
-        "resources_ready": ["web-1"],
-        "why": None,
-        "blocked": False,
-        "wait": True,
-    }
+    plan = {"event": EVENT, "approver": "host-a", "resources_ready": ["web-1"]}
+    plan.update(why=None, blocked=False, wait=True)
     plans = hold_back_refused([plan], {"host-a": [result]}, 0.0, 0.0)
     (after,) = apply_approval_results([track_event(EVENT, "boot-1", 0.0)], plans, {"host-a": [result]}, True, 1.0)
     assert after["approved_by"] == ("host-a" if approved else None)

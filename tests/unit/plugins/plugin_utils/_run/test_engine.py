@@ -6,18 +6,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
+    START,
+    Fleet,
+    FleetEvent,
+)
 
-_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
 README = Path(__file__).resolve().parents[5] / "roles" / "event_response" / "README.md"
-Fleet, FleetEvent, START = _module.Fleet, _module.FleetEvent, _module.START
 
 
 def test_an_event_goes_through_the_run_in_six_turns():
@@ -69,7 +69,7 @@ def test_p2_who_boots_while_others_prepare_is_not_approved_by_an_answer_older_th
     fleet._prepare = takes_long
     fleet.go()
     assert fleet.posted == []
-    assert "web-1 is not prepared: it booted after its preparation" in " ".join(" ".join(fleet.lines).split())
+    assert "web-1 is not prepared: it booted after its preparation" in fleet.said
 
 
 def test_a_host_that_comes_back_in_a_later_play_makes_no_other_answer_old():
@@ -114,7 +114,7 @@ def test_b5_a_vm_outside_that_is_called_like_a_host_of_the_play_is_not_outside()
     fleet.names["web-2"] = "Unavailable"
     fleet.go()
     assert fleet.posted == []
-    assert "which says that it is Unavailable" in " ".join(" ".join(fleet.lines).split())
+    assert "which says that it is Unavailable" in fleet.said
 
 
 def test_d4_nobody_is_restored_while_an_event_of_the_vm_is_started_that_the_run_leaves_alone():
@@ -281,8 +281,7 @@ def test_p16_an_event_for_which_a_host_cannot_be_reached_any_more_is_held_back_w
 
     fleet._prepare = goes_down_after_it
     fleet.go()
-    said = " ".join(" ".join(fleet.lines).split())
-    assert "HELD BACK: Reboot B2" in said
+    assert "HELD BACK: Reboot B2" in fleet.said
     assert fleet.story["web-1"] == ["prepare B2", "restore B2"]
 
 

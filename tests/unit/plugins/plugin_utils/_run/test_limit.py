@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.limit import read_limit
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import tell_wrong_words
-
-_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-Fleet, FleetEvent, START = _module.Fleet, _module.FleetEvent, _module.START
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
+    START,
+    Fleet,
+    FleetEvent,
+)
 
 WEB = ["web-1", "web-2", "web-3"]
 
@@ -28,10 +25,6 @@ def one_each(**more):
 def in_order(fleet):
     """Return what was approved, each with who was restored before it."""
     return [event_id for _host, event_id, _ready in fleet.posted]
-
-
-def spoken(fleet):
-    return " ".join(" ".join(fleet.lines).split())
 
 
 @pytest.mark.parametrize(
@@ -59,7 +52,7 @@ def test_three_events_of_the_same_minute_go_one_after_the_other_with_a_limit_of_
     assert fleet.story == {host: [f"prepare {host[-1]}A", f"restore {host[-1]}A"] for host in WEB}
     turns = [turn for turn in fleet.done if turn in ("prepare", "approve", "restore")]
     assert turns == ["prepare", "approve", "restore"] * 3
-    assert "Reboot 2A of web-2 waits its turn: event_response_max_unavailable lets 1 host be out of" in spoken(fleet)
+    assert "Reboot 2A of web-2 waits its turn: event_response_max_unavailable lets 1 host be out of" in fleet.said
 
 
 def test_without_a_limit_all_go_together():
@@ -86,7 +79,7 @@ def test_an_event_whose_time_comes_is_prepared_for_at_once_and_not_approved_befo
     assert fleet.done[1:3] == ["prepare", "approve"]
     assert fleet.story["web-2"] == ["prepare 2A", "restore 2A"]
     assert in_order(fleet) == ["1A", "2A"]
-    assert "is prepared for now, because Azure may start it soon, and not approved" in spoken(fleet)
+    assert "is prepared for now, because Azure may start it soon, and not approved" in fleet.said
 
 
 def test_p2_who_was_asked_before_a_long_restore_of_another_is_asked_again_before_the_approval():
@@ -116,7 +109,7 @@ def test_one_event_that_takes_more_hosts_than_that_is_said_before_and_waits_for_
     both, single = FleetEvent("B", ["web-1", "web-2"], notice=3600.0), FleetEvent("S", ["web-3"], notice=4000.0)
     fleet = Fleet(WEB, both, single, max_unavailable="1").go()
     assert in_order(fleet) == ["B", "S"]
-    assert "Reboot B of web-1, web-2 takes 2 hosts out of service at once, and no more than 1 may be" in spoken(fleet)
+    assert "Reboot B of web-1, web-2 takes 2 hosts out of service at once, and no more than 1 may be" in fleet.said
 
 
 def test_what_is_behind_a_host_that_cannot_be_restored_is_held_back_and_named():
@@ -129,7 +122,7 @@ def test_what_is_behind_a_host_that_cannot_be_restored_is_held_back_and_named():
         (each,) = fleet.run["hosts"][host]["events"]
         assert each["failed"]
         assert "web-1" in each["why"][-1]
-    assert "HELD BACK: Reboot 2A" in spoken(fleet)
+    assert "HELD BACK: Reboot 2A" in fleet.said
 
 
 def test_a_run_that_does_not_wait_approves_what_the_limit_allows_and_names_the_others():
@@ -160,9 +153,9 @@ def test_a_host_that_cannot_be_asked_counts_as_out_of_service_and_is_named(how):
     assert fleet.story["web-1"] == []
     assert (
         "Reboot 1A of web-1 waits its turn: event_response_max_unavailable lets 1 host be out of service at once, and "
-        "web-3 must be back first (cannot be asked, so it counts as out of service: web-3)." in spoken(fleet)
+        "web-3 must be back first (cannot be asked, so it counts as out of service: web-3)." in fleet.said
     )
-    assert "HELD BACK: Reboot 1A" in spoken(fleet)
+    assert "HELD BACK: Reboot 1A" in fleet.said
     assert in_order(with_unasked(how, max_unavailable="2").go()) == ["1A"]
 
 
@@ -185,8 +178,8 @@ def test_a_host_without_an_event_that_is_lost_meanwhile_is_asked_again_before_th
     fleet = Fleet(WEB, first, second, max_unavailable="1")
     fleet.down["web-3"] = (START + 100.0, START + back_after)
     assert in_order(fleet.go()) == approved
-    assert spoken(fleet).count("waits its turn: event_response_max_unavailable lets 1 host be out of") == 2
-    assert "(cannot be asked, so it counts as out of service: web-3)" in spoken(fleet)
+    assert fleet.said.count("waits its turn: event_response_max_unavailable lets 1 host be out of") == 2
+    assert "(cannot be asked, so it counts as out of service: web-3)" in fleet.said
 
 
 def test_a_host_that_is_lost_while_it_is_prepared_stays_out_of_service():
@@ -194,9 +187,9 @@ def test_a_host_that_is_lost_while_it_is_prepared_stays_out_of_service():
     fleet.losing.add("prepare web-1")
     assert fleet.go().posted == []
     assert fleet.story["web-2"] == []
-    assert "HELD BACK: Reboot 2A" in spoken(fleet)
-    assert "and web-1 must be back first. Azure starts" in spoken(fleet)
-    assert "cannot be asked" not in spoken(fleet)
+    assert "HELD BACK: Reboot 2A" in fleet.said
+    assert "and web-1 must be back first. Azure starts" in fleet.said
+    assert "cannot be asked" not in fleet.said
 
 
 def test_the_turn_of_an_event_comes_when_the_one_before_is_held_back_and_nobody_was_prepared_for_it():
@@ -208,7 +201,7 @@ def test_the_turn_of_an_event_comes_when_the_one_before_is_held_back_and_nobody_
 def test_hosts_for_which_nothing_is_to_be_done_go_one_after_the_other_too():
     fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="1", prepare="nothing", restore="nothing").go()
     assert in_order(fleet) == ["1A", "2A", "3A"]
-    assert "HELD BACK" not in spoken(fleet)
+    assert "HELD BACK" not in fleet.said
 
 
 def test_nobody_waits_for_a_vm_that_azure_has_deleted():

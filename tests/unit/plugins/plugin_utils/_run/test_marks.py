@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
@@ -24,15 +22,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.ma
     find_removable,
     tell_unclear,
 )
-
-_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-Fleet, FleetEvent, START = _module.Fleet, _module.FleetEvent, _module.START
-
-
-def said(fleet):
-    return " ".join(" ".join(fleet.lines).split())
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
+    START,
+    Fleet,
+    FleetEvent,
+)
 
 
 def faults(fleet):
@@ -41,9 +35,7 @@ def faults(fleet):
 
 
 def test_p16_a_vm_has_a_mark_from_its_preparation_to_its_restore():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]))
-    fleet.most_turns = 2
-    fleet.go()
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"])).stop_after(2)
     (mark,) = fleet.marks["web-1"].values()
     assert (mark["event_id"], mark["event_type"], mark["run"], mark["boot_id"]) == (
         "A1",
@@ -58,8 +50,7 @@ def test_p16_a_vm_has_a_mark_from_its_preparation_to_its_restore():
 @pytest.mark.parametrize(("turns", "done"), [(2, "prepare"), (3, "approve"), (4, "wait")])
 def test_d1_a_run_that_was_broken_off_is_mended_by_the_next_when_the_event_is_over(turns, done):
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=100.0))
-    fleet.most_turns = turns
-    fleet.go()
+    fleet.stop_after(turns)
     assert fleet.done[-1] == done
     fleet.now += 5000
     fleet.boots["web-1"] = "boot-2"
@@ -69,15 +60,12 @@ def test_d1_a_run_that_was_broken_off_is_mended_by_the_next_when_the_event_is_ov
     outcomes = {host: known["events"][0]["outcome"] for host, known in after.run["hosts"].items()}
     assert outcomes == {"web-1": "completed", "web-2": None}
     assert faults(after) == {}
-    assert "web-1 is out of service since 2026-11-21T10:0" in said(after)
-    assert "for Reboot A1 by a run of anna on control." in said(after)
+    assert "web-1 is out of service since 2026-11-21T10:0" in after.said
+    assert "for Reboot A1 by a run of anna on control." in after.said
 
 
 def test_d1_one_that_begins_while_the_event_is_started_restores_when_it_is_over():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], lasts=400.0))
-    fleet.most_turns = 3
-    fleet.go()
-    fleet.now += 100
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], lasts=400.0)).stop_after(3, 100)
     after = fleet.again().go()
     assert after.story == {"web-1": ["prepare A1", "restore A1"]}
     assert after.now >= START + 400
@@ -85,9 +73,7 @@ def test_d1_one_that_begins_while_the_event_is_started_restores_when_it_is_over(
 
 
 def test_d1_one_that_begins_before_the_event_prepares_anew():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]))
-    fleet.most_turns = 2
-    fleet.go()
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"])).stop_after(2)
     after = fleet.again().go()
     assert after.story == {"web-1": ["prepare A1", "prepare A1", "restore A1"]}
     assert [event for _host, event, _names in after.posted] == ["A1"]
@@ -95,10 +81,7 @@ def test_d1_one_that_begins_before_the_event_prepares_anew():
 
 
 def test_d1_without_a_restore_file_the_vm_is_named_and_the_run_fails():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
-    fleet.most_turns = 2
-    fleet.go()
-    fleet.now += 5000
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     after = fleet.again(restore="").go()
     (fault,) = faults(after)["web-1"]
     assert fault.startswith("web-1 is out of service since 2026-11-21T10:00:0")
@@ -107,10 +90,7 @@ def test_d1_without_a_restore_file_the_vm_is_named_and_the_run_fails():
 
 
 def test_d1_the_word_nothing_removes_the_mark():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
-    fleet.most_turns = 2
-    fleet.go()
-    fleet.now += 5000
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     after = fleet.again(restore="nothing").go()
     assert (fleet.marks, faults(after)) == ({"web-1": {}}, {})
 
@@ -123,30 +103,21 @@ def test_a_run_without_a_restore_file_leaves_no_mark(restore):
 
 
 def test_d1_an_event_that_the_run_leaves_out_is_named():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
-    fleet.most_turns = 2
-    fleet.go()
-    fleet.now += 5000
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     after = fleet.again(event_types=["Freeze"]).go()
-    assert "web-1 is out of service since" in said(after)
+    assert "web-1 is out of service since" in after.said
     assert after.story == {"web-1": ["prepare A1"]}
 
 
 def test_d1_an_id_that_is_over_is_restored_where_the_run_is_limited_to_it():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
-    fleet.most_turns = 2
-    fleet.go()
-    fleet.now += 5000
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     after = fleet.again(event_ids=["A1"]).go()
     assert after.story == {"web-1": ["prepare A1", "restore A1"]}
     assert faults(after) == {}
 
 
 def test_d1_where_no_document_tells_whether_the_event_is_over_the_vm_is_named():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0))
-    fleet.most_turns = 2
-    fleet.go()
-    fleet.now += 5000
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     after = fleet.again()
     clear = after.answer
     after.answer = lambda host: {**clear(host), "document_is_clear": False}
@@ -157,14 +128,11 @@ def test_d1_where_no_document_tells_whether_the_event_is_over_the_vm_is_named():
 
 
 def test_d2_p2_who_was_restored_by_another_run_is_prepared_again_before_the_approval():
-    fleet = Fleet(["web-1", "web-2"], FleetEvent("B2", ["web-1", "web-2"], notice=9000.0))
-    fleet.most_turns = 2
-    fleet.go()
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("B2", ["web-1", "web-2"], notice=9000.0)).stop_after(2)
     # A person runs a restore for web-1.
     fleet.marks["web-1"].clear()
     fleet.story["web-1"].append("restored by hand")
     fleet.now += 60
-    fleet.most_turns = None
     # What this run knows of web-1 is old when it approves, so it asks again.
     fleet.run["acted_at"] = fleet.now
     fleet.go()
@@ -193,12 +161,11 @@ def test_d2_p3_nobody_is_restored_while_another_run_has_the_vm_prepared_for_an_o
     first = FleetEvent("A1", ["web-1"], lasts=10.0)
     second = FleetEvent("B2", ["web-1"], event_type="Freeze", notice=9000.0)
     slow = Fleet(["web-1"], first, second, event_types=["Freeze"], approve=False, wait=False)
-    slow.most_turns = 2
-    slow.go()
+    slow.stop_after(2)
     quick = slow.again(event_types=["Reboot"], wait_timeout=600)
     quick.go()
     assert quick.story["web-1"] == ["prepare B2", "prepare A1"]
-    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Freeze B2" in said(quick)
+    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Freeze B2" in quick.said
     assert list(faults(quick)) == ["web-1"]
 
 
@@ -244,9 +211,7 @@ def test_p15_a_run_that_was_killed_while_it_put_a_vm_back_is_waited_for_as_long_
 def test_p3_who_finds_another_run_at_work_asks_again_before_it_goes_on(phase):
     fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=9000.0))
     if phase == "restore":
-        fleet.most_turns = 3
-        fleet.go()
-        fleet.most_turns = None
+        fleet.stop_after(3)
     fleet.hindered_by["web-1"] = ["a1.vm.run.mark.json"]
     fleet.go()
     assert fleet.done.count(phase) == 2
@@ -338,28 +303,23 @@ def test_p13_who_was_not_prepared_because_of_another_run_loses_its_mark_and_no_m
 
 
 def test_d6_p3_a_run_whose_preparation_fails_leaves_out_of_service_what_another_has_prepared():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=9000.0))
-    fleet.most_turns = 2
-    fleet.go()
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=9000.0)).stop_after(2)
     other = fleet.again(wait_timeout=600)
     other.failing.add("prepare web-1")
     other.go()
     assert other.story["web-1"] == ["prepare A1", "prepare A1 failed"]
-    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Reboot A1 by a run of anna on control" in said(other)
+    assert "web-1 is out of service since 2026-11-21T10:00:02Z for Reboot A1 by a run of anna on control" in other.said
     assert list(faults(other)) == ["web-1"]
     assert len(fleet.marks["web-1"]) == 2
 
 
 def test_d6_p6_of_two_runs_that_have_prepared_for_an_event_one_restores():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=9000.0))
-    fleet.most_turns = 2
-    fleet.go()
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=9000.0)).stop_after(2)
     other = fleet.again().go()
     assert other.story["web-1"] == ["prepare A1", "prepare A1", "restore A1"]
     assert other.marks == {"web-1": {}}
     fleet.now, fleet.marks = other.now + 1, other.marks
     fleet.run["acted_at"] = fleet.now
-    fleet.most_turns = None
     fleet.go()
     assert fleet.story["web-1"] == ["prepare A1", "prepare A1", "restore A1"]
 
@@ -372,7 +332,7 @@ def test_p3_a_checker_that_has_the_vm_prepared_for_an_open_event_keeps_it_out_of
     fleet.go()
     assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
     assert fleet.now >= START + 400
-    assert "web-1 is out of service since 2026-11-21T09:59:00Z for Reboot B2 by its checker." in said(fleet)
+    assert "web-1 is out of service since 2026-11-21T09:59:00Z for Reboot B2 by its checker." in fleet.said
 
 
 def test_where_no_mark_can_be_written_the_preparation_does_not_begin():
@@ -384,11 +344,8 @@ def test_where_no_mark_can_be_written_the_preparation_does_not_begin():
 
 
 def test_a_mark_that_cannot_be_removed_is_named():
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]))
-    fleet.most_turns = 2
-    fleet.go()
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"])).stop_after(2)
     fleet.no_marks.add("web-1")
-    fleet.most_turns = None
     fleet.go()
     assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
     assert "its mark could not be removed: The disk is read-only." in " ".join(faults(fleet)["web-1"])
@@ -397,26 +354,20 @@ def test_a_mark_that_cannot_be_removed_is_named():
 def test_after_a_boot_a_mark_that_is_missing_proves_no_restore():
     """The disk of a VM that was redeployed may be a new one."""
     event = FleetEvent("A1", ["web-1"], event_type="Redeploy", lasts=100.0)
-    fleet = Fleet(["web-1"], event)
-    fleet.most_turns = 3
-    fleet.go()
+    fleet = Fleet(["web-1"], event).stop_after(3)
     fleet.marks["web-1"].clear()
     fleet.boots["web-1"] = "boot-2"
-    fleet.most_turns = None
     fleet.go()
     assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
 
 
 @pytest.mark.parametrize("file", ["C:\\marks\\{name}", "/var/lib/marks/{name}"])
 def test_p16_a_mark_that_cannot_be_read_proves_no_restore(file):
-    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], lasts=100.0))
-    fleet.most_turns = 2
-    fleet.go()
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], lasts=100.0)).stop_after(2)
     (mark,) = fleet.marks["web-1"].values()
     unreadable = {**dict.fromkeys(mark), "file": file.format(name=file_name(mark)), "counts": False}
     told = fleet.answer
     fleet.answer = lambda host: {**told(host), "marks": [unreadable]}
-    fleet.most_turns = None
     # What it knows of the marks is old.
     fleet.run["acted_at"] = fleet.now
     fleet.go()
@@ -427,12 +378,10 @@ def test_p16_a_mark_that_cannot_be_read_proves_no_restore(file):
 def test_p16_after_a_boot_of_a_windows_vm_a_mark_that_is_missing_proves_no_restore():
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], event_type="Redeploy", lasts=100.0))
     fleet.boots["web-1"] = None
-    fleet.most_turns = 3
-    fleet.go()
+    fleet.stop_after(3)
     fleet.marks["web-1"].clear()
     told, booted_at = fleet.answer, fleet.now + 50
     fleet.answer = lambda host: {**told(host), "booted_at": booted_at}
-    fleet.most_turns = None
     fleet.go()
     assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
 
@@ -460,8 +409,7 @@ def broken_off(**more):
     """Return a fleet with a VM that a run left prepared, and a second event."""
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], **more), FleetEvent("B2", ["web-2"], notice=9000.0))
     fleet.run["hosts"]["web-2"]["settings"]["event_types"] = ["Freeze"]
-    fleet.most_turns = 2
-    fleet.go()
+    fleet.stop_after(2)
     return fleet
 
 
@@ -491,9 +439,7 @@ def test_d1_an_event_that_comes_before_its_turn_leaves_no_vm_that_an_earlier_run
     """The limit keeps the second run from preparing it anew."""
     first = FleetEvent("A1", ["web-1", "web-2"], notice=3000.0, lasts=20.0)
     second = FleetEvent("B2", ["web-2"], event_type="Freeze", notice=900.0, lasts=5.0)
-    fleet = Fleet(["web-1", "web-2"], first, second)
-    fleet.most_turns = 3
-    fleet.go()
+    fleet = Fleet(["web-1", "web-2"], first, second).stop_after(3)
     assert {mark["event_id"] for mark in fleet.marks["web-2"].values()} == {"A1", "B2"}
     after = fleet.again(max_unavailable="1", approve=False, prepare_timeout=60).go()
     assert fleet.marks == {"web-1": {}, "web-2": {}}
@@ -503,11 +449,9 @@ def test_d1_an_event_that_comes_before_its_turn_leaves_no_vm_that_an_earlier_run
 def test_p2_who_was_put_back_while_its_event_is_held_back_is_not_approved_later():
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=3000.0, lasts=20.0))
     fleet.names["web-2"] = None
-    fleet.most_turns = 3
-    fleet.go()
+    fleet.stop_after(3)
     assert fleet.done[-1] != "approve"
     fleet.marks["web-1"].clear()
     fleet.names["web-2"] = "web-2"
-    fleet.most_turns = None
     fleet.go()
     assert fleet.posted == []

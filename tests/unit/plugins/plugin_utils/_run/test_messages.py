@@ -20,21 +20,10 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.ve
     summarize,
     tell_reason,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import make_event
 
 NOW = 1795255200.0  # 2026-11-21T10:00:00Z
-EVENT = {
-    "event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123",
-    "event_type": "Reboot",
-    "event_status": "Scheduled",
-    "resource_type": "VirtualMachine",
-    "resources": ["web-1", "web-2"],
-    "not_before": "2026-11-21T10:15:00Z",
-    "not_before_raw": "",
-    "description": None,
-    "event_source": "Platform",
-    "duration_seconds": None,
-    "affects_this_vm": True,
-}
+EVENT = make_event("C7061BAC-AFDC-4513-B24B-AA5F13A16123")
 
 
 def make_progress(event=None, **changes):

@@ -6,25 +6,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.peers import describe_hosts
-
-_spec = importlib.util.spec_from_file_location("fleet", Path(__file__).with_name("fleet.py"))
-_module = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_module)
-Fleet, FleetEvent = _module.Fleet, _module.FleetEvent
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import Fleet, FleetEvent
 
 WEB = ["web-1", "web-2", "web-3"]
 
 
 def told(fleet, turns):
     """Return what a file is told that runs after so many turns."""
-    fleet.most_turns = turns
-    return describe_hosts(fleet.go().run["hosts"])
+    return describe_hosts(fleet.stop_after(turns).run["hosts"])
 
 
 def free(hosts):
@@ -78,9 +71,8 @@ def test_p13_who_is_not_known_to_be_free_is_not(turns, arrange, why):
     fleet = Fleet(WEB, FleetEvent("A1", ["web-2"]))
     arrange(fleet)
     told(fleet, turns)
-    fleet.most_turns = None
     present = [name for name in WEB if name not in fleet._gone]
-    run = _module.engine.enter_play(fleet.run, "play-1", present)
+    run = engine.enter_play(fleet.run, "play-1", present)
     host = describe_hosts(run["hosts"])["web-2"]
     assert (host["no_answer"], host["free"]) == (why, False)
 

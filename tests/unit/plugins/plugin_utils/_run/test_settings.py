@@ -16,19 +16,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.se
 )
 
 SAME = {"approve": True, "wait": True, "wait_timeout": 3600.0, "outside_vms": "refuse", "event_ids": []}
-NOT_GIVEN = dict.fromkeys(
-    (
-        "prepare",
-        "restore",
-        "due_within",
-        "prepare_timeout",
-        "restore_timeout",
-        "reconnect_timeout",
-        "wait_timeout",
-        "ask_timeout",
-    ),
-    "",
-)
+_TIMES = ("prepare_timeout", "restore_timeout", "reconnect_timeout", "wait_timeout", "ask_timeout")
+NOT_GIVEN = dict.fromkeys(("prepare", "restore", "due_within", *_TIMES), "")
 MUST = "event_response_{} must be the same for all hosts of a run, because one of them decides for all: it is {}. "
 DO = "Give all of them the same value, or respond in a run for each value, with another target or --limit."
 

@@ -21,30 +21,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.t
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info as module_info
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import transport
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.connection import windows_stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import (
+    APPROVE_OPTIONS,
+    INFO_OPTIONS,
+)
 
 ENDPOINT = "http://127.0.0.1:9"
-INFO = {
-    "scope": "this_vm",
-    "event_ids": None,
-    "event_types": None,
-    "event_statuses": None,
-    "event_sources": None,
-    "due_within": None,
-    "discover_endpoint": False,
-    "resource_name": None,
-}
-APPROVE = {
-    "event_ids": None,
-    "event_types": ["Reboot"],
-    "event_sources": None,
-    "resources_ready": [],
-    "document_incarnation": None,
-    "force": False,
-    "wait_for": "nothing",
-    "wait_timeout": 900.0,
-    "discover_endpoint": False,
-    "resource_name": "web-1",
-}
+APPROVE = {**APPROVE_OPTIONS, "event_types": ["Reboot"], "resource_name": "web-1"}
 DOCUMENT = json.dumps(
     {
         "DocumentIncarnation": 1,
@@ -267,7 +250,7 @@ GOOD = {
 @pytest.mark.parametrize("case", GOOD)
 def test_what_may_be_odd_about_a_good_answer(case):
     info = module_info.get_info(
-        {**INFO, "resource_name": "web-1"}, client(Vm({**OK, **GOOD[case]})), lambda _warning: None, None
+        {**INFO_OPTIONS, "resource_name": "web-1"}, client(Vm({**OK, **GOOD[case]})), lambda _warning: None, None
     )
     assert [event["event_type"] for event in info["events"]] == ["Reboot"]
 
@@ -364,8 +347,8 @@ def test_linux_and_windows_say_the_same(azure, monkeypatch, case):
     if FAULTS[case]:
         azure.control("POST", "/simulator/faults", FAULTS[case])
     endpoint = azure.endpoint("web-1")
-    linux = ask(INFO, imds.ImdsClient(endpoint))
-    windows = ask(INFO, client(StandIn(), endpoint))
+    linux = ask(INFO_OPTIONS, imds.ImdsClient(endpoint))
+    windows = ask(INFO_OPTIONS, client(StandIn(), endpoint))
     if case in TEXT_OF_ITS_OWN:
         assert linux[0].pop("msg") != windows[0].pop("msg")
     assert windows == linux
@@ -374,7 +357,7 @@ def test_linux_and_windows_say_the_same(azure, monkeypatch, case):
 def test_g1_a_refusal_of_the_guest_proxy_agent_does_not_name_the_controller(azure):
     azure.control("DELETE", "/simulator/faults")
     azure.control("POST", "/simulator/faults", FAULTS["403 of the guest proxy agent"])
-    said = ask(INFO, client(StandIn(), azure.endpoint("web-1")))[0]["msg"]
+    said = ask(INFO_OPTIONS, client(StandIn(), azure.endpoint("web-1")))[0]["msg"]
     assert "the program by which Ansible runs PowerShell on this VM" in said
     assert "exePath" not in said
 
@@ -387,7 +370,7 @@ def test_a_port_tells_unreachable_from_a_time_out(listens, reason):
             holder.listen(8)
         endpoint = f"http://127.0.0.1:{holder.getsockname()[1]}"
         answers = [
-            ask(INFO, asking)[0]
+            ask(INFO_OPTIONS, asking)[0]
             for asking in (imds.ImdsClient(endpoint, timeout=0.5), client(StandIn(), endpoint, timeout=0.5))
         ]
     assert [(answer["reason"], answer["http_status"], answer["imds_reachable"]) for answer in answers] == [

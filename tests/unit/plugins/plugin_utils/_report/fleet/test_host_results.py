@@ -17,21 +17,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report
     read_answer,
     tell_failure,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.conftest import make_event
 
 
 def event(event_id="A-1", **changes):
-    return {
-        "event_id": event_id,
-        "event_type": "Reboot",
-        "event_status": "Scheduled",
-        "event_source": "Platform",
-        "duration_seconds": None,
-        "not_before": "2026-11-21T10:15:00Z",
-        "description": "",
-        "resources": ["web-1"],
-        "affects_this_vm": True,
-        **changes,
-    }
+    return make_event("web-1", **{"event_id": event_id, "resources": ["web-1"], **changes})
 
 
 def answered(*events, **more):

@@ -18,6 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report
     QUIET,
     UNREACHABLE,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.conftest import make_event
 
 NOW = datetime(2026, 11, 21, 10, 0, 1, tzinfo=timezone.utc)
 
@@ -26,18 +27,8 @@ OTHER_ID = "8920A2F0-5F9A-4611-A2FA-172833728FA4"
 
 
 def event(event_id=ID, **changes):
-    return {
-        "event_id": event_id,
-        "event_type": "Reboot",
-        "event_status": "Scheduled",
-        "event_source": "Platform",
-        "duration_seconds": None,
-        "not_before": "2026-11-21T10:15:00Z",
-        "description": "",
-        "resources": ["web-1", "web-2"],
-        "affects_this_vm": True,
-        **changes,
-    }
+    usual = {"duration_seconds": None, "not_before": "2026-11-21T10:15:00Z", "description": ""}
+    return make_event("web-1", **{"event_id": event_id, "affects_this_vm": True, **usual, **changes})
 
 
 STARTED = {"event_status": "Started", "not_before": None}
