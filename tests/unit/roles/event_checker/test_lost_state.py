@@ -61,7 +61,7 @@ def test_p7_a_vm_that_was_prepared_is_restored_once_and_not_prepared_again(azure
 def test_p7_two_marks_of_one_event_are_taken_up_as_one(azure, vm, lose):
     """Seed 4000521 of the campaign: the first was written while the id of the VM was not known."""
     vm.configure(vm.rule(approve="never"))
-    event_id = announce(azure)
+    event_id = azure.announce()
     vm.check_until_quiet()
     (path,) = (vm.folder / "marks").iterdir()
     mark = json.loads(path.read_text())
@@ -71,7 +71,7 @@ def test_p7_two_marks_of_one_event_are_taken_up_as_one(azure, vm, lose):
     lose(vm)
     vm.check_until_quiet()
     assert [event["event_id"] for event in vm.status()["events"]] == [event_id]
-    azure.control("DELETE", f"/simulator/events/{event_id}")
+    azure.withdraw(event_id)
     vm.check_until_quiet()
     assert vm.ran == [f"prepare announced {event_id}", f"restore ended {event_id} withdrawn"]
     assert vm.status()["marks"] == []
