@@ -64,15 +64,22 @@ class Maintenance:
             (folder / f"{host}.up").touch()
 
     def respond(self, *arguments, **variables):
-        inventory = self._folder / "inventory.json"
-        inventory.write_text(json.dumps({"all": {"hosts": self.hosts}}))
         settings = {
             "event_response_prepare": str(RUNBOOK / "prepare.yml"),
             "event_response_restore": str(RUNBOOK / "restore.yml"),
             "event_response_wait_timeout": PATIENCE,
             **variables,
         }
-        argv = ["ansible-playbook", "-i", str(inventory), "fleetops.azure_maintenance.respond"]
+        return self._run("respond", settings, *arguments)
+
+    def rehearse(self, **variables):
+        files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+        return self._run("rehearse", {"target": "db-1,db-2", "rehearse_listen": "127.0.0.1:0", **files, **variables})
+
+    def _run(self, playbook, settings, *arguments):
+        inventory = self._folder / "inventory.json"
+        inventory.write_text(json.dumps({"all": {"hosts": self.hosts}}))
+        argv = ["ansible-playbook", "-i", str(inventory), f"fleetops.azure_maintenance.{playbook}"]
         env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_PIPELINING": "true"}
         run = self._ansible(*argv, "--extra-vars", json.dumps(settings), *arguments, env=env)
         print(run.out, run.err)
@@ -168,6 +175,17 @@ def test_the_standby_takes_over_before_the_primary_reboots(maintenance):
 
 
 @pytest.mark.matrix
+def test_the_rehearsal_in_one_command_switches_over_and_with_both_in_one_event_it_is_refused(maintenance):
+    run = maintenance.rehearse(rehearse_event_hosts=1)
+    assert run.code == 0, run.out + run.err
+    maintenance.assert_whole("db-2")
+    run = maintenance.rehearse(target="db-2,db-1")
+    assert run.code == 2
+    assert "There is nothing to fail over to: db-1 has maintenance of its own (Reboot)." in run.words
+    maintenance.assert_whole("db-2")
+    assert maintenance.azure.asked() == set()
+
+
 def test_a_withdrawn_event_is_not_approved_and_the_new_primary_stays(maintenance):
     event = maintenance.azure.announce("Reboot", "vm-1")
 
