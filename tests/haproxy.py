@@ -160,6 +160,15 @@ class Balancer:
     def failed(self):
         return [request for request in self.requests if request[1] != 200]
 
+    def longest_gap(self):
+        """Return the longest time between two answers that were good, in seconds."""
+        good = [when for when, status, _said in self.requests if status == 200]
+        return max((later - before for before, later in zip(good, good[1:])), default=0.0)
+
+    def tell(self, how):
+        failed, gap = len(self.failed()), self.longest_gap()
+        print(f"{how}: {failed} of {len(self.requests)} requests failed, longest gap {gap:.1f} s")
+
     def served_by(self, since=0.0, until=None):
         """Who answered the clients in this time."""
         return {said for when, _status, said in self.requests if since <= when <= (until or time.time())}

@@ -77,8 +77,3 @@ class Nginx(Balancer):
         text = self.file.read_text()
         self.file.write_text(text.replace(f"{self.addresses[name]} max_fails=0", f"{self.addresses[name]} down"))
         subprocess.run([*self.program, "-s", "reload"], check=True)
-
-    def longest_gap(self):
-        """Return the longest time between two answers that were good, in seconds."""
-        good = [when for when, status, _said in self.requests if status == 200]
-        return max((later - before for before, later in zip(good, good[1:])), default=0.0)

@@ -23,7 +23,14 @@ from pathlib import Path
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program, need_root
+from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import (
+    APPLICATION,
+    NO_RUNBOOK,
+    Clients,
+    power_cycle,
+)
 
 pytestmark = pytest.mark.matrix
 
@@ -57,9 +64,8 @@ class Host:
 
     def ask(self, *words, **options):
         environment = {**os.environ, **SETTINGS}
-        return subprocess.run(
-            [*self.podman, *words], env=environment, capture_output=True, check=True, **options
-        ).stdout
+        options = {"check": True, **options}
+        return subprocess.run([*self.podman, *words], env=environment, capture_output=True, **options).stdout
 
     def make_image(self):
         """Links into /usr, which is that of this machine."""
@@ -75,6 +81,14 @@ class Host:
         volumes = ["--volume=/usr:/usr:ro", f"--volume={self._folder}:/story"]
         work = WORK.format(name, word, at_end)
         self.ask("run", "--detach", "--network=none", f"--name={name}", *volumes, IMAGE, "sh", "-c", work)
+
+    def run_application(self, name, port):
+        """In place of a container: one that answers on a port of this machine."""
+        (self._folder / "application.py").write_text(APPLICATION)
+        self.ask("rm", "--force", "--time=0", name)
+        volumes = ["--volume=/usr:/usr:ro", f"--volume={self._folder}:/story"]
+        work = ["/usr/bin/python3", "/story/application.py", str(port)]
+        self.ask("run", "--detach", "--network=host", f"--name={name}", *volumes, IMAGE, *work)
 
     def is_running(self):
         told = json.loads(self.ask("inspect", *NAMES))
@@ -129,6 +143,23 @@ def test_the_containers_end_in_their_order_before_the_approval_and_start_the_oth
     begun = [f"start {name}" for name in NAMES]
     assert host.story == [*begun, *(f"end {name}" for name in NAMES), *reversed(begun)]
     assert host.is_running() == [True, True, True]
+
+
+@pytest.mark.parametrize(
+    "has_runbook", [True, pytest.param(False, marks=pytest.mark.release)], ids=["with the runbook", "without"]
+)
+def test_no_request_is_cut_off_by_a_reboot(host, has_runbook):
+    clients = Clients(free_port())
+    host.run_application("shop", clients.port)
+    host.azure.announce("Reboot", "web-1", started_for=5)
+    # Without the runbook they start with the VM.
+    boot = (lambda: None) if has_runbook else (lambda: host.ask("start", "--all"))
+    with clients.asking(), power_cycle(host.azure, lambda: host.ask("kill", "--all", check=False), boot):
+        run = host.run(**({} if has_runbook else NO_RUNBOOK))
+    assert run.code == 0, run.out + run.err
+    clients.tell("with the runbook" if has_runbook else "without the runbook")
+    assert clients.answered
+    assert bool(clients.cut) is not has_runbook
 
 
 def test_check_mode_and_a_freeze_stop_nothing(host):

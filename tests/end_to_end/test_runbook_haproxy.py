@@ -22,6 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import left_by_killed_run
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, Balancer, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import NO_RUNBOOK
 
 PROGRAM = need_program("haproxy", package="haproxy", folders=["/usr/sbin"])
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -196,6 +197,18 @@ def test_two_of_three_servers_go_through_a_reboot_and_no_client_notices(site):
     assert site.balancer.served_by(seconds(seen["approved_at"]), seconds(seen["ended_at"])) == {"web-3"}
     begun = time.time()
     wait_until(lambda: site.balancer.served_by(begun) == set(VMS))
+    site.balancer.tell("with the runbook")
+
+
+@pytest.mark.release
+def test_without_the_runbook_requests_wait_or_fail_until_the_checks_have_noticed(site):
+    """What README compares with."""
+    site.announce("web-1", "web-2", started_for=8)
+    run = site.respond(**NO_RUNBOOK)
+    assert run.code == 0, run.out + run.err
+    site.balancer.tell("without the runbook")
+    assert site.balancer.longest_gap() > 1
+    site.balancer.requests.clear()
 
 
 def test_first_aid_puts_a_server_back_that_an_earlier_run_has_left_drained(site):

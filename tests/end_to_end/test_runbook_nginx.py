@@ -98,10 +98,6 @@ class Site:
             application.release.set()
             client.join()
 
-    def tell(self, how):
-        failed, gap = len(self.nginx.failed()), self.nginx.longest_gap()
-        print(f"{how}: {failed} of {len(self.nginx.requests)} requests failed, longest gap {gap:.1f} s")
-
     @property
     def approved(self):
         return [vm for vm, _body in self.azure.posted()]
@@ -141,7 +137,7 @@ def test_two_of_three_servers_reboot_and_no_client_notices(site):
     assert site.nginx.down() == set()
     begun = time.time()
     wait_until(lambda: site.nginx.served_by(begun) == set(VMS))
-    site.tell("with the runbook")
+    site.nginx.tell("with the runbook")
     assert site.nginx.failed() == []
     assert site.nginx.longest_gap() < READ_TIMEOUT
 
@@ -157,7 +153,7 @@ def test_without_the_runbook_requests_wait_for_a_vm_that_is_down(site):
     with site.rebooting():
         run = site.run(event_response_prepare="nothing", event_response_restore="nothing")
     assert run.code == 0, run.out + run.err
-    site.tell("without the runbook")
+    site.nginx.tell("without the runbook")
     assert site.nginx.longest_gap() > READ_TIMEOUT
 
 

@@ -14,6 +14,7 @@ import contextlib
 import glob
 import json
 import shlex
+import time
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +22,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 from ansible_collections.fleetops.azure_maintenance.tests.postgresql import PATIENCE, USER, pair_of_servers, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import NO_RUNBOOK
 
 # Not on PATH, for Debian keeps several versions side by side
 FOLDERS = glob.glob("/usr/lib/postgresql/*/bin")
@@ -88,15 +90,19 @@ class Maintenance:
     @contextlib.contextmanager
     def watched(self, meanwhile=lambda: None):
         """Write row after row meanwhile, and look which of the servers is a primary; gives what was seen."""
-        seen = {"acknowledged": set(), "roles": set()}
+        seen = {"acknowledged": set(), "roles": set(), "failed": 0, "gap": 0.0}
 
         def watch(over):
-            number = 0
+            number, last = 0, time.monotonic()
             while not over.is_set():
                 seen["roles"].add(tuple(server.role for server in self.pair.both))
                 if self.pair.write(number):
                     seen["acknowledged"].add(number)
                     number += 1
+                    seen["gap"] = max(seen["gap"], time.monotonic() - last)
+                    last = time.monotonic()
+                else:
+                    seen["failed"] += 1
                 meanwhile()
                 over.wait(0.2)
 
@@ -120,6 +126,10 @@ class Maintenance:
 
         with beside(live):
             yield
+
+    @staticmethod
+    def tell(how, seen):
+        print(f"{how}: {seen['failed']} writes failed, longest time without one {seen['gap']:.1f} s")
 
     def assert_whole(self, primary, seen=None):
         """One primary, the other streams from it, and both have every row that a client was told is written."""
@@ -172,6 +182,19 @@ def test_the_standby_takes_over_before_the_primary_reboots(maintenance):
     (promoted,) = [float(line.split()[0]) for line in log.splitlines() if "archive recovery complete" in line]
     (event,) = maintenance.azure.control("GET", "/simulator/events")["events"]
     assert promoted < datetime.fromisoformat(event["approved_at"]).timestamp()
+    maintenance.tell("with the runbook", seen)
+
+
+@pytest.mark.release
+def test_without_the_runbook_nobody_can_write_while_the_primary_reboots(maintenance):
+    """What README compares with: a real VM needs longer for it."""
+    maintenance.azure.announce("Reboot", "vm-1", started_for=30)
+    with maintenance.watched() as seen, maintenance.rebooting("db-1"):
+        run = maintenance.respond(**NO_RUNBOOK)
+        wait_until(lambda: maintenance.pair.write(-1), "it can be written again")
+    assert run.code == 0, run.out + run.err
+    maintenance.tell("without the runbook", seen)
+    assert seen["gap"] > 25
 
 
 @pytest.mark.matrix

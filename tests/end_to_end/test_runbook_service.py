@@ -6,14 +6,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import RESPOND, Fleet, left_by_killed_run
+from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
+from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import (
+    APPLICATION,
+    NO_RUNBOOK,
+    Clients,
+    power_cycle,
+)
 
 pytestmark = pytest.mark.matrix
 
@@ -29,7 +40,40 @@ if words[0] == "show":
     print("LoadState=loaded\\nActiveState=" + state.read_text() + "\\nResult=success")
 else:
     state.write_text({{"start": "active", "stop": "inactive"}}[words[0]])
+    program = state.with_name(words[0])
+    if program.exists():
+        import subprocess
+        subprocess.run([str(program)], check=True)
 """
+
+
+class Shop:
+    """An application of a machine, with programs that start and stop it, for the stand-in for systemctl."""
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._pid = folder / "pid"
+        self.port = free_port()
+        (folder / "shop.py").write_text(APPLICATION)
+        run = f"{sys.executable} {folder}/shop.py {self.port} </dev/null >/dev/null 2>&1"
+        self._write("start", f"{run} & echo $! >{self._pid}")
+        # A process that has ended, and that nobody has waited for, has no program any more.
+        runs = "readlink /proc/$pid/exe >/dev/null"
+        self._write("stop", f"pid=$(cat {self._pid}); kill $pid; while {runs}; do sleep 0.1; done")
+
+    def _write(self, name, line):
+        program = self._folder / name
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+
+    def start(self):
+        (self._folder / "state").write_text("active")
+        subprocess.run([self._folder / "start"], check=True)
+
+    def lose_power(self):
+        (self._folder / "state").write_text("inactive")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(self._pid.read_text()), signal.SIGKILL)
 
 
 @pytest.fixture
@@ -42,6 +86,35 @@ def fleet(ansible, simulator, tmp_path):
     fleet.settings["PATH"] = f"{fleet.folder}{os.pathsep}{os.environ['PATH']}"
     fleet.set("host-a", service_name="shop.service", service_check_command=["true"])
     return fleet
+
+
+@pytest.mark.parametrize(
+    "has_runbook", [True, pytest.param(False, marks=pytest.mark.release)], ids=["with the runbook", "without"]
+)
+def test_no_request_is_cut_off_by_a_reboot(fleet, has_runbook):
+    shop = Shop(fleet.folder)
+    shop.start()
+    clients = Clients(shop.port)
+    fleet.announce("web-1", started_for=60)
+
+    def go_down():
+        shop.lose_power()
+        # So long the VM is down.
+        time.sleep(3)
+        fleet.pass_time(60)
+
+    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    # Without the runbook it starts with the VM.
+    boot = (lambda: None) if has_runbook else shop.start
+    try:
+        with clients.asking(), power_cycle(fleet.azure, go_down, boot):
+            run = fleet.respond(playbook=RESPOND, **(files if has_runbook else NO_RUNBOOK))
+    finally:
+        shop.lose_power()
+    assert run.code == 0, run.out + run.err
+    clients.tell("with the runbook" if has_runbook else "without the runbook")
+    assert clients.answered
+    assert bool(clients.cut) is not has_runbook
 
 
 def test_a_service_is_rehearsed_by_one_command(fleet):
