@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import ssl
 import stat
 import subprocess
@@ -165,13 +166,16 @@ def test_a_token_that_is_never_taken(azure):
     assert azure.logins == 2
 
 
-@pytest.mark.parametrize(("ahead", "side"), [(3600.5, "3600 s behind"), (-3599.5, "3600 s ahead of"), (20, None)])
+@pytest.mark.parametrize(("ahead", "side"), [(3600, "behind"), (-3600, "ahead of"), (20, None)])
 def test_a_clock_that_is_wrong(azure, ahead, side):
     azure.clock_ahead = ahead
     warnings = []
     client, _answer = ask(PRINCIPAL, warnings=warnings)
-    assert [side in warning for warning in warnings] == ([True] if side else [])
-    assert abs(client.now().timestamp() - time.time() - (ahead if side else 0)) < 5
+    told = [(int(seconds), which) for seconds, which in re.findall(r"(\d+) s (behind|ahead of)", " ".join(warnings))]
+    # A busy machine, and a date in whole seconds, take some.
+    assert [which for seconds, which in told if abs(seconds - 3600) < 60] == ([side] if side else [])
+    assert len(warnings) == len(told)
+    assert abs(client.now().timestamp() - time.time() - (ahead if side else 0)) < 60
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, "reset"])
