@@ -76,7 +76,7 @@ class Event(NamedTuple):
 
     def seconds_until_start(self, now: datetime) -> int | None:
         """Return whole seconds until Azure may start the event: 0 when started or due, None when unknown."""
-        if self.event_status == STARTED:
+        if self.has_started:
             return 0
         if self.not_before is None:
             return None
@@ -127,23 +127,22 @@ class Event(NamedTuple):
         # Each field by its name takes longer, and a large answer has ten thousands of events.
         event_id, kind, status, resource_type, resources, start, start_raw, description, source, duration, _all = self
         leader = resources[0] if resources else None
-        affects = leads = None
-        if resource_name is not None:
-            affects = self.affects(resource_name)
-            leads = None if leader is None else fold_case(leader) == fold_case(resource_name)
+        leads = None
+        if resource_name is not None and leader is not None:
+            leads = fold_case(leader) == fold_case(resource_name)
         return {
             "event_id": event_id,
             "event_type": kind,
             "event_status": status,
             "resource_type": resource_type,
             "resources": [*resources],
-            "not_before": None if start is None else format_utc(start),
+            "not_before": format_utc(start),
             "not_before_raw": start_raw,
             "seconds_until_start": self.seconds_until_start(now),
             "description": description,
             "event_source": source,
             "duration_seconds": duration,
-            "affects_this_vm": affects,
+            "affects_this_vm": self.affects(resource_name),
             "leader": leader,
             "is_leader": leads,
         }

@@ -40,7 +40,6 @@ _FIELDS = {
 }
 # VM names have an underscore in the oldest api-version, and none here.
 _NO_UNDERSCORES = ""
-_ALL = Selection()
 
 Warn = Callable[..., None]
 
@@ -119,14 +118,10 @@ def merge(events: Iterable[OutsideEvent]) -> list[OutsideEvent]:
 
     No VM is lost, and an event that has not ended everywhere has not ended.
     """
-    rows = list(events)
-    first = {each.event.event_id.lower(): each for each in rows}
-    if len(first) == len(rows):
-        return rows
     by_id: dict[str, list[OutsideEvent]] = {}
-    for each in rows:
+    for each in events:
         by_id.setdefault(each.event.key, []).append(each)
-    return [of_one[0] if len(of_one) == 1 else _merge(of_one) for of_one in by_id.values()]
+    return [rows[0] if len(rows) == 1 else _merge(rows) for rows in by_id.values()]
 
 
 def _merge(rows: Sequence[OutsideEvent]) -> OutsideEvent:
@@ -174,8 +169,6 @@ def select(
     :param resources: leave out events of which it is known that they affect none of these.
     """
     wanted = None if resources is None else {resource.key for resource in resources}
-    if wanted is None and selection == _ALL:
-        return list(events)
     return [each for each in events if _matches(each, selection, now) and (wanted is None or affected(each, wanted))]
 
 
