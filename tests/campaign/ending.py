@@ -140,13 +140,11 @@ class Ending:
             # Its approval waits for another VM at first, and must be sent when that one is listed no more.
             event.resources = [VM, OTHER]
             self._at(25.0, lambda: setattr(event, "resources", [VM]))
-        announced_at = machine.now
-        self._await(60.0, lambda: event.taken, lambda: self._start_probe(event, announced_at))
+        self._await(60.0, lambda: event.taken, lambda: self._start_probe(event))
 
-    def _start_probe(self, event: Event, announced_at: float) -> None:
+    def _start_probe(self, event: Event) -> None:
         machine = self._machine
-        by_run = bool(machine.restored_by_run) or machine.put_back_at > announced_at
-        self._held_up = by_run or machine.judge.is_held_up()
+        self._held_up = machine.judge.is_held_up()
         self._azure.start(event)
 
         def end() -> None:

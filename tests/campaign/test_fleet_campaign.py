@@ -88,13 +88,17 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS.values(), ids=MUTANTS)
-def test_a_mend_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(module, name, instead)
-    judge = first_broken(range(2000))
+def assert_found(broken: str, seeds: range, run: Callable[[int], Judge | Together] = run_history) -> None:
+    judge = first_broken(seeds, run)
     assert judge is not None
     assert judge.broken is not None
     assert judge.broken[0] == broken, "\n".join(judge.story)
+
+
+@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS.values(), ids=MUTANTS)
+def test_a_mend_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(module, name, instead)
+    assert_found(broken, range(2000))
 
 
 def _ask_once(client, scope, warn, _ask=acknowledge.ask_events):  # type: ignore[no-untyped-def]
@@ -134,10 +138,7 @@ MUTANTS_OF_OUTSIDE = {
 @pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS_OF_OUTSIDE.values(), ids=MUTANTS_OF_OUTSIDE)
 def test_a_mend_of_the_outside_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
     monkeypatch.setattr(module, name, instead)
-    judge = first_broken(range(300), run_outside_history)
-    assert judge is not None
-    assert judge.broken is not None
-    assert judge.broken[0] == broken, "\n".join(judge.story)
+    assert_found(broken, range(300), run_outside_history)
 
 
 # The same for two runs
@@ -152,7 +153,4 @@ MUTANTS_OF_TWO = {
 @pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS_OF_TWO.values(), ids=MUTANTS_OF_TWO)
 def test_a_mend_of_two_runs_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
     monkeypatch.setattr(module, name, instead)
-    both = first_broken(range(2000), run_pair_history)
-    assert both is not None
-    assert both.broken is not None
-    assert both.broken[0] == broken, "\n".join(both.story)
+    assert_found(broken, range(2000), run_pair_history)

@@ -90,8 +90,6 @@ class Machine:
         self.restored_by_run: set[str] = set()
         # Those whose marks say so: such a run may still wait for the checker
         self.restoring_runs: set[str] = set()
-        # When a run had put it back
-        self.put_back_at = 0.0
         self.publishes = True
         self.disk: str | None = None
         self.locked_until = 0.0
@@ -151,7 +149,6 @@ class Machine:
         self.restoring_runs.discard(event_id)
         self.restored_by_run.discard(event_id.lower())
         self.judge.restored_by_run(event_id.lower())
-        self.put_back_at = self.now
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json")
 
