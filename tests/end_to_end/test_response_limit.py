@@ -50,3 +50,29 @@ def test_a_host_without_the_variable_of_its_group_holds_its_event_back(three):
     assert run.code == 2
     assert three.approved == []
     assert "event_response_group_by: this host has no variable tier, or it is empty." in run.words
+
+
+@pytest.mark.matrix
+def test_p2_a_vm_that_boots_during_a_long_restore_of_another_is_not_approved_by_its_answer_from_before(three):
+    """Both hosts of the second event are prepared early, because Azure may start it soon, and wait for the first."""
+    first = three.announce("web-1", notice=400)
+    three.announce("web-2", "web-3", notice=500)
+    boot = three.give_boot_id("host-c")
+    withdraw = f"""
+    - ansible.builtin.uri:
+        url: "{{{{ simulator }}}}/simulator/events/{first}"
+        method: DELETE
+        status_code: [200, 204]
+      when: inventory_hostname == 'host-a'
+    """
+    # Longer than an answer counts as that of now
+    restore = f"""
+    - ansible.builtin.raw: echo boot-2 >{boot}; sleep 65
+      when: inventory_hostname == 'host-a'
+    """
+    settings = {"event_response_max_unavailable": 1, "event_response_wait_timeout": 60}
+    run = three.respond(playbook=RESPOND, prepare=withdraw, restore=restore, **settings)
+    assert run.code == 2, run.out + run.err
+    assert "host-c is not prepared: it booted after its preparation" in run.words
+    assert three.approved == []
+    assert three.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot withdrawn"]
