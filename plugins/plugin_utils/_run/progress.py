@@ -235,7 +235,12 @@ def note_deleted(progress: Iterable[Mapping[str, Any]], now: float) -> list[dict
 
 def deletes_vm(each: Mapping[str, Any], now: float) -> bool:
     """Tell whether Azure deletes the VM by this event, and has begun to, or may have: a lost connection is no sign."""
-    return is_deletion(each) and _known(each, datetime.fromtimestamp(now, timezone.utc), None).took_place
+    if not is_deletion(each):
+        return False
+    if each["phase"] == ENDED:
+        # The VM has told that it is over, and whether it took place does not change any more.
+        return bool(each["outcome"] == COMPLETED)
+    return _known(each, datetime.fromtimestamp(now, timezone.utc), None).took_place
 
 
 def is_deletion(each: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, verdict
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
     START,
     Fleet,
@@ -107,6 +107,20 @@ def test_a4_a_vm_that_azure_only_announced_to_delete_is_not_taken_for_gone():
     fleet.losing.add("prepare web-2")
     fleet.go()
     assert fleet.story["web-2"][-1].startswith("restore")
+
+
+def test_a4_a_vm_whose_deletion_was_withdrawn_is_not_taken_for_gone_when_it_is_lost_for_another_event():
+    """Seed 3002947 of the campaign with Azure as one more voice."""
+    deletion = FleetEvent("D1", ["web-1"], event_type="Preempt", notice=30.0)
+    deletion.withdrawn_at = START + 2.0
+    reboot = FleetEvent("R1", ["web-1"], notice=600.0, lasts=60.0)
+    fleet = Fleet(["web-1"], deletion, reboot)
+    fleet.down["web-1"] = (START + 20.0, START + 1e6)
+    fleet.go()
+    assert fleet.posted == [("web-1", "R1", ["web-1"])]
+    summary = verdict.conclude(fleet.run)["summary"]
+    assert summary["not_restored"] == ["web-1"]
+    assert list(summary["faults"]) == ["web-1"]
 
 
 def test_b5_a_vm_outside_that_is_called_like_a_host_of_the_play_is_not_outside():
