@@ -62,10 +62,10 @@ class Host:
             "containers_program": self.podman,
         }
 
-    def ask(self, *words, **options):
+    def ask(self, *words, check=True, **options):
         environment = {**os.environ, **SETTINGS}
-        options = {"check": True, **options}
-        return subprocess.run([*self.podman, *words], env=environment, capture_output=True, **options).stdout
+        command = [*self.podman, *words]
+        return subprocess.run(command, env=environment, capture_output=True, check=check, **options).stdout
 
     def make_image(self):
         """Links into /usr, which is that of this machine."""

@@ -300,7 +300,7 @@ def _parse_duration(value: Any, event_id: str, warn: Warn) -> int | None:
     """Read DurationInSeconds, where -1 stands for unknown."""
     if value is None or value == -1:
         return None
-    if type(value) is not int or not 0 <= value <= LONGEST_DURATION:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_DURATION:
         warn(f"{_name(event_id)}: DurationInSeconds is not a number of seconds: ", value)
         return None
     return value

@@ -319,7 +319,7 @@ def test_a_step_that_was_begun_before_looks_for_its_job_first(serve, secret):
 
 
 @pytest.mark.parametrize("answer", [(403, b'{"detail": "No."}'), (200, b'{"results": null}')])
-def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secret, short_tries, answer):
+def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secret, clock, answer):
     server = serve(["reset"], then=answer)
     url = f"{server.endpoint}/api/v2"
     error = failure(lambda: notify.awx_job(url, "7", {}, 1.5, token_file=secret, mark=MARK))
