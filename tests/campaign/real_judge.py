@@ -88,10 +88,12 @@ def read_lines(text: str) -> list[Line]:
 
 def find_broken(seen: Seen) -> list[str]:
     """Return what was broken, each with the number of its property first."""
-    tries = _begun_by_playbook(seen, _tries(seen.lines))
+    ran = _tries(seen.lines)
+    tries = _begun_by_playbook(seen, ran)
     return [
         *_approvals(seen, tries),
         *_restores(seen, tries),
+        *_beside(ran),
         *_beside_started(seen, tries),
         *_outcomes(seen),
         *_once(seen, tries),
@@ -143,7 +145,7 @@ def _approvals(seen: Seen, tries: list[Try]) -> Iterable[str]:
 
 
 def _restores(seen: Seen, tries: list[Try]) -> Iterable[str]:
-    """P3 and P4: nothing is put back before its event ended, nor while another is prepared for; and not beside that."""
+    """P3 and P4: nothing is put back before its event ended, nor while another is prepared for."""
     ends = {event["event_id"]: event["ended_at"] for event in seen.events}
     out = [each for each in tries if each.phase != ENDED]
     for restore in (each for each in tries if each.phase == ENDED):
@@ -155,8 +157,15 @@ def _restores(seen: Seen, tries: list[Try]) -> Iterable[str]:
             open_until = ends[other.event] or float("inf")
             if other.event != restore.event and other.begun < restore.begun < open_until - _LATE:
                 yield f"P3 {restore.step} of {name} began while {other.event[:8]} was prepared for and open"
-            if other.ended and restore.ended and other.begun < restore.ended and restore.begun < other.ended:
-                yield f"P3 {restore.step} of {name} ran beside {other.step} of {other.event[:8]}"
+
+
+def _beside(tries: list[Try]) -> Iterable[str]:
+    """P3: nothing is put back beside a step that takes out."""
+    done = [each for each in tries if each.ended is not None]
+    for restore in (each for each in done if each.phase == ENDED):
+        for other in (each for each in done if each.phase != ENDED):
+            if other.begun < restore.ended and restore.begun < other.ended:
+                yield f"P3 {restore.step} of {restore.event[:8]} ran beside {other.step} of {other.event[:8]}"
 
 
 def _beside_started(seen: Seen, tries: list[Try]) -> Iterable[str]:
@@ -206,7 +215,8 @@ def _once(seen: Seen, tries: list[Try]) -> Iterable[str]:
 
 
 def _signs_of_life(seen: Seen, each: Try) -> list[float]:
-    return [line.at for line in seen.lines if (line.word, line.pid, line.event) == (ALIVE, each.pid, each.event)]
+    # Another boot gives the same pid to a try of another step.
+    return [line.at for line in seen.lines if line[1:] == (ALIVE, each.step, each.event, each.pid)]
 
 
 def _left_running(seen: Seen, tries: list[Try]) -> Iterable[str]:

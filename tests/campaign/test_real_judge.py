@@ -79,7 +79,17 @@ def test_a_playbook_begins_before_its_command():
     sudden = {**B, "started_at": 6.15, "ended_at": 9.0, "steps": []}
     seen = {"reads": [2.9, 6.3], "taken_at": 9.6}
     assert broken(later, events=[A, sudden], **seen) == ["P3"]
-    assert broken(later, events=[{**A, "by_playbook": ["ended-1"]}, sudden], **seen) == []
+    by_playbook = {**A, "by_playbook": ["ended-1"]}
+    assert broken(later, events=[by_playbook, sudden], **seen) == []
+    # What ran beside it is known by the lines of the commands alone.
+    again = later.replace("8.6 begin", "6.2 begin ended-1 A 13\n8.6 begin")
+    between = again + "6.3 begin started-0 B 15\n6.4 end started-0 B 15\n"
+    assert "P3" not in broken(between, events=[by_playbook, sudden], **seen)
+
+
+def test_a_pid_of_another_boot_is_no_sign_of_life():
+    lived = "0.5 begin announced-0 A 13\n" + GOOD + "6.15 alive ended-0 A 13\n9.5 alive ended-0 A 13\n"
+    assert broken(lived, boots=[0.9]) == []
 
 
 def test_a_line_that_a_crash_cut_off_is_none():
