@@ -16,6 +16,8 @@ TOLD_COMPLETED = "told-completed"
 ANNOUNCED, STARTED, ENDED = "announced", "started", "ended"
 # Steps before the event: they must all have succeeded before it is approved.
 PREPARATION = (ANNOUNCED, "playbook")
+# Of an operator's run of respond: its preparation, and how it puts the VM back
+BY_RUN, RESTORED_BY_RUN = "run-0", "ended-run"
 # Seconds: two lines of the steps and of the simulator may be noted a little late.
 _LATE = 0.05
 # Within so many seconds a process that lives has left a line.
@@ -129,19 +131,27 @@ def _approvals(seen: Seen, tries: list[Try]) -> Iterable[str]:
     """P1 and P2: each approval comes after a document, and that after a whole preparation of this boot."""
     for at, ids in seen.posts:
         for event in (each for each in seen.events if each["event_id"] in ids):
-            name, done = event["event_id"][:8], []
-            for step in event["steps"]:
-                of_step = [each for each in tries if (each.event, each.step) == (event["event_id"], step)]
-                ends = [each.ended for each in of_step if each.ended is not None and each.ended < at + _LATE]
-                ends = [end for end in ends if _boot(seen, end) == _boot(seen, at)]
-                if not ends:
-                    yield f"P2 {name} was approved, and {step} did not succeed before in this boot"
-                    continue
-                done.append(max(ends))
-            if done and any(each.phase == ENDED and min(done) < each.begun < at for each in tries):
-                yield f"P2 {name} was approved, and the VM was put back after its preparation"
-            if done and not any(max(done) - _LATE < read < at + _LATE for read in seen.reads):
-                yield f"P1 {name} was approved, and no document came after its preparation"
+            # The checker or a run has approved it, each for its own preparation.
+            if list(_why_not_prepared(seen, tries, event, [BY_RUN], at)):
+                yield from _why_not_prepared(seen, tries, event, event["steps"], at)
+
+
+def _why_not_prepared(
+    seen: Seen, tries: list[Try], event: dict[str, Any], steps: list[str], at: float
+) -> Iterable[str]:
+    name, done = event["event_id"][:8], []
+    for step in steps:
+        of_step = [each for each in tries if (each.event, each.step) == (event["event_id"], step)]
+        ends = [each.ended for each in of_step if each.ended is not None and each.ended < at + _LATE]
+        ends = [end for end in ends if _boot(seen, end) == _boot(seen, at)]
+        if not ends:
+            yield f"P2 {name} was approved, and {step} did not succeed before in this boot"
+            continue
+        done.append(max(ends))
+    if done and any(each.phase == ENDED and min(done) < each.begun < at for each in tries):
+        yield f"P2 {name} was approved, and the VM was put back after its preparation"
+    if done and not any(max(done) - _LATE < read < at + _LATE for read in seen.reads):
+        yield f"P1 {name} was approved, and no document came after its preparation"
 
 
 def _restores(seen: Seen, tries: list[Try]) -> Iterable[str]:
@@ -208,10 +218,15 @@ def _once(seen: Seen, tries: list[Try]) -> Iterable[str]:
     for before in tries:
         if before.ended is not None:
             continue
-        later = [each.begun for each in tries if each.event == before.event and each.begun > before.begun]
+        later = [each.begun for each in tries if _same_owner(each, before) and each.begun > before.begun]
         alive = _signs_of_life(seen, before)
         if later and alive and max(alive) > min(later) + _LATE:
             yield f"P6 a try of {before.step} of {before.event[:8]} lived on when the next began (C2)"
+
+
+def _same_owner(each: Try, other: Try) -> bool:
+    steps_of_run = (BY_RUN, RESTORED_BY_RUN)
+    return each.event == other.event and (each.step in steps_of_run) == (other.step in steps_of_run)
 
 
 def _signs_of_life(seen: Seen, each: Try) -> list[float]:
@@ -233,5 +248,7 @@ def _not_restored(seen: Seen, tries: list[Try]) -> Iterable[str]:
     for event in seen.events:
         mine = [each for each in tries if each.event == event["event_id"]]
         restored = {each.step for each in mine if each.phase == ENDED and each.ended is not None}
-        if mine and restored != {"ended-0", "ended-1"}:
-            yield f"P16 {event['event_id'][:8]} is over, and of on_ended only {sorted(restored)} succeeded"
+        by_run = any(each.step == BY_RUN for each in mine)
+        wanted = {"ended-0", "ended-1"} if any(each.step not in (BY_RUN, RESTORED_BY_RUN) for each in mine) else set()
+        if restored != wanted | ({RESTORED_BY_RUN} if by_run else set()):
+            yield f"P16 {event['event_id'][:8]} is over, and of what restores only {sorted(restored)} succeeded"

@@ -5,7 +5,8 @@
 
 Steps fill their pipes, fail, ignore SIGTERM and leave processes behind; a playbook may be for nobody; the check and its
 responses are killed, and the VM reboots; the simulator answers falsely; the role is run again with other rules while an
-event is open that needs what only the old ones name. Each history is judged by real_judge.py.
+event is open that needs what only the old ones name; an operator runs respond beside the checker. Each history is
+judged by real_judge.py.
 Needs root and the images of `make lab`. With --mutant an old fault is put back, and must be found.
 """
 
@@ -49,6 +50,8 @@ MUTANTS = {
     "B1": ("playbook_evidence.py", r's/^    if found\["ran"\]:/    if True:/', 39),
     "C1": ("/etc/systemd/system/azure-maintenance-respond@.service", "s/^KillMode=process/KillMode=control-group/", 26),
     "C2": ("programs.py", r"s/^    _end_all()$/    return/", 191),
+    # Only on Debian 13: older ones know no soft reboot.
+    "C3": ("boot_id.py", "s/_run_of_this_boot(units)\\]/None]/", 1358),
     "D3": ("lifecycle.py", r"s/^    return _why_not_prepare(others)$/    return None/", 4),
     "D4": ("lifecycle.py", r"s/if other.phase == STARTED:$/if False:/", 568),
     "E1": ("tracker.py", r"s/record.listed_boot, now.boot_id, appr/record.seen.boot_id, now.boot_id, appr/", 143),
@@ -57,6 +60,8 @@ MUTANTS = {
 }
 # Not in PATH, so that only the configuration tells where it is
 ANSIBLE_PLAYBOOK = "/opt/campaign/ansible-playbook"
+# What an operator's run of respond does with the VM
+RUN_FILES = {"prepare.yml": "run-0", "put_back.yml": "ended-run"}
 CONFIGURATION, KEPT = "/etc/azure-maintenance", "/var/tmp/azure-maintenance"
 # A step: it does what the description of its event says, such as announced-0=daemon.
 STEP = r"""#!/bin/sh
@@ -99,6 +104,12 @@ RESTORE = """
         AZURE_EVENT_ID: "{{ maintenance_event.event_id }}"
         AZURE_EVENT_DESCRIPTION: "{{ maintenance_event.description }}"
         AZURE_EVENT_OUTCOME: "{{ maintenance_outcome }}"
+"""
+RUN_STEP = """
+- ansible.builtin.command: /usr/local/sbin/campaign-step {step}
+  environment:
+    AZURE_EVENT_ID: "{{{{ maintenance_event.event_id }}}}"
+    AZURE_EVENT_OUTCOME: "{{{{ maintenance_outcome | default('none') }}}}"
 """
 KINDS = ("plain", "plain", "daemon", "daemon", "fill", "fails", "stubborn")
 FAULTS = (
@@ -201,6 +212,8 @@ class Vm:
         (self._folder / "drain.yml").write_text(DRAIN)
         (self._folder / "restore.yml").write_text(RESTORE)
         playbooks = [str(self._folder / name) for name in ("drain.yml", "restore.yml")]
+        for name, step in RUN_FILES.items():
+            (self._folder / name).write_text(RUN_STEP.format(step=step))
         with_playbooks, others = rules()
         needs = {"event_checker_playbooks": playbooks, "event_checker_ansible_playbook": ANSIBLE_PLAYBOOK}
         self._run_role(with_playbooks + others, **needs)
@@ -214,22 +227,51 @@ class Vm:
         self.do("systemctl disable azure-maintenance-check.timer")
 
     def _run_role(self, rules, **variables):
-        host = {
-            "ansible_connection": "lab_vm",
-            "lab_pid_file": str(self._pid_file),
-            "ansible_python_interpreter": "/usr/bin/python3",
+        variables = {
             "event_checker_rules": rules,
             "event_checker_poll_interval": 0.5,
             "event_checker_timer_interval": 10,
             "event_checker_timeout": 5,
             **variables,
         }
-        inventory = self._folder / "inventory.json"
+        command, environment = self._playbook("install_checker", **variables)
+        run(*command, *self._old_fault, env=environment)
+
+    def respond(self):
+        """Let an operator run respond for this VM; it goes on beside what the history does."""
+        files = {
+            "event_response_prepare": str(self._folder / "prepare.yml"),
+            "event_response_restore": str(self._folder / "put_back.yml"),
+        }
+        command, environment = self._playbook("respond", **files, event_response_reconnect_timeout=60)
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def put_back(self):
+        """Restore what a run of respond that lost the VM has left."""
+        file = str(self._folder / "put_back.yml")
+        command, environment = self._playbook("restore", event_response_restore=file)
+        run(*command, env=environment)
+
+    def _playbook(self, name, **variables):
+        host = {
+            "ansible_connection": "lab_vm",
+            "lab_pid_file": str(self._pid_file),
+            "ansible_python_interpreter": "/usr/bin/python3",
+            **variables,
+        }
+        inventory = self._folder / f"{name}.json"
         inventory.write_text(json.dumps({"all": {"hosts": {"web-1": host}}}))
         plugins = str(TREE / "extensions" / "molecule" / "plugins" / "connection")
         environment = {**os.environ, "ANSIBLE_CONNECTION_PLUGINS": plugins, "ANSIBLE_PIPELINING": "true"}
-        command = ("ansible-playbook", "-i", str(inventory), "fleetops.azure_maintenance.install_checker")
-        run(*command, "-e", "target=web-1", *self._old_fault, env=environment)
+        command = ["ansible-playbook", "-i", str(inventory), f"fleetops.azure_maintenance.{name}", "-e", "target=web-1"]
+        return command, environment
 
     def mutate(self, name):
         file, how, _seed = MUTANTS[name]
@@ -245,7 +287,7 @@ class Vm:
         """Boot anew, with nothing remembered, and with a simulator of its own."""
         self.stop_simulator()
         self.do("systemctl stop azure-maintenance-check.timer azure-maintenance-check.service")
-        self.reboot(hard=True)
+        self.reboot("power off")
         self.do(f"rm -rf /var/lib/azure-maintenance* {TRACE}; touch {TRACE}")
         self.do(f"rm -rf {CONFIGURATION}; cp -a {KEPT} {CONFIGURATION}")
         program = str(TREE / "roles" / "imds_simulator" / "files" / "imds_simulator.py")
@@ -265,14 +307,21 @@ class Vm:
             self._simulator.stdout.close()
             self._simulator = None
 
-    def reboot(self, hard):
-        if hard:
+    def reboot(self, how):
+        if how == "power off":
             run("podman", "kill", self._name)
             run("podman", "wait", self._name)
             run("podman", "start", self._name)
+        elif how == "soft reboot":
+            count = self._soft_reboots()
+            self.do("systemctl soft-reboot")
+            self.wait(lambda: self._soft_reboots() not in ("", count), "the VM does not begin its soft reboot")
         else:
             run("podman", "restart", "--time=100", self._name)
         self.wait_for_boot()
+
+    def _soft_reboots(self):
+        return self.do("systemctl show --property=SoftRebootsCount --value")
 
     def control(self, method, path, body=None):
         """Ask the control API of the simulator, which is in the other network."""
@@ -303,12 +352,16 @@ class Vm:
 class History:
     """One history: what Azure announces, what goes wrong, and what was seen."""
 
-    def __init__(self, vm, seed):
+    def __init__(self, vm, seed, knows_soft_reboot):
         self._vm = vm
+        self._knows_soft_reboot = knows_soft_reboot
         self._choice = random.Random(seed)
         # Of its own, so that it leaves the rest of a seed as it is
         self._more = random.Random(f"{seed} more")
         self._role = random.Random(f"{seed} other rules")
+        self._soft = random.Random(f"{seed} soft reboots")
+        self._operator = random.Random(f"{seed} respond")
+        self._run = None
         self._boots = []
         self._kills = 0
         self.story = [f"seed {seed}"]
@@ -318,13 +371,19 @@ class History:
         self._vm.begin()
         self._begun = time.time()
         planned = [self._announce() for _number in range(self._choice.randint(1, 2))]
+        if self._operator.random() < 0.2:
+            self._run = self._vm.respond()
+            self._note("respond")
         for _number in range(self._choice.randint(1, 4)):
             time.sleep(self._choice.uniform(0.2, 3.0))
             self._disturb()
-        if self._role.random() < 0.15:
+        # A run approves each event, also the one that must stay open meanwhile.
+        if self._run is None and self._role.random() < 0.15:
             planned.append(self._change_rules())
         planned += self._fail_host(planned[0]["event_id"])
         self._finish()
+        if self._run is not None:
+            self._end_run()
         # Time for a process that lives to leave a sign of it
         time.sleep(0.5)
         return self._look(planned)
@@ -403,14 +462,16 @@ class History:
 
     def _disturb(self):
         what = self._choice.choice(["nothing", "kill check", "kill response", "reboot", "power off", "fault"])
+        if what == "reboot" and self._knows_soft_reboot and self._soft.random() < 0.5:
+            what = "soft reboot"
         self._note(what)
         if what == "kill check":
             self._vm.do("systemctl kill --kill-who=main --signal=KILL azure-maintenance-check.service")
         elif what == "kill response":
             self._kills += 1
             self._vm.do("systemctl kill --kill-who=main --signal=KILL 'azure-maintenance-respond@*.service'")
-        elif what in ("reboot", "power off"):
-            self._vm.reboot(what == "power off")
+        elif what in ("reboot", "power off", "soft reboot"):
+            self._vm.reboot(what)
             self._boots.append(time.time())
             self._vm.start_timer()
         elif what == "fault":
@@ -429,6 +490,14 @@ class History:
 
         # To ask for the status costs more than the rest of a history.
         self._vm.wait(is_over, "\n".join(["it does not come to its end", *self.story]), pause=0.5)
+
+    def _end_run(self):
+        told, _nothing = self._run.communicate(timeout=STOP)
+        self._note(f"respond ended with {self._run.returncode}")
+        if self._run.returncode:
+            self.story += told.splitlines()[-25:]
+            self._vm.put_back()
+            self._note("put back")
 
     def _only_failed(self):
         """A preparation that failed stays in the report, and nothing becomes of it."""
@@ -516,7 +585,7 @@ def main(arguments=None):
             vm.mutate(options.mutant)
         begun = time.monotonic()
         for seed in range(first, first + number):
-            history = History(vm, seed)
+            history = History(vm, seed, knows_soft_reboot=options.debian == "13")
             seen = history.run()
             found = find_broken(seen)
             broken += bool(found)

@@ -87,6 +87,20 @@ def test_a_playbook_begins_before_its_command():
     assert "P3" not in broken(between, events=[by_playbook, sudden], **seen)
 
 
+# The checker prepared it too, but not as a whole.
+BY_RUN = (
+    "".join(line for line in GOOD.splitlines(keepends=True) if "announced-1" not in line)
+    + "2.0 begin run-0 A 40\n2.1 end run-0 A 40\n7.0 begin ended-run A 41\n7.1 end ended-run A 41\n"
+)
+
+
+def test_a_run_beside_the_checker_approves_by_its_own_preparation():
+    assert broken(BY_RUN) == []
+    assert "P2" in broken(BY_RUN, boots=[2.5])
+    assert "P2" in broken(BY_RUN, reads=[1.1])
+    assert broken(BY_RUN.replace("7.1 end ended-run A 41\n", "")) == ["P16"]
+
+
 def test_a_pid_of_another_boot_is_no_sign_of_life():
     lived = "0.5 begin announced-0 A 13\n" + GOOD + "6.15 alive ended-0 A 13\n9.5 alive ended-0 A 13\n"
     assert broken(lived, boots=[0.9]) == []
