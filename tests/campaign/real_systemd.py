@@ -4,9 +4,9 @@
 """Random histories of one VM of the lab, with real units and steps: python tests/campaign/real_systemd.py --number 8
 
 Steps fill their pipes, fail, ignore SIGTERM and leave processes behind; a playbook may be for nobody; the check and its
-responses are killed, and the VM reboots; the simulator answers falsely; the role is run again with other rules while an
-event is open that needs what only the old ones name; an operator runs respond beside the checker. Each history is
-judged by real_judge.py.
+responses are killed, the VM reboots, and its clock is set; the simulator answers falsely; the role is run again with
+other rules while an event is open that needs what only the old ones name; an operator runs respond beside the checker.
+Each history is judged by real_judge.py.
 Needs root and the images of `make lab`. With --mutant an old fault is put back, and must be found.
 """
 
@@ -60,6 +60,16 @@ MUTANTS = {
 }
 # Not in PATH, so that only the configuration tells where it is
 ANSIBLE_PLAYBOOK = "/opt/campaign/ansible-playbook"
+# A container has the clock of its machine. What our programs on the VM take for the time is so many seconds later.
+CLOCK = "/usr/local/lib/campaign-clock"
+LATER = f'float(open("{CLOCK}").read())'
+CLOCK_PATCHES = {
+    "system.py": f"s|time.time()|time.time() + {LATER}|",
+    "fetch.py": f"s|datetime.now(timezone.utc)|datetime.fromtimestamp(time.time() + {LATER}, timezone.utc)|; "
+    "0,/^from datetime/s//import time\\n&/",
+}
+DAY = 86400
+CLOCK_STEPS = (-450 * DAY, -3600, -90, 90, 3600, 450 * DAY)
 # What an operator's run of respond does with the VM
 RUN_FILES = {"prepare.yml": "run-0", "put_back.yml": "ended-run"}
 CONFIGURATION, KEPT = "/etc/azure-maintenance", "/var/tmp/azure-maintenance"
@@ -278,10 +288,16 @@ class Vm:
         if file is None:
             self._old_fault = ["-e", how]
             return
+        self._patch(file, how)
+
+    def _patch(self, file, how):
         path = file if file.startswith("/") else self.do(f"find {LIBRARY} -name {file}")
         before = self.do(f"cat {path}")
         self.do(f"sed -i '{how}' {path}; find {LIBRARY} -name __pycache__ -exec rm -r {{}} +; systemctl daemon-reload")
-        assert before != self.do(f"cat {path}"), f"{name} changes nothing"
+        assert before != self.do(f"cat {path}"), f"{how} changes nothing in {file}"
+
+    def set_clock(self, seconds):
+        self.do(f"echo {seconds} >{CLOCK}.new && mv {CLOCK}.new {CLOCK}")
 
     def begin(self):
         """Boot anew, with nothing remembered, and with a simulator of its own."""
@@ -289,6 +305,11 @@ class Vm:
         self.do("systemctl stop azure-maintenance-check.timer azure-maintenance-check.service")
         self.reboot("power off")
         self.do(f"rm -rf /var/lib/azure-maintenance* {TRACE}; touch {TRACE}")
+        self.set_clock(0)
+        # A run of the role has brought the files anew.
+        if not self.do(f"grep -rl {CLOCK} {LIBRARY}"):
+            for file, how in CLOCK_PATCHES.items():
+                self._patch(file, how)
         self.do(f"rm -rf {CONFIGURATION}; cp -a {KEPT} {CONFIGURATION}")
         program = str(TREE / "roles" / "imds_simulator" / "files" / "imds_simulator.py")
         command = [sys.executable, "-B", program, "--listen", f"{IMDS}:80", "--vms", "web-1"]
@@ -361,6 +382,8 @@ class History:
         self._role = random.Random(f"{seed} other rules")
         self._soft = random.Random(f"{seed} soft reboots")
         self._operator = random.Random(f"{seed} respond")
+        self._clock_was_set = False
+        self._clock = random.Random(f"{seed} clock")
         self._run = None
         self._boots = []
         self._kills = 0
@@ -377,6 +400,11 @@ class History:
         for _number in range(self._choice.randint(1, 4)):
             time.sleep(self._choice.uniform(0.2, 3.0))
             self._disturb()
+            if self._clock.random() < 0.1:
+                seconds = self._clock.choice(CLOCK_STEPS)
+                self._vm.set_clock(seconds)
+                self._clock_was_set = True
+                self._note(f"the clock is set by {seconds} s")
         # A run approves each event, also the one that must stay open meanwhile.
         if self._run is None and self._role.random() < 0.15:
             planned.append(self._change_rules())
@@ -521,7 +549,9 @@ class History:
         ]
         good = [one for one in asked if one["method"] == "GET" and one["status"] == 200 and one["fault"] is None]
         reads = [_seconds(one["time"]) for one in good]
-        return Seen(lines, events, posts, reads, self._boots, self._kills, RETRIES, taken_at, self._left())
+        return Seen(
+            lines, events, posts, reads, self._boots, self._kills, RETRIES, taken_at, self._left(), self._clock_was_set
+        )
 
     def _left(self):
         left = [f"the mark {name} is left" for name in self._vm.do("ls /var/lib/azure-maintenance-marks").split()]

@@ -69,6 +69,12 @@ def test_what_a_reboot_or_a_kill_excuses():
     assert broken(gone, boots=[5.5]) == []
 
 
+def test_a_clock_that_was_set_excuses_an_outcome_after_a_boot_alone():
+    seen = {"events": [A, B], "clock_was_set": True}
+    assert "P4" not in broken(GOOD + WITHDRAWN_B, boots=[2.0], **seen)
+    assert "P4" in broken(GOOD + WITHDRAWN_B, **seen)
+
+
 @pytest.mark.parametrize("boot", [5.5, 8.05])
 def test_a_boot_after_which_no_document_listed_the_event_may_have_been_azures(boot):
     assert "P4" not in broken(GOOD + WITHDRAWN_B, events=[A, B], boots=[boot])
