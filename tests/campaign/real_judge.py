@@ -12,7 +12,7 @@ from typing import Any, Iterable, NamedTuple
 
 BEGIN, END, ALIVE = "begin", "end", "alive"
 # Of a step of on_ended: the outcome of which it was told
-TOLD_COMPLETED = "told-completed"
+TOLD_COMPLETED, TOLD_NONE = "told-completed", "told-None"
 ANNOUNCED, STARTED, ENDED = "announced", "started", "ended"
 # Steps before the event: they must all have succeeded before it is approved.
 PREPARATION = (ANNOUNCED, "playbook")
@@ -107,10 +107,19 @@ def find_broken(seen: Seen) -> list[str]:
     ]
 
 
-def _tries(lines: Iterable[Line]) -> list[Try]:
-    ends = {(line.event, line.step, line.pid): line.at for line in lines if line.word == END}
-    begins = [line for line in lines if line.word == BEGIN]
-    return [Try(each.at, ends.get((each.event, each.step, each.pid)), *each[2:]) for each in begins]
+def _tries(lines: list[Line]) -> list[Try]:
+    found = []
+    for begin in (line for line in lines if line.word == BEGIN):
+        ends = [line.at for line in _of_try(lines, begin.at, begin[2:]) if line.word == END]
+        found.append(Try(begin.at, min(ends, default=None), *begin[2:]))
+    return found
+
+
+def _of_try(lines: list[Line], begun: float, whose: tuple[str, ...]) -> list[Line]:
+    """Return the lines of one try; another boot may give the same pid to a later one."""
+    mine = [line for line in lines if line[2:] == whose and line.at >= begun]
+    until = min((line.at for line in mine if line.word == BEGIN and line.at > begun), default=float("inf"))
+    return [line for line in mine if line.at < until]
 
 
 def _begun_by_playbook(seen: Seen, tries: list[Try]) -> list[Try]:
@@ -163,7 +172,9 @@ def _restores(seen: Seen, tries: list[Try]) -> Iterable[str]:
     for restore in (each for each in tries if each.phase == ENDED):
         name = restore.event[:8]
         ended_at = ends[restore.event]
-        if ended_at is None or ended_at > restore.begun + _LATE:
+        # A run that does not approve an event puts back what it has prepared, and tells no outcome.
+        gives_up = any(line[1:] == (TOLD_NONE, *restore[2:]) for line in seen.lines) and restore.step == RESTORED_BY_RUN
+        if not gives_up and (ended_at is None or ended_at > restore.begun + _LATE):
             yield f"P4 {restore.step} of {name} began before the event had ended"
         for other in out:
             open_until = ends[other.event] or float("inf")
@@ -240,8 +251,7 @@ def _same_owner(each: Try, other: Try) -> bool:
 
 
 def _signs_of_life(seen: Seen, each: Try) -> list[float]:
-    # Another boot gives the same pid to a try of another step.
-    return [line.at for line in seen.lines if line[1:] == (ALIVE, each.step, each.event, each.pid)]
+    return [line.at for line in _of_try(seen.lines, each.begun, each[2:]) if line.word == ALIVE]
 
 
 def _left_running(seen: Seen, tries: list[Try]) -> Iterable[str]:

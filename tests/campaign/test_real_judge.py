@@ -114,9 +114,18 @@ def test_a_run_beside_the_checker_approves_by_its_own_preparation():
     assert broken(BY_RUN.replace("7.1 end ended-run A 41\n", "")) == ["P16"]
 
 
+def test_a_run_that_gives_up_puts_back_before_the_end():
+    early = BY_RUN.replace("7.0 begin", "3.5 begin").replace("7.1 end", "3.6 end")
+    assert "P4" in broken(early)
+    assert "P4" not in broken(early + "3.5 told-None ended-run A 41\n")
+
+
 def test_a_pid_of_another_boot_is_no_sign_of_life():
     lived = "0.5 begin announced-0 A 13\n" + GOOD + "6.15 alive ended-0 A 13\n9.5 alive ended-0 A 13\n"
     assert broken(lived, boots=[0.9]) == []
+    # The first try of the same step was cut off by that boot, and the second ended without a process that lives.
+    ended = "".join(line for line in GOOD.splitlines(keepends=True) if "alive" not in line)
+    assert broken("0.5 begin announced-1 A 11\n0.6 alive announced-1 A 11\n" + ended, boots=[0.9]) == []
 
 
 def test_a_line_that_a_crash_cut_off_is_none():
