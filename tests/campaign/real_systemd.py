@@ -203,7 +203,9 @@ class Vm:
         return done.stdout.strip()
 
     def wait_for_boot(self):
-        self.wait(lambda: self.do("systemctl is-system-running") in ("running", "degraded"), "the VM does not boot")
+        self.wait(
+            lambda: self.do("timeout 5 systemctl is-system-running") in ("running", "degraded"), "the VM does not boot"
+        )
 
     @staticmethod
     def wait(condition, otherwise, pause=0.1):
@@ -342,7 +344,8 @@ class Vm:
         self.wait_for_boot()
 
     def _soft_reboots(self):
-        return self.do("systemctl show --property=SoftRebootsCount --value")
+        # One that asks process 1 in the middle of it may get no answer.
+        return self.do("timeout 5 systemctl show --property=SoftRebootsCount --value")
 
     def control(self, method, path, body=None):
         """Ask the control API of the simulator, which is in the other network."""
