@@ -70,6 +70,7 @@ class Seen(NamedTuple):
     :ivar taken_at: when the lines were read.
     :ivar left: marks that are still on the VM, and what systemd and the journal say that is wrong.
     :ivar clock_was_set: the clock of the VM was wrong for some time.
+    :ivar run_beside: an operator ran respond.
     """
 
     lines: list[Line]
@@ -82,6 +83,7 @@ class Seen(NamedTuple):
     taken_at: float
     left: list[str]
     clock_was_set: bool = False
+    run_beside: bool = False
 
 
 def read_lines(text: str) -> list[Line]:
@@ -208,7 +210,7 @@ def _outcomes(seen: Seen) -> Iterable[str]:
     if seen.clock_was_set and seen.boots:
         # After a boot only the clock that was set tells whether the event's time had come.
         return
-    if any(line.step == BY_RUN for line in seen.lines):
+    if seen.run_beside:
         # What the run has read, the checker need not know.
         return
     approved = {event_id for _at, ids in seen.posts for event_id in ids}
@@ -219,9 +221,9 @@ def _outcomes(seen: Seen) -> Iterable[str]:
         # It may have ended while the VM booted: no document of that boot listed it then.
         last_boot = max((at for at in seen.boots if told and at < min(told)), default=0.0)
         listed = any(last_boot < at < event["ended_at"] for at in seen.reads)
-        # A checker that does not run then cannot know that its time had not come.
-        gone = any(event["ended_at"] < at < event["not_before"] for at in seen.reads)
-        if told and listed and gone:
+        # A checker that does not run then cannot know that its time had not come; an approval reads once or twice.
+        gone = [at for at in seen.reads if event["ended_at"] < at < event["not_before"]]
+        if told and listed and len(gone) > 2:
             yield f"P4 {event['event_id'][:8]} was withdrawn, and on_ended was told that it was completed (E1)"
 
 

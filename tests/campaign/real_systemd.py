@@ -553,7 +553,17 @@ class History:
         good = [one for one in asked if one["method"] == "GET" and one["status"] == 200 and one["fault"] is None]
         reads = [_seconds(one["time"]) for one in good]
         return Seen(
-            lines, events, posts, reads, self._boots, self._kills, RETRIES, taken_at, self._left(), self._clock_was_set
+            lines,
+            events,
+            posts,
+            reads,
+            self._boots,
+            self._kills,
+            RETRIES,
+            taken_at,
+            self._left(),
+            self._clock_was_set,
+            self._run is not None,
         )
 
     def _left(self):
