@@ -178,6 +178,8 @@ class Vm:
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self._simulator = None
         self._old_fault = []
+        self._run = None
+        self.told_by_run = self._folder / "respond.log"
         run("ip", "netns", "add", self._name)
         stack.callback(run, "ip", "netns", "del", self._name)
         run("ip", "-n", self._name, "link", "set", "lo", "up")
@@ -189,6 +191,7 @@ class Vm:
         run("podman", "run", "--detach", *named, network, "--systemd=always", image, "/sbin/init")
         stack.callback(run, "podman", "rm", "--force", "--time=0", self._name)
         stack.callback(self.stop_simulator)
+        stack.callback(self._stop_run)
         self._pid_file = pid_file
         self.wait_for_boot()
         self._install()
@@ -250,20 +253,20 @@ class Vm:
         run(*command, *self._old_fault, env=environment)
 
     def respond(self):
-        """Let an operator run respond for this VM; it goes on beside what the history does."""
+        """Let an operator run respond for this VM; it goes on beside what the history does. Return the process."""
         files = {
             "event_response_prepare": str(self._folder / "prepare.yml"),
             "event_response_restore": str(self._folder / "put_back.yml"),
         }
         command, environment = self._playbook("respond", **files, event_response_reconnect_timeout=60)
-        return subprocess.Popen(
-            command,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        with self.told_by_run.open("w") as output:
+            self._run = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        return self._run
+
+    def _stop_run(self):
+        if self._run is not None:
+            self._run.kill()
+            self._run.wait(STOP)
 
     def put_back(self):
         """Restore what a run of respond that lost the VM has left."""
@@ -309,7 +312,7 @@ class Vm:
         self.do(f"rm -rf /var/lib/azure-maintenance* {TRACE}; touch {TRACE}")
         self.set_clock(0)
         # A run of the role has brought the files anew.
-        if not self.do(f"grep -rl {CLOCK} {LIBRARY}"):
+        if not self.do(f"grep -rl --include='*.py' {CLOCK} {LIBRARY}"):
             for file, how in CLOCK_PATCHES.items():
                 self._patch(file, how)
         self.do(f"rm -rf {CONFIGURATION}; cp -a {KEPT} {CONFIGURATION}")
@@ -523,10 +526,10 @@ class History:
         self._vm.wait(is_over, "\n".join(["it does not come to its end", *self.story]), pause=0.5)
 
     def _end_run(self):
-        told, _nothing = self._run.communicate(timeout=STOP)
-        self._note(f"respond ended with {self._run.returncode}")
-        if self._run.returncode:
-            self.story += told.splitlines()[-25:]
+        status = self._run.wait(STOP)
+        self._note(f"respond ended with {status}")
+        if status:
+            self.story += self._vm.told_by_run.read_text().splitlines()[-25:]
             self._vm.put_back()
             self._note("put back")
 
