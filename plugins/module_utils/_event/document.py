@@ -38,6 +38,11 @@ def fold_case(name: str) -> str:
     return name.lower()
 
 
+def is_count(value: Any) -> bool:
+    """Tell whether a value is a number of seconds or of things that can be true: whole, not negative, not too large."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST_DURATION
+
+
 class Event(NamedTuple):
     """One member of ``Events``.
 

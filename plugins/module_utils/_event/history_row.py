@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from .document import EVENT_TYPES, LONGEST_DURATION, fold_case
+from .document import EVENT_TYPES, fold_case, is_count
 
 # Raise it when a row means something else than before; a field that is only added needs no new number.
 FORMAT = 1
@@ -80,7 +80,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST_DURATION)
+    return value is None or is_count(value)
 
 
 def _is_time(value: Any) -> bool:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, Callable, Sequence
 
 from .._errors import MalformedError, NotImdsError, excerpt, one_line
-from .document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, LONGEST_DURATION, Document, Event, fold_case
+from .document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, Document, Event, fold_case, is_count
 
 # Microsoft's own client (go.goms.io/aks/imds) notes that the case of these values is not fixed.
 _AZURE_SPELLING = {word.lower(): word for word in (*EVENT_TYPES, *EVENT_STATUSES, *EVENT_SOURCES, "VirtualMachine")}
@@ -300,10 +300,10 @@ def _parse_duration(value: Any, event_id: str, warn: Warn) -> int | None:
     """Read DurationInSeconds, where -1 stands for unknown."""
     if value is None or value == -1:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LONGEST_DURATION:
+    if not is_count(value):
         warn(f"{_name(event_id)}: DurationInSeconds is not a number of seconds: ", value)
         return None
-    return value
+    return int(value)
 
 
 def _show(value: Any) -> str:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Callable, Mapping, Sequence
 
 from ....module_utils._errors import one_line
-from ....module_utils._event.document import LONGEST_DURATION, read_utc
+from ....module_utils._event.document import is_count, read_utc
 from ....module_utils._event.marks import tell_mark
 from ..._failure_text import are_results, tell_failure, what_was_printed
 from ..._masking import mask_secrets
@@ -46,7 +46,7 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         (name, lambda value: value is None or isinstance(value, str), "something else where a text belongs")
         for name in ("event_type", "event_status", "not_before", "description", "event_source")
     ),
-    ("duration_seconds", lambda value: value is None or _is_count(value), "a duration that is not a number of seconds"),
+    ("duration_seconds", lambda value: value is None or is_count(value), "a duration that is not a number of seconds"),
     ("resources", _are_texts, "resources that are not a list of names"),
     (
         "affects_this_vm",
@@ -218,7 +218,3 @@ SLICE_FORMAT = SliceFormat(
     ("reason", "message", "resource_name", "resource_id"),
     _result_complaint,
 )
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST_DURATION

@@ -13,9 +13,9 @@ from datetime import datetime, timezone
 from typing import Any, Iterable, NamedTuple, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
-    LONGEST_DURATION,
     fold_case,
     format_utc,
+    is_count,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import (
     approved_by,
@@ -133,7 +133,7 @@ def make_row(record: EventRecord, responses: Sequence[ResponseRecord]) -> dict[s
         "started_at": _iso(record.started_at),
         "ended_at": _iso(record.ended_at),
         "outcome": _text(record.outcome),
-        "duration_seconds": event.duration_seconds if 0 <= (event.duration_seconds or 0) <= LONGEST_DURATION else None,
+        "duration_seconds": event.duration_seconds if is_count(event.duration_seconds) else None,
         "approved_at": _iso(record.approved_at) if by_checker else None,
         "approved_by": approved_by(by_checker, record.started_at, read_seconds(last)),
         "responses": len(responses),
