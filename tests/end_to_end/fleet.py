@@ -189,14 +189,15 @@ class Fleet:
         with beside(live):
             yield
 
+    def is_one_started(self):
+        """Tell whether Azure has started an event that is not over."""
+        return "started" in {event["phase"] for event in self.azure.control("GET", "/simulator/events")["events"]}
+
     @contextlib.contextmanager
     def rebooting(self, *hosts):
         """Take these hosts down when their event starts; it ends, and they come up, when each was missed."""
         ups = [self.folder / f"{host}.up" for host in hosts]
         missed = [self.folder / f"{host}.up.missed" for host in hosts]
-
-        def started():
-            return "started" in {event["phase"] for event in self.azure.control("GET", "/simulator/events")["events"]}
 
         def go_down():
             for up in ups:
@@ -208,7 +209,7 @@ class Fleet:
                 up.touch()
 
         all_missed = self.meanwhile(lambda: all(path.exists() for path in missed), come_up)
-        with self.meanwhile(started, go_down), all_missed:
+        with self.meanwhile(self.is_one_started, go_down), all_missed:
             yield
 
     def story(self, host):

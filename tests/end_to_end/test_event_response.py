@@ -23,6 +23,8 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     summary_of,
 )
 
+# Seconds of a notice that the test of a deletion waits for
+SOON = 25
 # What a playbook run by a template in the Description would leave
 HOSTILE = "{{ lookup('pipe', 'touch %s') }} $(touch %s) it's"
 
@@ -206,6 +208,32 @@ def test_a_host_that_booted_after_its_preparation_holds_it_back(fleet, boots):
     assert run.code == (2 if boots else 0), run.out + run.err
     assert fleet.approved == ([] if boots else [("web-1", [event])])
     assert ("host-b is not prepared: it booted after its preparation" in run.out) is boots
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("withdrawn", [True, False])
+def test_p13_a_lost_vm_counts_as_deleted_only_where_its_deletion_took_place(one, withdrawn):
+    """Where the deletion is withdrawn, another event takes the VM down, and it does not come back."""
+    deletion = one.announce("web-1", event_type="Preempt", notice=SOON, started_for=LONG)
+    prepare = ""
+    if withdrawn:
+        one.announce("web-1", notice=FAR_OFF, started_for=LONG)
+        prepare = f"""
+        - ansible.builtin.uri:
+            url: "{{{{ simulator }}}}/simulator/events/{deletion}"
+            method: DELETE
+            status_code: [200, 204]
+          when: maintenance_event.event_type == 'Preempt'
+        """
+
+    # Longer than the notice of the deletion, so that its time has come when the run ends
+    timeouts = {"event_response_wait_timeout": SOON + 20, "event_response_reconnect_timeout": SOON}
+    with one.meanwhile(one.is_one_started, (one.folder / "host-a.up").unlink):
+        run = one.respond(playbook=RESPOND, prepare=prepare, **timeouts)
+    assert run.code == (2 if withdrawn else 0), run.out + run.err
+    summary = summary_of(run)
+    assert summary["not_restored"] == (["host-a"] if withdrawn else [])
+    assert list(summary["faults"]) == (["host-a"] if withdrawn else [])
 
 
 @pytest.mark.matrix
