@@ -144,7 +144,7 @@ def _approvals(seen: Seen, tries: list[Try]) -> Iterable[str]:
     """P1 and P2: each approval comes after a document, and that after a whole preparation of this boot."""
     for at, ids in seen.posts:
         for event in (each for each in seen.events if each["event_id"] in ids):
-            # The checker or a run has approved it, each for its own preparation.
+            # Either a run has approved it, by its own preparation, or the checker, by its own.
             if list(_why_not_prepared(seen, tries, event, [BY_RUN], at)):
                 yield from _why_not_prepared(seen, tries, event, event["steps"], at)
 
@@ -174,7 +174,7 @@ def _restores(seen: Seen, tries: list[Try]) -> Iterable[str]:
     for restore in (each for each in tries if each.phase == ENDED):
         name = restore.event[:8]
         ended_at = ends[restore.event]
-        # A run that does not approve an event puts back what it has prepared, and tells no outcome.
+        # A run that gives an event up restores the VM at once, and tells no outcome.
         gives_up = any(line[1:] == (TOLD_NONE, *restore[2:]) for line in seen.lines) and restore.step == RESTORED_BY_RUN
         if not gives_up and (ended_at is None or ended_at > restore.begun + _LATE):
             yield f"P4 {restore.step} of {name} began before the event had ended"
@@ -208,7 +208,8 @@ def _beside_started(seen: Seen, tries: list[Try]) -> Iterable[str]:
 def _outcomes(seen: Seen) -> Iterable[str]:
     """P4: an event that was neither started, approved nor due is withdrawn, also after a boot that listed it (E1)."""
     if seen.clock_was_set or seen.run_beside:
-        # The checker has no other clock for an event that it first sees then, nor need it know what the run has read.
+        # A checker knows only the wrong clock for an event that it sees first then. And it does not know the documents
+        # that a run has read.
         return
     approved = {event_id for _at, ids in seen.posts for event_id in ids}
     for event in seen.events:
@@ -218,7 +219,7 @@ def _outcomes(seen: Seen) -> Iterable[str]:
         # It may have ended while the VM booted: no document of that boot listed it then.
         last_boot = max((at for at in seen.boots if told and at < min(told)), default=0.0)
         listed = any(last_boot < at < event["ended_at"] for at in seen.reads)
-        # A checker that does not run then cannot know that its time had not come; an approval reads once or twice.
+        # Only a checker that runs at that time knows it. An approval alone reads once or twice.
         gone = [at for at in seen.reads if event["ended_at"] < at < event["not_before"]]
         if told and listed and len(gone) > 2:
             yield f"P4 {event['event_id'][:8]} was withdrawn, and on_ended was told that it was completed (E1)"
@@ -270,6 +271,6 @@ def _not_restored(seen: Seen, tries: list[Try]) -> Iterable[str]:
         steps = {each.step for each in mine} - {RESTORED_BY_RUN}
         wanted = {RESTORED_BY_RUN} if BY_RUN in steps else set()
         wanted |= {"ended-0", "ended-1"} if steps - {BY_RUN} else set()
-        # A run also puts back a VM that it lost before its preparation began.
+        # A run also restores a VM that it lost before the first step of its preparation.
         if not wanted <= restored:
             yield f"P16 {event['event_id'][:8]} is over, and of what restores only {sorted(restored)} succeeded"

@@ -60,7 +60,7 @@ MUTANTS = {
 }
 # Not in PATH, so that only the configuration tells where it is
 ANSIBLE_PLAYBOOK = "/opt/campaign/ansible-playbook"
-# A container has the clock of its machine. What our programs on the VM take for the time is so many seconds later.
+# A container has the clock of its machine. Our programs on the VM add the seconds in this file to it.
 CLOCK = "/usr/local/lib/campaign-clock"
 LATER = f'float(open("{CLOCK}").read())'
 CLOCK_PATCHES = {
@@ -70,7 +70,7 @@ CLOCK_PATCHES = {
 }
 DAY = 86400
 CLOCK_STEPS = (-450 * DAY, -3600, -90, 90, 3600, 450 * DAY)
-# What an operator's run of respond does with the VM
+# The files of tasks of an operator's run of respond, and the step that each runs
 RUN_FILES = {"prepare.yml": "run-0", "put_back.yml": "ended-run"}
 CONFIGURATION, KEPT = "/etc/azure-maintenance", "/var/tmp/azure-maintenance"
 # A step: it does what the description of its event says, such as announced-0=daemon.
@@ -174,6 +174,7 @@ class Vm:
     """A VM of the lab, and the simulator that is its metadata service, in one network namespace."""
 
     def __init__(self, stack, debian):
+        self.knows_soft_reboot = debian == "13"
         self._name = f"azm-real-{os.getpid()}"
         self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         self._simulator = None
@@ -269,12 +270,13 @@ class Vm:
             self._run.wait(STOP)
 
     def put_back(self):
-        """Restore what a run of respond that lost the VM has left."""
+        """Restore the VM after a run of respond that lost it."""
         file = str(self._folder / "put_back.yml")
         command, environment = self._playbook("restore", event_response_restore=file)
         run(*command, env=environment)
 
     def _playbook(self, name, **variables):
+        """Return the command that runs a playbook of the collection for this VM, and its environment."""
         host = {
             "ansible_connection": "lab_vm",
             "lab_pid_file": str(self._pid_file),
@@ -311,7 +313,7 @@ class Vm:
         self.reboot("power off")
         self.do(f"rm -rf /var/lib/azure-maintenance* {TRACE}; touch {TRACE}")
         self.set_clock(0)
-        # A run of the role has brought the files anew.
+        # After a run of the role the files are as the role has them.
         if not self.do(f"grep -rl --include='*.py' {CLOCK} {LIBRARY}"):
             for file, how in CLOCK_PATCHES.items():
                 self._patch(file, how)
@@ -347,7 +349,7 @@ class Vm:
         self.wait_for_boot()
 
     def _soft_reboots(self):
-        # One that asks process 1 in the middle of it may get no answer.
+        # In the middle of a soft reboot process 1 may never answer.
         return self.do("timeout 5 systemctl show --property=SoftRebootsCount --value")
 
     def control(self, method, path, body=None):
@@ -379,9 +381,8 @@ class Vm:
 class History:
     """One history: what Azure announces, what goes wrong, and what was seen."""
 
-    def __init__(self, vm, seed, knows_soft_reboot):
+    def __init__(self, vm, seed):
         self._vm = vm
-        self._knows_soft_reboot = knows_soft_reboot
         self._choice = random.Random(seed)
         # Of its own, so that it leaves the rest of a seed as it is
         self._more = random.Random(f"{seed} more")
@@ -411,7 +412,7 @@ class History:
                 self._vm.set_clock(seconds)
                 self._clock_was_set = True
                 self._note(f"the clock is set by {seconds} s")
-        # A run approves each event, also the one that must stay open meanwhile.
+        # A run of respond would approve the event, which must stay open.
         if self._run is None and self._role.random() < 0.15:
             planned.append(self._change_rules())
         planned += self._fail_host(planned[0]["event_id"])
@@ -496,7 +497,7 @@ class History:
 
     def _disturb(self):
         what = self._choice.choice(["nothing", "kill check", "kill response", "reboot", "power off", "fault"])
-        if what == "reboot" and self._knows_soft_reboot and self._soft.random() < 0.5:
+        if what == "reboot" and self._vm.knows_soft_reboot and self._soft.random() < 0.5:
             what = "soft reboot"
         self._note(what)
         if what == "kill check":
@@ -631,7 +632,7 @@ def main(arguments=None):
             vm.mutate(options.mutant)
         begun = time.monotonic()
         for seed in range(first, first + number):
-            history = History(vm, seed, knows_soft_reboot=options.debian == "13")
+            history = History(vm, seed)
             seen = history.run()
             found = find_broken(seen)
             broken += bool(found)
