@@ -12,15 +12,20 @@ import threading
 
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 
-# Its argument is a port. When it is asked to end it takes no more requests, and answers those that it has.
+# Its argument is a port. When it is asked to end it takes no more connections, and answers one more request on each that
+# it has: so a request can only be cut off by a kill, never by the end of the program itself.
 APPLICATION = """
 import http.server, signal, sys, threading, time
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
     def do_GET(self):
         time.sleep(1)
         self.send_response(200)
         self.send_header("Content-Length", "4")
+        if self.server.ends:
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(b"done")
 
@@ -29,10 +34,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = False
+    ends = False
 
 server = Server(("127.0.0.1", int(sys.argv[1])), Handler)
 signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
 server.serve_forever(0.05)
+# First this: a client that is told to connect anew must not wait at a port that is about to be closed.
+server.socket.close()
+server.ends = True
 server.server_close()
 """
 # The variables of a run that only approves
@@ -42,7 +51,7 @@ _PATIENCE = 60
 
 
 class Clients:
-    """Four clients that ask without a pause.
+    """Four clients with a connection each that ask without a pause.
 
     :ivar answered: how many requests were answered.
     :ivar refused: how many found no server: such a client asks another one, or later.
@@ -62,26 +71,29 @@ class Clients:
             yield
 
     def _keep_asking(self, over):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
         while not over.is_set():
-            outcome = self._ask()
+            outcome = self._ask(connection)
             with self._lock:
                 setattr(self, outcome, getattr(self, outcome) + 1)
+            if outcome != "answered":
+                connection.close()
             if outcome == "refused":
                 over.wait(0.1)
+        connection.close()
 
-    def _ask(self):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
-        try:
-            connection.connect()
-        except OSError:
-            return "refused"
+    @staticmethod
+    def _ask(connection):
+        if connection.sock is None:
+            try:
+                connection.connect()
+            except OSError:
+                return "refused"
         try:
             connection.request("GET", "/")
             return "answered" if connection.getresponse().read() == b"done" else "cut"
         except (OSError, http.client.HTTPException):
             return "cut"
-        finally:
-            connection.close()
 
     def tell(self, how):
         print(f"{how}: {self.answered} requests answered, {self.cut} cut off, {self.refused} found no server")
