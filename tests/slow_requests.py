@@ -12,8 +12,8 @@ import threading
 
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
 
-# Its argument is a port. When it is asked to end it takes no more connections, and answers one more request on each that
-# it has: so a request can only be cut off by a kill, never by the end of the program itself.
+# Its argument is a port. When it is asked to end it takes no more connections, and answers one more request on each
+# that it has: so a request can only be cut off by a kill, never by the end of the program itself.
 APPLICATION = """
 import http.server, signal, sys, threading, time
 
