@@ -233,7 +233,7 @@ def _mark_stays() -> list[Patch]:
 
 def _run_overlooked() -> list[Patch]:
     """on_ended does not wait for what a run over the fleet has prepared."""
-    return [(place, "read_marked_by_runs", lambda *_all: set()) for place in (decision, check)]
+    return [(place, "read_marked_by_runs", lambda *_all: {}) for place in (decision, check)]
 
 
 def _started_beside_a_run() -> list[Patch]:

@@ -41,7 +41,9 @@ class Judge:
         self._last_note = ""
         self.views: dict[str, View] = {}
         self._running: list[Run] = []
-        self._steps = StepRules(machine, self.views, self._running)
+        # When a run marked the VM for each event that no check has been told of since
+        self._untold: dict[str, float] = {}
+        self._steps = StepRules(machine, self.views, self._running, self._untold)
         self.polling = PollingRules(poll_interval, self._require)
         # Successes that are sure when their process goes on
         self._unsure: dict[Actor, Run] = {}
@@ -228,6 +230,7 @@ class Judge:
             self._settle(actor)
             self._judge_resumption()
             self.polling.asks(now, for_events="/instance/" not in path)
+            actor.asked_at = now  # type: ignore[attr-defined]
             return
         self._go_on(actor)
         if method == "POST":
@@ -241,11 +244,14 @@ class Judge:
         self.note(f"a run prepares the VM for {key}")
         restores = [run for run in self._running if run.phase == "ended" and not self.views[run.key].tainted]
         self._require("P3", not restores, f"a run prepares the VM for {key} while the checker restores")
-        if key in self.views and self.views[key].marked_at is None:
+        if key not in self.views:
+            self._untold[key] = self._machine.now
+        elif self.views[key].marked_at is None:
             self.views[key].marked_at = self._machine.now
 
     def restored_by_run(self, key: str) -> None:
         self.note(f"a run puts the VM back after {key}")
+        self._untold.pop(key, None)
         if key in self.views:
             self.views[key].marked_at = None
 
@@ -255,6 +261,7 @@ class Judge:
         pending = any(
             view.tainted or (view.holds_back_restores() and not view.may_have_ended) for view in self.views.values()
         )
+        pending = pending or bool(self._untold)
         in_the_way = pending or self._running or machine.disk is not None or now < machine.locked_until
         for view in self.views.values():
             if view.resume_by is None or view.tainted:
@@ -338,6 +345,11 @@ class Judge:
             if view is None:
                 view = self.views[key] = View(key, tainted=self.blind)
             view.list(entry, self._machine, actor.configuration)  # type: ignore[attr-defined]
+            view.marked_at = self._untold.pop(key, view.marked_at)
+        if clear or too_long:
+            # What a document of later does not list is over.
+            for key in [key for key, at in self._untold.items() if at < actor.asked_at]:  # type: ignore[attr-defined]
+                del self._untold[key]
         for key, view in self.views.items():
             if key not in mine and (clear or (too_long and view.maybe_took_place(self._machine))):
                 view.leave_out(self.documents)

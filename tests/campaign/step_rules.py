@@ -19,12 +19,16 @@ Demand = Tuple[str, bool, str]
 class StepRules:
     """:param views: of all events, by their ids.
     :param running: the steps that run now.
+    :param untold: the events for which a run has marked the VM, and of which no check has been told since.
     """
 
-    def __init__(self, machine: Machine, views: Mapping[str, View], running: Sequence[Run]) -> None:
+    def __init__(
+        self, machine: Machine, views: Mapping[str, View], running: Sequence[Run], untold: Mapping[str, float]
+    ) -> None:
         self._machine = machine
         self._views = views
         self._running = running
+        self._untold = untold
 
     def demands(self, view: View, run: Run, outcome: str | None) -> Iterator[Demand]:
         """Return what must hold when a step begins: the property, whether it holds, and why it does not.
@@ -81,10 +85,13 @@ class StepRules:
             evidence = view.maybe_took_place(self._machine)
             yield "P4", outcome == "completed" or not view.started_sure, f"{what}: {outcome} though it started"
             yield "P4", outcome == "withdrawn" or evidence, f"{what}: {outcome} without evidence"
+        # The marks are compared with the answers by the clock.
+        untold = self._untold and not self._machine.clock_was_set
+        yield "P3", not untold, f"{what}, and a run has the VM out of service for {list(self._untold)}"
         for other in self._views.values():
             if other is view or other.tainted:
                 continue
-            out_of_service = other.prepared or other.is_marked(self._machine.now) or other.started_sure
+            out_of_service = other.prepared or other.marked_at is not None or other.started_sure
             pending = out_of_service and not other.may_have_ended
             yield "P3", not pending, f"{what} while {other.key}, prepared, is open"
             earlier = other.is_owed_before(view)

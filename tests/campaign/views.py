@@ -83,13 +83,6 @@ class View:
         self._interruptions: dict[tuple[str, str], int] = {}
         self._restored: set[str] = set()
 
-    def is_marked(self, now: float) -> bool:
-        """Tell whether a run has the VM out of service for it, which a check may just have missed.
-
-        The mark of an event that the checker has not recorded holds nothing back: it may be an old one.
-        """
-        return self.decided and self.marked_at is not None and now >= self.marked_at + 5.0
-
     def holds_back_restores(self) -> bool:
         """Tell whether on_ended of another event waits until it has ended, or may do so."""
         # A response that only approves has begun as well.

@@ -127,8 +127,10 @@ class Machine:
         since = datetime.fromtimestamp(self.wall, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         mark = {"version": 1, "event_id": event_id, "by": "run", "run": "r", "since": since}
         mark.update(state=state, state_since=since)
-        with open(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json", "w", encoding="ascii") as file:
+        path = f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json"
+        with open(path, "w", encoding="ascii") as file:
             json.dump(mark, file)
+        os.utime(path, (self.wall, self.wall))
 
     def restore_by_run(self, event_id: str, seconds: float) -> None:
         """Let a run put the VM back, unless it sees that the checker is at work there after it has written its mark."""

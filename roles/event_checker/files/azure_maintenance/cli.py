@@ -22,8 +22,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 
 from .config.config import Config, read_config
 from .config.values import ConfigError
-from .state.database import find_put_aside, open_snapshot
-from .state.marks import read_marked_by_runs, read_marks
+from .state.database import open_snapshot
+from .state.marks import read_marked_by_runs
 from .state.open_state import has_moved, open_store
 from .state.records import Moment, ResponseRecord
 from .state.schema import is_locked, is_unwritable
@@ -175,15 +175,13 @@ def _make_due(known: int, folders: Folders, make_due: Callable[[Store, ResponseR
             if has_moved(store, folders):
                 raise ConfigError("The state was put aside or moved meanwhile. Try it again.")
             number = make_due(store, _known_response(store, known), now)
-        marked = read_marked_by_runs(store, folders)
-        found = read_situation(store, now.boot_id, lambda other: is_running(folders, other), marked)
-    courses = {course.number: course for _record, course, _responses in found}
+        marked = read_marked_by_runs(store, folders, now)
+        situation = read_situation(store, now.boot_id, lambda other: is_running(folders, other), marked)
     why = None
-    for course in courses.values():
+    for _record, course, _responses in situation.found:
         for response in course.responses:
             if response.number == number:
-                others = [other for other in courses.values() if other is not course]
-                why = why_not_now(response, course, others)
+                why = why_not_now(response, course, situation.others(course))
     if why is not None:
         say(f"Response {number} is due, and the checker starts it when it may run. Until then it waits {why}.")
         return FINE
@@ -204,9 +202,8 @@ def _known_response(store: Store, number: int) -> ResponseRecord:
 
 
 def _status(options: SimpleNamespace, folders: Folders) -> int:
-    from .poll.memory import last_answer_at
     from .report.history_text import history_text
-    from .report.report import exit_status, history_report, needing_attention, report
+    from .report.report import BesideState, exit_status, history_report, needing_attention, report
     from .report.status_text import status_text
 
     whole = options.command == "history"
@@ -218,11 +215,11 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
         warn(warning)
 
     with closing(Store(open_snapshot(folders.state, folders.run, note))) as store:
-        known = (read_marks(store, folders), last_answer_at(folders), find_put_aside(folders.state, folders.run))
+        beside = BesideState.read(store, folders)
         if whole:
-            found = history_report(store, now, warnings, *known)
+            found = history_report(store, now, warnings, beside)
         else:
-            found = report(store, now, needing_attention(store), *known)
+            found = report(store, now, needing_attention(store), beside)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The terminal may know fewer characters than Azure.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -172,6 +172,46 @@ def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another
         assert restored in vm.ran
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, is_open):
+    """A run knows an event before the checker, and prepares the VM for it while on_ended of another has begun."""
+    mark = mark_by_a_run(vm, "B1")
+    aside = vm.folder / "aside"
+    mark.rename(aside)
+    os.utime(aside, (vm.clock.now().at,) * 2)
+    steps = [vm.step("first", f"cp --preserve=timestamps '{aside}' '{mark}'"), vm.step("second")]
+    vm.configure(vm.rule(match={"event_types": ["Reboot"]}, on_ended=steps))
+    event = azure.announce()
+    vm.check_until_quiet()
+    azure.answer()
+    vm.check()
+    azure.fault(fault="status", status=500)
+    vm.check()
+    first, second = (f"{name} ended {event} completed" for name in ("first", "second"))
+    assert first in vm.ran
+    assert second not in vm.ran
+    waits = [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
+    assert any("for Azure's next document: a run has this VM out of service" in (why or "") for why in waits)
+    azure.answer(*([scenarios.raw_event("B1", EventType="Freeze")] if is_open else []))
+    vm.clock.advance(1)
+    vm.check()
+    assert (second in vm.ran) is not is_open
+    mark.unlink()
+    vm.check()
+    assert second in vm.ran
+
+
+def test_a_mark_of_a_run_that_is_older_than_the_clock_shows_holds_nothing_back_for_longer(azure, vm):
+    event = azure.announce()
+    vm.check_until_quiet()
+    mark = mark_by_a_run(vm, "of-long-ago")
+    # The clock was set back since.
+    os.utime(mark, (vm.clock.now().at + 3600,) * 2)
+    azure.withdraw(event)
+    vm.check()
+    assert f"restore ended {event} completed" in vm.ran
+
+
 def test_status_says_who_has_the_vm_out_of_service(azure, vm):
     event = azure.announce()
     mark_by_a_run(vm, event)

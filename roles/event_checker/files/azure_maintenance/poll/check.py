@@ -125,13 +125,18 @@ class Checker:
 
     def _poll(self) -> None:
         """Ask once, and record the answer. Polling goes on after any error."""
+        asked_at = self._clock.now().at
         try:
             answer = self._poller.poll(urgent=not self._poller.answered and self._has_work())
             self._note(answer)
+            recorded = True
             if answer.kind == DOCUMENT or answer.unclear_seconds >= UNCLEAR_ENDS_AFTER:
-                self._guarded(lambda: self._record(answer))
+                recorded = self._guarded(lambda: self._record(answer))
             elif answer.kind == EMPTY:
                 self._poller.accept()
+            is_told = answer.document is not None and answer.document.is_clear
+            if recorded and (is_told or answer.unclear_seconds >= UNCLEAR_ENDS_AFTER):
+                self._guarded(lambda: self._memory.note_told(asked_at))
         except Exception as error:
             # Data must never end the polling (P7).
             self._complain(error)
@@ -281,8 +286,8 @@ class Checker:
         if self._store.version == self._nothing_due:
             return
         begun = self._clock.now().uptime
-        running, marked = partial(is_running, self._folders), partial(read_marked_by_runs, self._store, self._folders)
-        due = due_responses(self._store, self._clock.now(), running, marked)
+        running, now = partial(is_running, self._folders), self._clock.now()
+        due = due_responses(self._store, now, running, partial(read_marked_by_runs, self._store, self._folders, now))
         self._nothing_due = None if self._store.unfinished_responses() else self._store.version
         if due and runs_a_stranger(self._store, self._folders):
             # It may take the VM out of service, or put it back.

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.poller import Poller, Unclear
 
 from ..config.config import Config
+from ..state.marks import note_told, told_at
 from ..state.records import Moment
 from ..state.store import Store
 from ..system import Clock, Folders, read_mark, read_mark_time, write_mark, write_mark_time
@@ -43,6 +44,7 @@ class PollMemory:
         self._noted = noted if noted == self._name_fact(noted.get("name"), noted.get("vm_id")) else {}
         # This note needs no lock, and no room on the disk (P8).
         self._answer_noted = read_mark(folders, _ANSWERED) == clock.now().boot_id
+        self._told_at = told_at(store, folders)
 
     def make_poller(self, store: Store) -> Poller:
         config, now = self._config, self._clock.now()
@@ -89,6 +91,7 @@ class PollMemory:
             "whole": ending,
             "logged": [list(each) for each in poller.logged.items()],
             "missing": missing,
+            "told_at": self._told_at,
             "timer_interval": self._config.timer_interval,
         }
 
@@ -102,6 +105,11 @@ class PollMemory:
         if poller.answered and not self._answer_noted:
             self._answer_noted = True
             write_mark(self._folders, _ANSWERED, self._clock.now().boot_id)
+
+    def note_told(self, asked_at: float) -> None:
+        """Note that all events are recorded that Azure had when it was asked at this time, in seconds since 1970."""
+        self._told_at = asked_at
+        note_told(self._folders, asked_at)
 
     def note_name(self, poller: Poller, store: Store, anew: bool = False) -> None:
         """Write the name down, unless it is there.

@@ -12,7 +12,7 @@ import re
 import time
 from collections import Counter
 from datetime import datetime, timezone
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import FORMAT
@@ -30,7 +30,7 @@ from ..poll.statistics import Polls
 from ..respond.retry import why_not_restore
 from ..state import history
 from ..state.database import find_put_aside
-from ..state.marks import events_of_runs, read_marks
+from ..state.marks import events_of_runs, read_marks, told_at
 from ..state.records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
 from ..state.store import Store
 from ..system import Folders, warn, write_file
@@ -46,27 +46,38 @@ _SILENCE = 240.0
 _TIMER_INTERVAL = 60.0
 
 
-def report(
-    store: Store,
-    now: Moment,
-    records: Iterable[EventRecord],
-    marks: Sequence[dict[str, Any]] = (),
-    last_answer_at: float | None = None,
-    put_aside: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Return these events and the statistics of the polling, ready for JSON.
+class BesideState(NamedTuple):
+    """What this VM holds beside the state.
 
-    :param marks: those on this VM.
-    :param last_answer_at: from the memory of the poller.
-    :param put_aside: the files of the state that could not be read.
+    :ivar marks: those on this VM.
+    :ivar answered_at: when a document came last, in seconds since 1970.
+    :ivar told_at: from told_at().
+    :ivar put_aside: the files of the state that could not be read.
     """
+
+    marks: Sequence[dict[str, Any]] = ()
+    answered_at: float | None = None
+    told_at: float | None = None
+    put_aside: Sequence[str] = ()
+
+    @classmethod
+    def read(cls, store: Store, folders: Folders) -> BesideState:
+        put_aside = find_put_aside(folders.state, folders.run)
+        return cls(read_marks(store, folders), last_answer_at(folders), told_at(store, folders), put_aside)
+
+
+_NOTHING = BesideState()
+
+
+def report(store: Store, now: Moment, records: Iterable[EventRecord], beside: BesideState = _NOTHING) -> dict[str, Any]:
+    """Return these events and the statistics of the polling, ready for JSON."""
     polls = Polls(**store.fact("polls"))
-    if last_answer_at is not None:
-        polls = polls._replace(last_answer_at=last_answer_at)
+    if beside.answered_at is not None:
+        polls = polls._replace(last_answer_at=beside.answered_at)
     error = polls.last_error
     name = store.fact("resource_name").get("name")
     unclear_seconds, missing, interval = _polling(store.fact("poller"), now)
-    waits = _waits(store, now, marks)
+    waits = _waits(store, now, beside)
     heard = polls.last_answer_at is not None and abs(now.at - polls.last_answer_at) <= _SILENCE + interval
     return {
         "resource_name": name,
@@ -77,25 +88,19 @@ def report(
         "polls": polls.number,
         "poll_errors": dict(polls.errors),
         "events": [_event(store, record, now, name, waits, record.event.key in missing) for record in records],
-        "marks": list(marks),
-        "state_put_aside": list(put_aside),
+        "marks": list(beside.marks),
+        "state_put_aside": list(beside.put_aside),
     }
 
 
 def history_report(
-    store: Store,
-    now: Moment,
-    warnings: Iterable[str],
-    marks: Sequence[dict[str, Any]] = (),
-    last_answer_at: float | None = None,
-    put_aside: Sequence[str] = (),
+    store: Store, now: Moment, warnings: Iterable[str], beside: BesideState = _NOTHING
 ) -> dict[str, Any]:
     """Return the report on all events, with the history of removed ones.
 
     :param warnings: the faults of the state.
-    :param marks: those on this VM, and the others as for report().
     """
-    found = report(store, now, store.all_events(), marks, last_answer_at, put_aside)
+    found = report(store, now, store.all_events(), beside)
     rows = history.read_rows(store, found["resource_name"])
     said = list(warnings)
     if store.needs_repair:
@@ -111,17 +116,17 @@ def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], floa
     return max(1, int(now.uptime - unclear[0])), fact["missing"], interval
 
 
-def _waits(store: Store, now: Moment, marks: Sequence[dict[str, Any]]) -> dict[int, str]:
+def _waits(store: Store, now: Moment, beside: BesideState) -> dict[int, str]:
     """Return the reason for which each waiting response waits, by its number."""
-    found = read_situation(store, now.boot_id, lambda _number: True, events_of_runs(marks))
-    names = {str(record.number): record.event.event_id for record, _course, _responses in found}
-    courses = [course for _record, course, _responses in found]
+    marked = events_of_runs(beside.marks, beside.told_at, now)
+    situation = read_situation(store, now.boot_id, lambda _number: True, marked)
+    names = {str(record.number): record.event.event_id for record, _course, _responses in situation.found}
     waits = {}
-    for course in courses:
+    for _record, course, _responses in situation.found:
         for response in course.responses:
             if response.finished or response.running or not (response.due or response.phase != ANNOUNCED):
                 continue
-            why = why_not_now(response, course, [other for other in courses if other is not course])
+            why = why_not_now(response, course, situation.others(course))
             if why is not None:
                 waits[response.number] = re.sub("event number ([0-9]+)", lambda match: f"event {names[match[1]]}", why)
     return waits
@@ -277,9 +282,7 @@ class Publisher:
         self._written_at = time.monotonic()
         records = needing_attention(store)
         self._events_open = any(record.ended_at is None for record in records)
-        put_aside = find_put_aside(self._folders.state, self._folders.run)
-        answered = last_answer_at(self._folders)
-        found = report(store, now, records, read_marks(store, self._folders), answered, put_aside)
+        found = report(store, now, records, BesideState.read(store, self._folders))
         self._write(
             os.path.join(self._folders.facts, _FACTS_FILE), json.dumps(public(found), indent=1, sort_keys=True) + "\n"
         )

@@ -133,13 +133,13 @@ class Decision:
         def runs(other: int) -> bool:
             return other != number and is_running(self._folders, other)
 
-        marked = read_marked_by_runs(self._writer.store, self._folders)
-        found = read_situation(self._writer.store, self._clock.now().boot_id, runs, marked)
-        courses = [course for _record, course, _responses in found]
-        for record, course, responses in found:
+        now = self._clock.now()
+        marked = read_marked_by_runs(self._writer.store, self._folders, now)
+        situation = read_situation(self._writer.store, now.boot_id, runs, marked)
+        for record, course, responses in situation.found:
             for response in responses:
                 if response.number == number:
-                    return response, record, course, [other for other in courses if other is not course]
+                    return response, record, course, situation.others(course)
         finished = self._writer.store.response(number)
         record_now = finished and self._writer.store.event(finished.event)
         if finished is None or record_now is None:

@@ -27,12 +27,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 
 from ..config.rules import APPROVE_STEP
 from ..config.step import WEBHOOK
-from ..system import Folders, write_file
+from ..system import Folders, read_mark_time, write_file, write_mark_time
 from .records import FAILED, SUCCEEDED, EventRecord, Moment, ResponseRecord
 from .store import Store
 
 Mark = Mapping[str, Any]
 
+_TOLD = "told"
 _RESTORING_RUN = (_marks.RUN, _marks.RESTORING)
 
 
@@ -70,14 +71,42 @@ def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
     return _marks.select_marks(_marks.read_marks(_places(folders)), _vm_id(store))[0]
 
 
-def events_of_runs(marks: Iterable[Mark]) -> set[str]:
-    """Return the keys of the events for which runs have this VM out of service."""
-    return {fold_case(mark["event_id"]) for mark in marks if mark["counts"] and mark["by"] == _marks.RUN}
+def events_of_runs(marks: Iterable[Mark], told: float | None, now: Moment) -> dict[str, bool]:
+    """Return the keys of the events for which runs have this VM out of service, and for each whether the mark is newer
+    than what Azure has told the checker, so that the checker may not know the event yet.
+
+    :param told: the result of told_at().
+    """
+    of_runs = [mark for mark in marks if mark["counts"] and mark["by"] == _marks.RUN]
+    return {fold_case(mark["event_id"]): _is_newer(mark["file"], told, now.at) for mark in of_runs}
 
 
-def read_marked_by_runs(store: Store, folders: Folders) -> set[str]:
+def _is_newer(path: str, told: float | None, now: float) -> bool:
+    try:
+        # Not the times in the mark, which are by the clock of the controller
+        written_at = os.stat(path).st_mtime
+    except OSError:
+        return False
+    # A clock that was set back must not make an old mark a new one for hours.
+    return written_at <= now and (told is None or written_at >= told)
+
+
+def read_marked_by_runs(store: Store, folders: Folders, now: Moment) -> dict[str, bool]:
     """Return the result of events_of_runs() for the marks of now."""
-    return events_of_runs(read_marks(store, folders))
+    return events_of_runs(read_marks(store, folders), told_at(store, folders), now)
+
+
+def note_told(folders: Folders, asked_at: float) -> None:
+    """Note the time for told_at()."""
+    write_mark_time(folders, _TOLD, asked_at)
+
+
+def told_at(store: Store, folders: Folders) -> float | None:
+    """Return when the checker asked Azure for the last clear document whose events it has recorded, in seconds since
+    1970; before the first one of this boot, for the last one that a whole check knew; None where there was none.
+    """
+    asked_at = read_mark_time(folders, _TOLD)
+    return store.fact("poller").get("told_at") if asked_at is None else asked_at
 
 
 def put_back_until(marks: Iterable[Mark], longest: float) -> float:

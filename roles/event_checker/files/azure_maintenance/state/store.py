@@ -98,6 +98,10 @@ class Store:
     def all_events(self) -> list[EventRecord]:
         return self._events("1")
 
+    def knows(self, key: str) -> bool:
+        """Tell whether Azure has ever told of the event with this key."""
+        return bool(self._events("key = ?", key))
+
     def event(self, number: int) -> EventRecord | None:
         return next(iter(self._events("number = ?", number)), None)
 

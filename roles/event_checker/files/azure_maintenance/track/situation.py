@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from typing import Callable, Collection
+from typing import Callable, Mapping, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
+    UNTOLD,
     Response,
     TrackedEvent,
     is_obsolete,
@@ -21,13 +22,26 @@ from ..state.store import Store
 from .tracker import obsolete_reason
 
 
+class Situation(NamedTuple):
+    """:ivar found: the events that are open or have unfinished work, with the responses to them.
+    :ivar untold: the events for which a run has this VM out of service since Azure told the checker of its events.
+    """
+
+    found: list[tuple[EventRecord, TrackedEvent, list[ResponseRecord]]]
+    untold: list[TrackedEvent]
+
+    def others(self, course: TrackedEvent) -> list[TrackedEvent]:
+        """Return the other events of this VM."""
+        return [*(each for _record, each, _responses in self.found if each is not course), *self.untold]
+
+
 def read_situation(
-    store: Store, boot_id: str, is_running: Callable[[int], bool], marked: Collection[str] = ()
-) -> list[tuple[EventRecord, TrackedEvent, list[ResponseRecord]]]:
-    """Return the events that are open or have unfinished work, with the responses to them.
+    store: Store, boot_id: str, is_running: Callable[[int], bool], marked: Mapping[str, bool]
+) -> Situation:
+    """Return the events of this VM.
 
     :param is_running: tells whether a process runs the response of this number now.
-    :param marked: the keys of the events for which runs have this VM out of service.
+    :param marked: from events_of_runs().
     """
     found = []
     for record, responses in store.read_pending():
@@ -52,27 +66,28 @@ def read_situation(
             record.event.key in marked,
         )
         found.append((record, course, responses))
-    return found
+    untold = [key for key, is_newer in marked.items() if is_newer and not store.knows(key)]
+    return Situation(found, [TrackedEvent(UNTOLD, key, ANNOUNCED, False, (), marked=True) for key in untold])
 
 
 def due_responses(
     store: Store,
     now: Moment,
     is_running: Callable[[int], bool],
-    read_marked: Callable[[], Collection[str]] = tuple,
+    read_marked: Callable[[], Mapping[str, bool]] = dict,
 ) -> list[ResponseRecord]:
     """Write down which responses have become due, and return those that may run now and do not.
 
     :param is_running: tells whether a process runs the response of this number now.
-    :param read_marked: returns the keys of the events for which runs have this VM out of service.
+    :param read_marked: returns what events_of_runs() does.
     """
     if not store.unfinished_responses():
         return []
     marked = read_marked()
-    found = read_situation(store, now.boot_id, is_running, marked)
+    situation = read_situation(store, now.boot_id, is_running, marked)
     changes: dict[int, str] = {}
     phases: dict[int, str] = {}
-    for record, course, responses in found:
+    for record, course, responses in situation.found:
         for response, seen in zip(responses, course.responses):
             if is_obsolete(seen, course) and not seen.running:
                 changes[response.number], phases[response.number] = SKIPPED, response.phase
@@ -85,14 +100,13 @@ def due_responses(
                     store.begin_response(number, DUE, now)
                 else:
                     store.finish_response(number, SKIPPED, obsolete_reason(phases[number]), now)
-        found = read_situation(store, now.boot_id, is_running, marked)
-    courses = [course for _record, course, _responses in found]
+        situation = read_situation(store, now.boot_id, is_running, marked)
     return [
         response
-        for _record, course, responses in found
+        for _record, course, responses in situation.found
         for response, seen in zip(responses, course.responses)
         if seen.due and not seen.finished and not seen.running
-        if why_not_now(seen, course, [other for other in courses if other is not course]) is None
+        if why_not_now(seen, course, situation.others(course)) is None
     ]
 
 
