@@ -19,7 +19,9 @@ INFO = NAMESPACE + "scheduled_events_info"
 def test_the_artifact_holds_what_users_need_and_nothing_of_the_workshop(artifact):
     listing = subprocess.run(["tar", "-tzf", str(artifact)], stdout=subprocess.PIPE, text=True, check=True).stdout
     folders = {name.split("/", 1)[0] for name in listing.split() if "/" in name}
-    assert folders <= {"changelogs", "docs", "examples", "extensions", "meta", "playbooks", "plugins", "roles"}
+    assert folders <= {"changelogs", "docs", "examples", "extensions", "meta", "playbooks", "plugins", "roles", "tests"}
+    # What ansible-test must not complain of
+    assert {name.split("/")[1] for name in listing.split() if name.startswith("tests/")} == {"", "sanity"}
     assert "roles/imds_simulator/files/imds_simulator.py" in listing
     assert "extensions/eda/plugins/event_source/scheduled_events.py" in listing
     assert "extensions/molecule" not in listing
@@ -76,6 +78,17 @@ def test_i3_one_variable_points_the_modules_at_a_simulator_where_a_task_names_no
 def ansible_doc(ansible, kind, name):
     (documented,) = json.loads(ansible("ansible-doc", "--json", "--type", kind, f"{NAMESPACE}{name}").out).values()
     return documented.get("doc", {}) | documented
+
+
+def test_ansible_doc_lists_no_step_of_a_role_or_playbook(ansible):
+    listed = json.loads(ansible("ansible-doc", "--list", "--json", "--type", "module", NAMESPACE.rstrip(".")).out)
+    assert sorted(name.removeprefix(NAMESPACE) for name in listed) == [
+        "resource_graph_events_info",
+        "scheduled_event_acknowledge",
+        "scheduled_event_approve",
+        "scheduled_events_info",
+        "scheduled_events_policy",
+    ]
 
 
 @pytest.mark.releases
