@@ -237,9 +237,9 @@ def why_not_now(response: Response, tracked: TrackedEvent, others: Sequence[Trac
     - A restore before the event waits as a preparation and as on_ended do.
     - on_ended waits while another event is open that was prepared for or has started, and where a run has prepared this
       VM for one that the checker has not seen, until Azure tells of it or does not; then all run in the order of their
-      ends (P3). on_announced and on_started take the VM out of service. They wait for an on_ended that is
-      running, which would undo them, and go before one that is not. So an on_ended that is running must ask again
-      before each of its steps.
+      ends (P3). on_announced and on_started take the VM out of service. They wait for an on_ended that is running,
+      which would undo them, and go before one that is not. So an on_ended that is running must ask again before each
+      of its steps.
     - Responses to one event run one after the other, in the order of the phases, and none of them beside a response
       that still runs for an ended event with the same id (P6).
 

@@ -23,13 +23,15 @@ def marks(vm):
     return {mark["event_id"]: mark for mark in found}
 
 
-def mark_by_a_run(vm, event, event_type="Reboot"):
-    about = {"event_id": event, "event_type": event_type}
+def mark_by_a_run(vm, event, age=3600):
+    """Write the mark of a run; its age is in seconds."""
+    about = {"event_id": event, "event_type": "Reboot"}
     author = {"controller": "bastion", "user": "ops", "run": "r1", "vm_id": None}
     mark = vm_marks.new_mark(vm_marks.RUN, about, "2026-11-21T10:00:00Z", **author)
     (vm.folder / "marks").mkdir(exist_ok=True)
     path = vm.folder / "marks" / vm_marks.file_name(mark)
     path.write_bytes(vm_marks.encode(mark))
+    os.utime(path, (vm.clock.now().at - age,) * 2)
     return path
 
 
@@ -175,10 +177,9 @@ def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another
 @pytest.mark.parametrize("is_open", [True, False])
 def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, is_open):
     """A run knows an event before the checker, and prepares the VM for it while on_ended of another has begun."""
-    mark = mark_by_a_run(vm, "B1")
+    mark = mark_by_a_run(vm, "B1", age=0)
     aside = vm.folder / "aside"
     mark.rename(aside)
-    os.utime(aside, (vm.clock.now().at,) * 2)
     steps = [vm.step("first", f"cp --preserve=timestamps '{aside}' '{mark}'"), vm.step("second")]
     vm.configure(vm.rule(match={"event_types": ["Reboot"]}, on_ended=steps))
     event = azure.announce()
@@ -204,9 +205,8 @@ def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, i
 def test_a_mark_of_a_run_that_is_older_than_the_clock_shows_holds_nothing_back_for_longer(azure, vm):
     event = azure.announce()
     vm.check_until_quiet()
-    mark = mark_by_a_run(vm, "of-long-ago")
     # The clock was set back since.
-    os.utime(mark, (vm.clock.now().at + 3600,) * 2)
+    mark_by_a_run(vm, "of-long-ago", age=-3600)
     azure.withdraw(event)
     vm.check()
     assert f"restore ended {event} completed" in vm.ran

@@ -87,8 +87,8 @@ def _is_newer(path: str, told: float | None, now: float) -> bool:
         written_at = os.stat(path).st_mtime
     except OSError:
         return False
-    # A clock that was set back must not make an old mark a new one for hours.
-    return written_at <= now and (told is None or written_at >= told)
+    # A clock that was set back must not make an old mark a new one for hours; but a mark may be written at this moment.
+    return written_at <= now + 1.0 and (told is None or written_at >= told)
 
 
 def read_marked_by_runs(store: Store, folders: Folders, now: Moment) -> dict[str, bool]:
