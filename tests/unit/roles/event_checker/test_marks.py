@@ -174,8 +174,15 @@ def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another
         assert restored in vm.ran
 
 
-@pytest.mark.parametrize("is_open", [True, False])
-def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, is_open):
+@pytest.mark.parametrize(
+    ("events", "goes_on"),
+    [
+        pytest.param([{"EventId": "B1"}], False, id="which lists the event"),
+        pytest.param([{"EventId": None}], False, id="of which an entry cannot be read"),
+        pytest.param([], True, id="which has no event"),
+    ],
+)
+def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, events, goes_on):
     """A run knows an event before the checker, and prepares the VM for it while on_ended of another has begun."""
     mark = mark_by_a_run(vm, "B1", age=0)
     aside = vm.folder / "aside"
@@ -193,10 +200,10 @@ def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, i
     assert second not in vm.ran
     waits = [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
     assert any("for Azure's next document: a run has this VM out of service" in (why or "") for why in waits)
-    azure.answer(*([scenarios.raw_event("B1", EventType="Freeze")] if is_open else []))
+    azure.answer(*({**scenarios.raw_event(EventType="Freeze"), **event} for event in events))
     vm.clock.advance(1)
     vm.check()
-    assert (second in vm.ran) is not is_open
+    assert (second in vm.ran) is goes_on
     mark.unlink()
     vm.check()
     assert second in vm.ran
