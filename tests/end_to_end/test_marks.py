@@ -71,6 +71,19 @@ def least_asked(fleet):
     return min(asked["web-1"], asked["web-2"])
 
 
+def waits(fleet):
+    """Return what tells whether each host is asked again and again in the wait for the end of the event."""
+    asked_at_start = []
+
+    def is_waiting():
+        if "started" not in phases(fleet):
+            return False
+        asked_at_start.append(least_asked(fleet))
+        return asked_at_start[-1] >= asked_at_start[0] + 3
+
+    return is_waiting
+
+
 def is_alive(process):
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
@@ -98,7 +111,7 @@ def break_off(fleet, stage, how):
         (fleet.folder / "go").touch()
     reached = {
         "preparing": controller.exists,
-        "waiting": lambda: controller.exists() and "started" in phases(fleet),
+        "waiting": waits(fleet),
         "restoring": controller.exists,
     }
     hold = {"prepare" if stage != "restoring" else "restore": HOLD}

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from functools import partial
@@ -80,9 +81,9 @@ class Questions:
                 progress = {name: known["events"] for name, known in awaited.items()}
                 _tell(format_waiting(progress, float(order["latest"]), time.time()))
             pause_ends = min(ends, time.time() + pause_between(time.time() - since))
-            while time.time() < pause_ends and not somebody_has_news.exists():
+            while time.time() < pause_ends and not somebody_has_news.exists() and not _is_left_alone():
                 time.sleep(min(1.0, max(0.0, pause_ends - time.time())))
-            if time.time() >= ends or somebody_has_news.exists():
+            if time.time() >= ends or somebody_has_news.exists() or _is_left_alone():
                 break
         with_marks = self._read_marks(host, answer)
         return (host if with_marks is answer else take_answer(host, with_marks, asked_at)), with_marks
@@ -149,6 +150,12 @@ class Questions:
                 connection.reset()
         except (AnsibleError, TimeIsUpError) as error:
             display.vvv(f"The connection could not be reset: {error}")
+
+
+def _is_left_alone() -> bool:
+    """Tell whether this is a process of a run that was killed: it would ask its host for hours, for nobody."""
+    parent = multiprocessing.parent_process()
+    return parent is not None and parent.pid != os.getppid()
 
 
 def _forks() -> int:
