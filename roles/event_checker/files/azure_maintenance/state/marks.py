@@ -72,13 +72,15 @@ def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
 
 
 def events_of_runs(marks: Iterable[Mark], told: float | None, now: Moment) -> dict[str, bool]:
-    """Return the keys of the events for which runs have this VM out of service, and for each whether the mark is newer
+    """Return the keys of the events for which runs have this VM out of service, and for each whether a mark is newer
     than what Azure has told the checker, so that the checker may not know the event yet.
 
     :param told: the result of told_at().
     """
     of_runs = [mark for mark in marks if mark["counts"] and mark["by"] == _marks.RUN]
-    return {fold_case(mark["event_id"]): _is_newer(mark["file"], told, now.at) for mark in of_runs}
+    # Several runs may have marked it.
+    newer = {fold_case(mark["event_id"]) for mark in of_runs if _is_newer(mark["file"], told, now.at)}
+    return {key: key in newer for key in (fold_case(mark["event_id"]) for mark in of_runs)}
 
 
 def _is_newer(path: str, told: float | None, now: float) -> bool:
