@@ -258,10 +258,9 @@ class Judge:
     def _judge_resumption(self) -> None:
         """A restore that a boot interrupted goes on, whatever Azure answers, unless something stands in its way."""
         now, machine = self._machine.now, self._machine
-        pending = any(
+        pending = bool(self._untold) or any(
             view.tainted or (view.holds_back_restores() and not view.may_have_ended) for view in self.views.values()
         )
-        pending = pending or bool(self._untold)
         in_the_way = pending or self._running or machine.disk is not None or now < machine.locked_until
         for view in self.views.values():
             if view.resume_by is None or view.tainted:

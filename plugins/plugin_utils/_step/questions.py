@@ -66,6 +66,10 @@ class Questions:
         before = host
         # All hosts of a turn know this file; one that has news makes it, and the others return.
         somebody_has_news = Path(C.DEFAULT_LOCAL_TMP) / f"event_response_{turn}"
+
+        def is_needless() -> bool:
+            return somebody_has_news.exists() or _is_left_alone()
+
         begun, since = time.time(), float(order["since"])
         length = turn_length(len(awaited), _forks(), time.time() - since)
         ends = float(order["until"]) if length is None else min(float(order["until"]), begun + length)
@@ -81,9 +85,9 @@ class Questions:
                 progress = {name: known["events"] for name, known in awaited.items()}
                 _tell(format_waiting(progress, float(order["latest"]), time.time()))
             pause_ends = min(ends, time.time() + pause_between(time.time() - since))
-            while time.time() < pause_ends and not somebody_has_news.exists() and not _is_left_alone():
+            while time.time() < pause_ends and not is_needless():
                 time.sleep(min(1.0, max(0.0, pause_ends - time.time())))
-            if time.time() >= ends or somebody_has_news.exists() or _is_left_alone():
+            if time.time() >= ends or is_needless():
                 break
         with_marks = self._read_marks(host, answer)
         return (host if with_marks is answer else take_answer(host, with_marks, asked_at)), with_marks
