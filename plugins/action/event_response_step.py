@@ -31,7 +31,7 @@ from ..plugin_utils._failure_text import tell_error, tell_failure, without_frame
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.approval import could_not_be_asked, take_acknowledgement
 from ..plugin_utils._run.checker_status import read_checker
-from ..plugin_utils._run.hosts import NEW_HOST
+from ..plugin_utils._run.hosts import NEW_HOST, is_usable
 from ..plugin_utils._run.marks import find_hindering, find_removable
 from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._run.peers import describe_hosts
@@ -83,19 +83,21 @@ class ActionModule(ActionBase):
     def _read_settings(self) -> dict[str, Any]:
         """Keep the values that the variables of the role have now: a template could give others later."""
         given, faults = {}, []
-        if self._vars["inventory_hostname"] in self._anchors():
-            return {}
-        for name in settings.NAMES:
+
+        def evaluate(variable: str, value: Any) -> Any:
             try:
-                given[name] = self._templar.template(self._vars[f"event_response_{name}"])
+                return self._templar.template(value)
             except AnsibleError as error:
-                faults.append(f"event_response_{name} cannot be evaluated: {tell_error(error)}")
-        given["group"] = ""
-        if given.get("group_by"):
-            by = str(given["group_by"])
-            given["group"] = str(self._templar.template(self._vars.get(by, "")))
-            if not given["group"]:
-                faults.append(f"event_response_group_by: this host has no variable {by}, or it is empty.")
+                faults.append(f"{variable} cannot be evaluated: {tell_error(error)}")
+                return None
+
+        for name in settings.NAMES:
+            variable = f"event_response_{name}"
+            given[name] = evaluate(variable, self._vars[variable])
+        by = str(given["group_by"] or "")
+        given["group"] = str(evaluate(by, self._vars.get(by, "")) or "") if by else ""
+        if by and not given["group"]:
+            faults.append(f"event_response_group_by: this host has no variable {by}, or it is empty.")
         return {"report": json.dumps({"settings": given, "fault": " ".join(faults), "play": self._play()}, default=str)}
 
     def _check_files(self) -> dict[str, Any]:
@@ -177,7 +179,7 @@ class ActionModule(ActionBase):
                 }
                 run["hosts"][host] = {**NEW_HOST, **given}
         faults, doubts = self._check(
-            {host: known["settings"] for host, known in run["hosts"].items() if host in batch and _is_usable(known)},
+            {host: known["settings"] for host, known in run["hosts"].items() if host in batch and is_usable(known)},
             only_marked,
         )
         run["refused"] = [*faults, "No host was asked."] if faults else []
@@ -508,10 +510,6 @@ def _user() -> str | None:
     except (KeyError, OSError):
         # A container may have a user without a name.
         return None
-
-
-def _is_usable(known: Mapping[str, Any]) -> bool:
-    return known["settings"] is not None and not known["fault"]
 
 
 def _normalize(run: engine.Run) -> engine.Run:

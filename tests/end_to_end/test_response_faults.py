@@ -450,6 +450,21 @@ def test_a_role_alone_names_who_was_lost(make_fleet):
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
+def test_the_first_host_may_have_no_value_of_the_variables_that_are_the_same_for_all(make_fleet):
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    event = fleet.announce("web-2", notice=FAR_OFF)
+    fleet.set("host-a", broken="{{ nowhere }}")
+    same = {"wait": "true", "wait_timeout": "3600", "approve": "true", "event_ids": "''", "max_unavailable": "2"}
+    of_host = "{{{{ broken if inventory_hostname == 'host-a' else {} }}}}"
+    run = fleet.respond(playbook=RESPOND, **{f"event_response_{name}": of_host.format(same[name]) for name in same})
+    assert run.code == 2, run.out + run.err
+    assert "host-a could not be asked: event_response_event_ids cannot be evaluated: " in run.words
+    assert fleet.approved == [("web-2", [event])]
+    assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot completed"]
+
+
+@pytest.mark.releases
 @pytest.mark.release
 def test_a_response_believes_nothing_of_an_earlier_one_in_the_same_run(make_fleet):
     """The first is about the Freeze of each host, the second about its Reboot.

@@ -29,6 +29,7 @@ from .hosts import (
     others_end_at,
     restores,
     seconds,
+    shared,
     track_events,
 )
 from .limit import BOTH, NEITHER, next_urgent, queue_events
@@ -118,18 +119,13 @@ def new_run(
     }
 
 
-def shared(run: Run, name: str) -> Any:
-    """Return a variable of the role that is the same for all hosts."""
-    return next((host["settings"][name] for host in _own(run).values() if host["settings"] is not None), None)
-
-
 def may_wait(run: Run) -> bool:
-    return as_boolean(shared(run, "wait")) and not run["check_mode"]
+    return as_boolean(shared(_own(run), "wait")) and not run["check_mode"]
 
 
 def max_wait(run: Run) -> float:
     """Return the seconds for which an event may be waited for that is not approved."""
-    return float(shared(run, "wait_timeout")) if as_boolean(shared(run, "wait")) else 0.0
+    return float(shared(_own(run), "wait_timeout")) if as_boolean(shared(_own(run), "wait")) else 0.0
 
 
 def _own(run: Run) -> dict[str, Host]:
@@ -330,7 +326,7 @@ def _resolve(run: Run, now: float) -> dict[str, Any]:
             # One that is over may have left a VM out of service.
             listed += [event_of(mark, known["name"]) for mark in known["marks"] or () if mark["by"] == RUN]
             answers[host] = {**known["answer"], "events": listed}
-    return resolve_event_ids(shared(run, "event_ids"), answers)
+    return resolve_event_ids(shared(_own(run), "event_ids"), answers)
 
 
 def _refuse(run: Run, now: float) -> Orders | None:
@@ -465,7 +461,7 @@ def _plan_approvals(run: Run, now: float, last: bool = False) -> list[dict[str, 
     waiting = [_next_to_prepare(run, known) for known in _present(run).values()]
     unprepared = {progress_key(each) for each in waiting if each}
     keys = [progress_key(each) for known in _own(run).values() for each in known["events"] if _is_open(each)]
-    approve, outside_vms = as_boolean(shared(run, "approve")), shared(run, "outside_vms")
+    approve, outside_vms = as_boolean(shared(_own(run), "approve")), shared(_own(run), "outside_vms")
     plans = []
     for key in dict.fromkeys(keys):
         waits_its_turn = run["queue"].get(key, {}).get("may", BOTH) != BOTH
@@ -567,7 +563,7 @@ def _deadlines(run: Run, now: float) -> dict[str, float]:
         if others_end > now and (_next_to_prepare(run, known) or restores(known)):
             found[host] = others_end
             continue
-        until = awaited_until(known, float(shared(run, "wait_timeout"))) if may_wait(run) else None
+        until = awaited_until(known, float(shared(_own(run), "wait_timeout"))) if may_wait(run) else None
         if until is not None and until > now:
             found[host] = until
     for entry in run["queue"].values() if found else ():

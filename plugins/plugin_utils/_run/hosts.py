@@ -194,9 +194,19 @@ def others_end_at(host: Host, state: str | None = None) -> float:
     return max((since + longest[does] for does, since in begun if state in (None, does)), default=0.0)
 
 
+def is_usable(host: Host) -> bool:
+    """Tell whether the variables of a host are known; those that cannot be evaluated have no value."""
+    return host["settings"] is not None and not host["fault"]
+
+
 def is_present(host: Host) -> bool:
     """Tell whether a host can get an order."""
-    return host["settings"] is not None and not host["fault"] and not host["away"]
+    return is_usable(host) and not host["away"]
+
+
+def shared(hosts: Mapping[str, Host], name: str) -> Any:
+    """Return a variable of the role that is the same for all hosts."""
+    return next((host["settings"][name] for host in hosts.values() if is_usable(host)), None)
 
 
 def has_coming(host: Host) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ...module_utils._event.lifecycle import ENDED
-from .hosts import Host, is_present, seconds
+from .hosts import Host, is_present, seconds, shared
 from .marks import find_foreign
 from .progress import is_undecided, must_restore, progress_key, seconds_left
 
@@ -98,7 +98,7 @@ def _find_waiting(hosts: Mapping[str, Host]) -> dict[str, dict[str, Any]]:
 def _look_at_group(group: str, hosts: Mapping[str, Host], names: set[str], taken: set[str]) -> dict[str, Any] | None:
     """Return why these hosts may not be taken out of service too, None where they may."""
     members = {host for host, known in hosts.items() if _group(known) == group}
-    limit = read_limit(str(next(iter(hosts.values()))["settings"]["max_unavailable"] or ""), len(members))
+    limit = read_limit(str(shared(hosts, "max_unavailable") or ""), len(members))
     if limit is None or len((taken | names) & members) <= limit:
         return None
     return {"limit": limit, "behind": (taken - names) & members, "is_too_large": len(names & members) > limit}

@@ -42,6 +42,17 @@ def test_p2_who_was_asked_before_another_was_prepared_is_asked_again_before_the_
     assert fleet.done[:5] == ["ask", "prepare", "prepare", "ask", "approve"]
 
 
+def test_no_variable_for_all_is_read_from_a_host_on_which_it_cannot_be_evaluated():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-2"]), max_unavailable="2")
+    known = fleet.run["hosts"]["web-1"]
+    known.update(
+        fault="event_response_wait cannot be evaluated.", settings={**dict.fromkeys(known["settings"]), "group": ""}
+    )
+    fleet.go()
+    assert fleet.posted == [("web-2", "A1", ["web-2"])]
+    assert fleet.story["web-2"] == ["prepare A1", "restore A1"]
+
+
 @pytest.mark.parametrize(("seconds", "asks"), [(50.0, False), (70.0, True)])
 def test_p2_an_answer_that_is_older_than_a_minute_when_the_last_has_prepared_is_not_that_of_now(seconds, asks):
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]))
