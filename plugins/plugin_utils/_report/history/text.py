@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from operator import itemgetter
 from typing import Any, Callable, Iterable, Sequence
@@ -303,9 +304,7 @@ def as_csv(report: Report) -> str:
 
 
 def _csv(values: Iterable[Any]) -> str:
-    """Return fields of CSV. The module csv would make those of an event and of a host anew for each VM."""
-    texts = ["" if value is None else str(cell(value)).replace('"', '""') for value in values]
-    return '"' + '","'.join(texts) + '"'
+    return _line_of_csv([cell(value) for value in values])
 
 
 def _csv_of_vm(vm: dict[str, Any]) -> str:
@@ -313,11 +312,19 @@ def _csv_of_vm(vm: dict[str, Any]) -> str:
     values[_PHASES] = " ".join(values[_PHASES])
     # These texts come from the VM as they are; the others were checked to be times.
     for place in _FREE_TEXTS:
-        if values[place]:
-            values[place] = cell(values[place]).replace('"', '""')
-    return '"' + '","'.join(["" if value is None else str(value) for value in values]) + '"'
+        values[place] = cell(values[place])
+    return _line_of_csv(values)
 
 
+class _Line:
+    """A file for csv.writer, whose writerow() returns what write() returns: so a host and an event are written once,
+    and not for each VM."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+_line_of_csv = csv.writer(_Line(), quoting=csv.QUOTE_ALL, lineterminator="").writerow
 _of_the_vm = itemgetter(*_OF_THE_VM)
 _PHASES = _OF_THE_VM.index("failed_phases")
 _FREE_TEXTS = (_OF_THE_VM.index("approved_by"), _OF_THE_VM.index("outcome"), _PHASES)
