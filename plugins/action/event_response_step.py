@@ -45,6 +45,8 @@ from ..plugin_utils._windows.run import remove_windows_mark, update_windows_mark
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
 CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"
 SUMMARY, ACKNOWLEDGED = "__event_response_summary", "__event_response_acknowledged"
+# Those of them that the decisions for all hosts are made from
+OF_HOSTS = (RUN, REPORT, APPROVALS, ACKNOWLEDGED, SUMMARY)
 # Variables that the playbook restore sets
 ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
 ANCHORS = "__event_response_anchor_hosts"
@@ -62,6 +64,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
+        self._registered: dict[str, dict[str, Any]] = {}
         steps = {
             "read": self._read_settings,
             "check": self._check_files,
@@ -127,9 +130,12 @@ class ActionModule(ActionBase):
         return list(self._templar.template(self._vars.get(ANCHORS) or []))
 
     def _of_hosts(self, name: str) -> dict[str, Any]:
-        # A registered variable holds no templates, and the search for them costs time.
-        hostvars = self._vars["hostvars"]
-        return {host: hostvars.raw_get(host).get(name) or {} for host in self._hosts()}
+        if not self._registered:
+            # To put the variables of a host together costs time, and so does the search for templates: here are none.
+            get = self._vars["hostvars"].raw_get
+            found = ((host, get(host)) for host in self._hosts())
+            self._registered = {host: {each: values.get(each) or {} for each in OF_HOSTS} for host, values in found}
+        return {host: values[name] for host, values in self._registered.items()}
 
     def _reports(self) -> dict[str, dict[str, Any]]:
         return {host: json.loads(said["report"]) for host, said in self._of_hosts(REPORT).items() if "report" in said}
@@ -439,6 +445,8 @@ class ActionModule(ActionBase):
         """Fail for this host, and on one host also for those that Ansible has taken out of the play."""
         said, host = self._vars[SUMMARY], self._vars["inventory_hostname"]
         faults = said["summary"]["faults"]
+        if not faults:
+            return {}
         by = next((name for name in self._anchors() if name in self._vars["ansible_play_hosts"]), said["by"])
         # Hosts for which a file has ended the role are in the batch, and do not come here.
         in_one_play = ANCHORS not in self._vars
