@@ -103,7 +103,7 @@ def _of_azure(hosts: Sequence[HostHistory], events: Sequence[dict[str, Any]]) ->
         for event in host["azure_events"]:
             told.setdefault(fold_case(event["event_id"]), {**event, "hosts": []})["hosts"].append(host["host"])
     for event in events:
-        by_azure = None if event["simulated"] else told.pop(fold_case(event["event_id"]), None)
+        by_azure = told.pop(fold_case(event["event_id"]), None) if told and not event["simulated"] else None
         event["azure_outcome"] = None if by_azure is None else by_azure["outcome"]
         for each in (event, *event["vms"]) if event["azure_outcome"] else ():
             each["outcome"] = event["azure_outcome"]

@@ -41,7 +41,7 @@ _MOST_HOSTS = 1000
 
 _OF_THE_EVENT = (
     "week", "event_id", "event_type", "event_source", "description", "leader", "resources_count", "duration_seconds",
-    "documented_notice_seconds", "simulated",
+    "documented_notice_seconds", "simulated", "azure_outcome",
 )  # fmt: skip
 _OF_THE_HOST = ("host", "resource_name", "state", "reason", "message", "checker_version")
 _OF_THE_VM = (
@@ -49,8 +49,7 @@ _OF_THE_VM = (
     "started_at", "approval_to_start_seconds", "ended_at", "lasted_seconds", "outcome", "prepare_seconds", "responses",
     "failed_responses", "failed_phases", "late", "doubtful",
 )  # fmt: skip
-_OF_AZURE = ("azure_outcome",)
-CSV_COLUMNS = (*_OF_THE_HOST, *_OF_THE_EVENT, *_OF_THE_VM, *_OF_AZURE)
+CSV_COLUMNS = (*_OF_THE_HOST, *_OF_THE_EVENT, *_OF_THE_VM)
 
 
 def count_hosts(report: Report) -> str:
@@ -288,13 +287,14 @@ def as_csv(report: Report) -> str:
     starts = {host["host"]: _csv(host[name] for name in _OF_THE_HOST) for host in report["hosts"]}
     silent = dict(starts)
     for event in report["events"]:
-        told, azure = _csv(event[name] for name in _OF_THE_EVENT), _csv([event["azure_outcome"]])
+        told = _csv(event[name] for name in _OF_THE_EVENT)
         for vm in event["vms"]:
             silent.pop(vm["host"], None)
-            lines.append(f"{starts[vm['host']]},{told},{_csv_of_vm(vm)},{azure}")
+            lines.append(f"{starts[vm['host']]},{told},{_csv_of_vm(vm)}")
     unknown = [""] * len(_OF_THE_VM)
     for event in report["azure_events"]:
-        told = _csv([*(event.get(name) for name in _OF_THE_EVENT), *unknown, event["outcome"]])
+        event = {**event, "azure_outcome": event["outcome"]}
+        told = _csv([*(event.get(name) for name in _OF_THE_EVENT), *unknown])
         for host in event["hosts"]:
             silent.pop(host, None)
             lines.append(f"{starts[host]},{told}")
