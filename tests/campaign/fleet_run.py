@@ -90,6 +90,12 @@ class FleetRun:
         self.run["batch"] = list(self.hosts)
         for host in self.hosts:
             self.run["hosts"][host] = {**NEW_HOST, "settings": self.settings, "run": run_id}
+        # By a chance of its own, so that all else in the history of a seed stays.
+        luck = random.Random(f"{self.hosts} {self.settings} {world.now}")
+        if luck.random() < 0.1:
+            # To read another variable of this host raises KeyError.
+            without = {"settings": {"group": ""}, "fault": "event_response_prepare cannot be evaluated."}
+            self.run["hosts"][luck.choice(self.hosts)].update(without)
         self._lost: set[str] = set()
         # The events of which this run knows that Azure has taken an approval
         self._approved: set[str] = set()
