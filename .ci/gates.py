@@ -46,6 +46,8 @@ LIMIT = 3600
 AT_ONCE = 3
 # Beside these: the VMs of two labs leave the others some CPU.
 LABS_AT_ONCE = 2
+# After these: each waits a while for the packages that it installs.
+ALONE_AT_ONCE = 2
 
 LEFT_OUT = re.compile(r"SKIPPED |WARNING: Skipping |WARNING .*Missing playbook")
 SHOWN = re.compile(
@@ -162,7 +164,7 @@ def main() -> int:
     labs = [gate for gate in ready if gate.lab and not gate.alone]
     others = [gate for gate in ready if not gate.lab and not gate.alone]
     alone = [gate for gate in ready if gate.alone]
-    for groups in (((labs, LABS_AT_ONCE), (others, AT_ONCE)), ((alone, 1),)):
+    for groups in (((labs, LABS_AT_ONCE), (others, AT_ONCE)), ((alone, ALONE_AT_ONCE),)):
         with ThreadPoolExecutor(AT_ONCE + LABS_AT_ONCE) as pool:
             schedules = [schedule for group, places in groups for schedule in [Schedule(group)] * places]
             for worker in [pool.submit(work, schedule) for schedule in schedules]:
