@@ -304,7 +304,7 @@ def as_csv(report: Report) -> str:
 
 
 def _csv(values: Iterable[Any]) -> str:
-    return _line_of_csv([cell(value) for value in values])
+    return _as_line([cell(value) for value in values])
 
 
 def _csv_of_vm(vm: dict[str, Any]) -> str:
@@ -313,7 +313,12 @@ def _csv_of_vm(vm: dict[str, Any]) -> str:
     # These texts come from the VM as they are; the others were checked to be times.
     for place in _FREE_TEXTS:
         values[place] = cell(values[place])
-    return _line_of_csv(values)
+    return _as_line(values)
+
+
+def _as_line(values: Iterable[Any]) -> str:
+    line: str = _writer.writerow(values)
+    return line
 
 
 class _Line:
@@ -324,7 +329,7 @@ class _Line:
         return text
 
 
-_line_of_csv = csv.writer(_Line(), quoting=csv.QUOTE_ALL, lineterminator="").writerow
+_writer = csv.writer(_Line(), quoting=csv.QUOTE_ALL, lineterminator="")
 _of_the_vm = itemgetter(*_OF_THE_VM)
 _PHASES = _OF_THE_VM.index("failed_phases")
 _FREE_TEXTS = (_OF_THE_VM.index("approved_by"), _OF_THE_VM.index("outcome"), _PHASES)
