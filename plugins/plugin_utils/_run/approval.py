@@ -36,7 +36,8 @@ def plan_approval(
 
     :param key: of the event.
     :param hosts: the known state of each host of the play, in the order of the play: ``resource_name``, ``progress``,
-        and ``lost``, a sentence that says why the host takes no part any more, or None.
+        ``lost``, a sentence that says why the host takes no part any more, or None, and ``marked_for``, the keys of the
+        events for which earlier runs have left it out of service.
     :param approve: whether anything may be approved.
     :param outside_vms: IGNORE approves an event also where it lists a VM that is not a host of the play.
     :param max_wait: how many seconds an event may be waited for that is not approved.
@@ -51,7 +52,7 @@ def plan_approval(
     plan: dict[str, Any] = {"event": event, "approver": None, "resources_ready": [], "why": None, "blocked": False}
     if latest is not None:
         # Nobody is restored after an event for which nobody was prepared.
-        begun = any(must_restore(each) for each in progress.values())
+        begun = any(map(must_restore, progress.values())) or any(key in known["marked_for"] for known in hosts.values())
         return {**plan, "why": "It started before it was approved.", "wait": begun}
     ready, outside, obstacles = _check_readiness(event, progress, hosts)
     # A host that did not say which VM it is may be one of them.

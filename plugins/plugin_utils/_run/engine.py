@@ -33,7 +33,7 @@ from .hosts import (
     track_events,
 )
 from .limit import BOTH, NEITHER, next_urgent, queue_events
-from .marks import base_name, compare_marks, event_of, find_at_work, take_up_marks
+from .marks import base_name, compare_marks, event_of, find_at_work, find_left, take_up_marks
 from .messages import (
     format_at_work,
     format_held_back,
@@ -517,7 +517,8 @@ def _known_for_plan(run: Run, host: str) -> dict[str, Any]:
         lost = "was not asked"
     elif known["fault"] or not known["name"]:
         lost = "could not be asked"
-    return {"resource_name": known["name"], "progress": known["events"], "lost": lost}
+    marked_for = {fold_case(mark["event_id"]) for mark in find_left(known)}
+    return {"resource_name": known["name"], "progress": known["events"], "lost": lost, "marked_for": marked_for}
 
 
 def _silent(run: Run) -> Orders:

@@ -16,7 +16,7 @@ from ...module_utils._event.document import fold_case, read_utc
 from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
 from ...module_utils._event.marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
 from ...module_utils._event.selection import keys, words
-from .progress import NEW_PROGRESS, is_undecided, must_restore, progress_key, update_event
+from .progress import NEW_PROGRESS, is_coming, is_undecided, must_restore, progress_key, update_event
 
 Host = dict[str, Any]
 
@@ -28,7 +28,7 @@ _OPEN = (
     "{host} is out of service {mark}. The event is not over, so the VM stays as it is. Run this again when it is over, "
     "or with restore_open=true."
 )
-_UNCLEAR = "{host} is out of service {mark}. No clear answer of Azure told whether the event is over. Run this again."
+_UNCLEAR = "{host} is out of service {mark}. No clear answer of Azure told that the event is over. Run this again."
 _RESTORED = "{host} was restored by somebody else while this run went on."
 
 
@@ -43,6 +43,12 @@ def is_own(host: Host, mark: Mapping[str, Any]) -> bool:
 def find_foreign(host: Host) -> list[Mapping[str, Any]]:
     """Return the marks on a VM of which another run or a checker takes care."""
     return [mark for mark in host["marks"] or () if mark["by"] == CHECKER or not is_own(host, mark)]
+
+
+def find_left(host: Host) -> list[Mapping[str, Any]]:
+    """Return the marks on a VM that runs before this one have left, and that it has not taken up."""
+    found = host["found_marks"]
+    return [mark for mark in find_foreign(host) if mark["by"] == RUN and (found is None or mark["file"] in found)]
 
 
 def find_holding(host: Host) -> list[Mapping[str, Any]]:
@@ -151,8 +157,9 @@ def take_up_marks(
 
 
 def tell_unclear(name: str, host: Host) -> list[str]:
-    """Return for which marks of earlier runs no document told whether their events are over, a sentence each."""
-    left = [] if host["found_marks"] is not None else [mark for mark in find_foreign(host) if mark["by"] == RUN]
+    """Return for which marks of earlier runs no document told that their events are over, a sentence each."""
+    waits = {progress_key(each) for each in host["events"] if is_coming(each) and each["prepared"] is None}
+    left = [mark for mark in find_left(host) if host["found_marks"] is None or fold_case(mark["event_id"]) in waits]
     return [_UNCLEAR.format(host=name, mark=tell_mark(mark)) for mark in left]
 
 

@@ -124,7 +124,7 @@ def test_d1_where_no_document_tells_whether_the_event_is_over_the_vm_is_named():
     after.go()
     assert after.story == {"web-1": ["prepare A1"]}
     (fault,) = tell_unclear("web-1", after.run["hosts"]["web-1"])
-    assert "No clear answer of Azure told whether the event is over." in fault
+    assert "No clear answer of Azure told that the event is over." in fault
 
 
 def test_d2_p2_who_was_restored_by_another_run_is_prepared_again_before_the_approval():
@@ -205,6 +205,25 @@ def test_p15_a_run_that_was_killed_while_it_put_a_vm_back_is_waited_for_as_long_
     assert fleet.story["web-1"] == ["prepare B2", "restore A1", "restore B2"]
     assert 300 <= fleet.prepared_at[0] < 400
     assert fleet.marks == {"web-1": {}}
+
+
+@pytest.mark.parametrize("tells", [True, False], ids=["then it tells", "it never tells"])
+def test_p13_who_an_earlier_run_has_left_is_waited_for_where_another_vm_tells_first_that_the_event_has_started(tells):
+    """The earlier run was killed while it put web-1 back, so nobody prepares that for the event meanwhile."""
+    event = FleetEvent("A1", ["web-1", "web-2"], event_type="Freeze", notice=120.0, lasts=20.0)
+    fleet = Fleet(["web-1", "web-2"], event)
+    restored_by_another_run(fleet, float("inf"))
+    fleet.no_marks.add("web-2")
+    started, answer = START + 120.0, fleet.answer
+
+    def answer_late(host):
+        late = host == "web-1" and fleet.now >= started and (not tells or fleet.now < started + 15.0)
+        return {**answer(host), "events": [event.told("web-1", START)]} if late else answer(host)
+
+    fleet.answer = answer_late
+    fleet.go()
+    assert fleet.story["web-1"] == (["restore A1"] if tells else [])
+    assert sorted(faults(fleet)) == (["web-2"] if tells else ["web-1", "web-2"])
 
 
 @pytest.mark.parametrize("phase", ["prepare", "restore"])

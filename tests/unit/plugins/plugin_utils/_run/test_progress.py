@@ -52,7 +52,7 @@ def plan_all(hosts, approve, outside_vms, max_wait, now):
 
 
 def host(name, *progress, lost=None):
-    return {"resource_name": name, "progress": list(progress), "lost": lost}
+    return {"resource_name": name, "progress": list(progress), "lost": lost, "marked_for": set()}
 
 
 def test_a_host_follows_what_surely_affects_it():
