@@ -21,7 +21,7 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history, run_history_in_batches
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import Failure
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.run import describe, run_many, shorten
@@ -32,7 +32,7 @@ _TOLD_AFTER = 300.0
 _MOST_BROKEN = 20
 
 
-FLEETS = {"run": run_history, "two-runs": run_pair_history}
+FLEETS = {"run": run_history, "batches": run_history_in_batches, "two-runs": run_pair_history}
 
 
 class Broken(NamedTuple):

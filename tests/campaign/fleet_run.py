@@ -102,27 +102,46 @@ class FleetRun:
 
     def play(self) -> None:
         begun_at = self.world.now
-        reports: dict[str, Any] = {}
-        turns = 0
         for play, returns in PLAYS[1:]:
             self._lost = set()
-            while not self.run["done"] and not self.judge.broken:
-                turns += 1
-                run = engine.take_reports(self.run, reports, self.world.now)
-                run = engine.enter_play(run, play, [host for host in self.hosts if host not in self._lost])
-                self.run = engine.decide(run, self.world.now, returns)
-                self.judge.said += self.run["lines"]
-                self.run = {**self.run, "lines": []}
-                reports = {}
-                self.judge.require("P15", turns < MOST_TURNS, "the run goes round in circles")
-                if self.run["do"] == engine.LEAVE:
-                    break
-                reports = self._carry_out()
+            self._take_turns(play, returns)
             self.judge.require("P13", play != PLAYS[-1][0] or self.run["done"], "the run ends before it is done")
-        summary = verdict.conclude(self.run)["summary"]
+        self.judge.ends(begun_at, self._conclude(in_one_play=False), bool(self.settings["wait"]))
+
+    def play_in_batches(self) -> None:
+        """Run the role in a play with serial, to which no lost host comes back."""
+        begun_at, first, faults = self.world.now, self.run["hosts"], {}
+        size = self._chance.randint(1, len(self.hosts))
+        known: dict[str, Any] = {}
+        for start in range(0, len(self.hosts), size):
+            self.run = engine.new_run(self.run["serial"] + 1, PLAYS[0][0], self.hosts, known, run_id=self._id)
+            self.run["batch"] = self.hosts[start : start + size]
+            self.run["hosts"].update({host: first[host] for host in self.run["batch"]})
+            self._take_turns(*PLAYS[0])
+            faults.update(self._conclude(in_one_play=True))
+            known = self.run["hosts"]
+        self.judge.ends(begun_at, faults, bool(self.settings["wait"]))
+
+    def _take_turns(self, play: str, returns: bool) -> None:
+        reports: dict[str, Any] = {}
+        while not self.run["done"] and not self.judge.broken:
+            run = engine.take_reports(self.run, reports, self.world.now)
+            run = engine.enter_play(run, play, [host for host in self.hosts if host not in self._lost])
+            self.run = engine.decide(run, self.world.now, returns)
+            self.judge.said += self.run["lines"]
+            self.run = {**self.run, "lines": []}
+            self.judge.require("P15", self.run["turn"] < MOST_TURNS, "the run goes round in circles")
+            if self.run["do"] == engine.LEAVE:
+                break
+            reports = self._carry_out()
+
+    def _conclude(self, in_one_play: bool) -> dict[str, Any]:
+        """Return the faults of the hosts."""
+        summary = verdict.conclude(self.run, in_one_play)["summary"]
         self.judge.said += [*summary["lines"], *(event["event_id"] for event in summary["events"])]
         self.judge.tells(summary["events"])
-        self.judge.ends(begun_at, summary["faults"], bool(self.settings["wait"]))
+        faults: dict[str, Any] = summary["faults"]
+        return faults
 
     # The tasks
 
@@ -334,7 +353,12 @@ def run_outside_history(seed: int) -> Judge:
     return run_history(seed, True)
 
 
-def run_history(seed: int, is_asked: bool = False) -> Judge:
+def run_history_in_batches(seed: int) -> Judge:
+    """Return the judge of one random history in which the role is run in one play, with serial."""
+    return run_history(seed, play=FleetRun.play_in_batches)
+
+
+def run_history(seed: int, is_asked: bool = False, play: Callable[[FleetRun], None] = FleetRun.play) -> Judge:
     """Return the judge of one random history.
 
     :param is_asked: Azure's control plane is asked where a VM cannot be.
@@ -354,9 +378,9 @@ def run_history(seed: int, is_asked: bool = False) -> Judge:
     world.advance(world.now)
     try:
         most = float("inf") if chance.random() < 0.6 else chance.randint(1, 25)
-        FleetRun(world, judge, chance, "1", most, outside=outside, **settings).play()
+        play(FleetRun(world, judge, chance, "1", most, outside=outside, **settings))
     except BrokenOffError:
         judge.breaks_off()
         world.advance(world.now + chance.choice((1.0, 60.0, 600.0, 3000.0)))
-        FleetRun(world, judge, chance, "2", float("inf"), outside=outside, **settings).play()
+        play(FleetRun(world, judge, chance, "2", float("inf"), outside=outside, **settings))
     return judge

@@ -16,7 +16,11 @@ from ansible_collections.fleetops.azure_maintenance.tests import run_picture
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history, run_outside_history
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import (
+    run_history,
+    run_history_in_batches,
+    run_outside_history,
+)
 
 # As many as a few seconds of CPU hold
 _PART = 500
@@ -52,6 +56,14 @@ def test_azure_is_told_and_contradicts_in_these_histories() -> None:
         assert said in story
     for said in ("is Completed, so nothing was sent", "There was no end of it", "Azure answered 500"):
         assert said in story
+
+
+def test_no_history_of_a_run_in_batches_breaks_a_property() -> None:
+    judges = [run_history_in_batches(seed) for seed in range(_PART)]
+    assert next((judge.story for judge in judges if judge.broken), None) is None
+    assert sum(judge.approvals for judge in judges) > _PART / 8
+    told = [" ".join(" ".join(judge.said).split()) for judge in judges]
+    assert sum("is in another batch of the play" in text for text in told) > _PART / 20
 
 
 @pytest.mark.parametrize("first", range(0, 3 * _PART, _PART))
