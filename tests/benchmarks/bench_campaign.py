@@ -3,8 +3,9 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """The campaigns: a million random histories each, in which no property of DESIGN section 12 may be broken.
 
---of says of what: the checker of one VM, a run over a fleet, or two runs beside each other. One process runs on each
-core. The seeds are those from --first on, --number of them, or as many as are begun within --seconds.
+--of says of what: the checker of one VM, a run over a fleet, one that is limited to some events, one in batches, or two
+runs beside each other. One process runs on each core. The seeds are those from --first on, --number of them, or as many
+as are begun within --seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import run_history, run_history_in_batches
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import (
+    run_history,
+    run_history_in_batches,
+    run_limited_history,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import Failure
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.run import describe, run_many, shorten
@@ -32,7 +37,12 @@ _TOLD_AFTER = 300.0
 _MOST_BROKEN = 20
 
 
-FLEETS = {"run": run_history, "batches": run_history_in_batches, "two-runs": run_pair_history}
+FLEETS = {
+    "run": run_history,
+    "limited": run_limited_history,
+    "batches": run_history_in_batches,
+    "two-runs": run_pair_history,
+}
 
 
 class Broken(NamedTuple):

@@ -61,6 +61,9 @@ class Judge:
         self._told_at: dict[str, float] = {}
         self._restored_at: dict[str, float] = {}
         self._new: set[tuple[str, str]] = set()
+        # What a run that is limited to some events need not name: the others, of which it knows from the beginning
+        self._left_out: set[tuple[str, str]] = set()
+        self.is_limited = False
         self.restores = 0
         self.is_second = False
 
@@ -75,8 +78,11 @@ class Judge:
     def told(self, host: str, answer: Mapping[str, Any], all_asked: bool) -> None:
         self._told[host], self._told_at[host] = answer, self._world.now
         for event in answer["events"]:
-            if all_asked and (host, event["event_id"]) not in self.files:
-                self._new.add((host, event["event_id"]))
+            key = (host, event["event_id"])
+            if not all_asked and self.is_limited:
+                self._left_out.add(key)
+            elif all_asked and key not in self.files and key not in self._left_out:
+                self._new.add(key)
 
     def _may_list(self, host: str, event_id: str) -> bool:
         told = self._told.get(host, {"document_is_clear": False})
@@ -105,6 +111,7 @@ class Judge:
         self.note("The run is broken off")
         self.is_second = True
         self._new.clear()
+        self._left_out.clear()
         self._told.clear()
         for done in self.files.values():
             done.first_begun, done.begun = done.begun + done.first_begun, 0

@@ -147,6 +147,8 @@ class FleetRun:
 
     def _carry_out(self) -> dict[str, Any]:
         do, begun_at = self.run["do"], self.world.now
+        if do == engine.REFUSE:
+            return {}
         if do == engine.WAIT:
             return self._wait()
         steps = {
@@ -358,7 +360,14 @@ def run_history_in_batches(seed: int) -> Judge:
     return run_history(seed, play=FleetRun.play_in_batches)
 
 
-def run_history(seed: int, is_asked: bool = False, play: Callable[[FleetRun], None] = FleetRun.play) -> Judge:
+def run_limited_history(seed: int) -> Judge:
+    """Return the judge of one random history of a run that is limited to one event, or to one type."""
+    return run_history(seed, is_limited=True)
+
+
+def run_history(
+    seed: int, is_asked: bool = False, is_limited: bool = False, play: Callable[[FleetRun], None] = FleetRun.play
+) -> Judge:
     """Return the judge of one random history.
 
     :param is_asked: Azure's control plane is asked where a VM cannot be.
@@ -367,6 +376,10 @@ def run_history(seed: int, is_asked: bool = False, play: Callable[[FleetRun], No
     world = random_world(chance)
     judge = Judge(world, LONGEST)
     settings = random_settings(chance)
+    judge.is_limited = is_limited
+    if is_limited:
+        event = chance.choice(world.events)
+        settings.update(chance.choice(({"event_ids": [event.event_id]}, {"event_types": [event.kind]})))
     judge.note(f"settings {settings}")
     outside = None
     if is_asked:

@@ -19,6 +19,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair im
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import (
     run_history,
     run_history_in_batches,
+    run_limited_history,
     run_outside_history,
 )
 
@@ -56,6 +57,12 @@ def test_azure_is_told_and_contradicts_in_these_histories() -> None:
         assert said in story
     for said in ("is Completed, so nothing was sent", "There was no end of it", "Azure answered 500"):
         assert said in story
+
+
+def test_no_history_of_a_run_that_is_limited_to_some_events_breaks_a_property() -> None:
+    judges = [run_limited_history(seed) for seed in range(_PART)]
+    assert next((judge.story for judge in judges if judge.broken), None) is None
+    assert sum(judge.approvals for judge in judges) > _PART / 8
 
 
 def test_no_history_of_a_run_in_batches_breaks_a_property() -> None:
