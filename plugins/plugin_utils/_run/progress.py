@@ -37,6 +37,8 @@ NEW_PROGRESS: dict[str, Any] = {
     "stays_prepared": True,
     # Azure has deleted the VM.
     "gone": False,
+    # The VM has answered since it told that the event is over.
+    "outlived": False,
     "connection_lost": False,
     "unreachable": False,
     "no_answer": None,
@@ -91,6 +93,8 @@ def follow_progress(
         _note_answer(each, answer, now)
     if "document_received" not in answer:
         return followed
+    for each in followed:
+        each["outlived"] = each["phase"] == ENDED
     document = _read_document(answer)
     name = answer.get("resource_name")
     moment = datetime.fromtimestamp(now, timezone.utc)
@@ -239,7 +243,7 @@ def deletes_vm(each: Mapping[str, Any], now: float) -> bool:
         return False
     if each["phase"] == ENDED:
         # The VM has told that it is over, and whether it took place does not change any more.
-        return bool(each["outcome"] == COMPLETED)
+        return bool(each["outcome"] == COMPLETED and not each["outlived"])
     return _known(each, datetime.fromtimestamp(now, timezone.utc), None).took_place
 
 

@@ -234,8 +234,9 @@ class Fleet:
 
     def _wait(self, orders: dict[str, Any]) -> dict[str, Any]:
         since = self.now
+        known = {host: self.run["hosts"][host] for host in orders}
         while True:
-            known = {host: self._known(host) for host in orders}
+            known = {host: take_answer(each, self.answer(host), self.now) for host, each in known.items()}
             ends = min(order["until"] for order in orders.values())
             told = any(news(self.run["hosts"][host], known[host]) for host in orders)
             if told or self.now >= ends:

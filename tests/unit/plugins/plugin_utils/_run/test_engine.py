@@ -134,6 +134,15 @@ def test_a4_a_vm_whose_deletion_was_withdrawn_is_not_taken_for_gone_when_it_is_l
     assert list(summary["faults"]) == ["web-1"]
 
 
+def test_a4_a_vm_that_answered_after_its_deletion_was_over_is_not_taken_for_gone_when_it_is_lost_later():
+    """Seed 5150868 of the campaign."""
+    deletion = FleetEvent("D1", ["web-1"], event_type="Preempt", notice=30.0, lasts=10.0)
+    fleet = Fleet(["web-1"], deletion, FleetEvent("R1", ["web-1"], notice=600.0, lasts=1000.0))
+    fleet.down["web-1"] = (START + 100.0, START + 1e6)
+    fleet.go()
+    assert list(verdict.conclude(fleet.run)["summary"]["faults"]) == ["web-1"]
+
+
 def test_b5_a_vm_outside_that_is_called_like_a_host_of_the_play_is_not_outside():
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]), outside_vms="ignore")
     fleet.names["web-2"] = "Unavailable"
