@@ -39,9 +39,9 @@ def resolve_event_ids(
 
     :param names: ids or their beginnings, as the user wrote them.
     :param answers: the answer to each host of the play, None for one that has not been asked yet.
-    :returns: ``event_ids``, the whole ids, None where all events are wanted; ``faults`` of the names, a sentence
-        each. While not all events of all hosts are known, a beginning is a fault. While a host was not asked, a whole
-        id that no host knows is none.
+    :returns: ``event_ids``, the whole ids, also one that no host knows, None where all events are wanted; ``faults``
+        of the names, a sentence each. While not all events of all hosts are known, a beginning is a fault. While a
+        host was not asked, a whole id that no host knows is none.
     """
     wanted = words(names)
     if not wanted:
@@ -64,7 +64,9 @@ def resolve_event_ids(
     unclear = [host for host, answer in given.items() if not answer.get("document_is_clear")]
     if unknown and unclear:
         faults.append(_UNCLEAR.format(hosts=", ".join(unclear)))
-    return {"event_ids": [ids[key] for found in named.values() for key in found], "faults": faults}
+    # A host that was not asked yet may tell of it later, or have its mark.
+    later = [name for name, found in named.items() if not found and is_whole(name, ids)]
+    return {"event_ids": [*(ids[key] for found in named.values() for key in found), *later], "faults": faults}
 
 
 def is_whole(name: str, ids: Container[str]) -> bool:

@@ -116,6 +116,17 @@ def test_d1_an_id_that_is_over_is_restored_where_the_run_is_limited_to_it():
     assert faults(after) == {}
 
 
+def test_d1_the_same_where_the_vm_can_be_asked_only_at_last_and_the_variables_of_another_cannot_be_evaluated():
+    """Seed 10044708 of the campaign of a run that is limited to some events."""
+    event = FleetEvent("C7061BAC-AFDC-4513-B24B-AA5F13A16123", ["web-1"], event_type="Freeze", lasts=10.0)
+    first = Fleet(["web-1", "web-2", "web-3"], event).stop_after(3, seconds=60.0)
+    after = first.again(event_ids=[event.event_id])
+    after.down["web-1"] = (after.now, after.now + 1.2)
+    after.run["hosts"]["web-3"].update(settings={"group": ""}, fault="event_response_prepare cannot be evaluated.")
+    after.go()
+    assert after.story["web-1"][-1] == f"restore {event.event_id}"
+
+
 def test_d1_where_no_document_tells_whether_the_event_is_over_the_vm_is_named():
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     after = fleet.again()
