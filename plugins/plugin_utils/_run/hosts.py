@@ -113,10 +113,13 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
         )
     # Not each answer of a Windows host has them.
     if answer.get("marks") is not None:
+        states = {base_name(mark["file"]): mark["state"] or "" for mark in answer["marks"]}
         taken.update(
             marks_read_at=now,
             marks=[mark for mark in answer["marks"] if mark["counts"]],
-            mark_states={base_name(mark["file"]): mark["state"] or "" for mark in answer["marks"]},
+            mark_states=states,
+            # One that was there, is gone, and comes again is news.
+            heeded=[name for name in host["heeded"] if name in states or name not in host["mark_states"]],
             unreadable_marks=[base_name(mark["file"]) for mark in answer["marks"] if mark["event_id"] is None],
         )
         taken["at_work"] = note_at_work(taken, now)

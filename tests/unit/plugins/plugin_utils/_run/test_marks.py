@@ -17,6 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     new_mark,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import verdict
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import take_answer
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import (
     find_hindering,
     find_removable,
@@ -271,6 +272,20 @@ OTHER = "a1.vm.run-2.mark.json"
 def test_p3_which_mark_of_another_forbids_to_begin(state, restores, known, heeded, hinders):
     before = {} if known is None else {OTHER: known}
     assert find_hindering({OTHER: state}, restores, before, heeded) == ([OTHER] if hinders else [])
+
+
+def test_p3_a_mark_that_has_hindered_before_is_news_where_it_was_gone_meanwhile():
+    """Seed 10000616 of the campaign of two runs: a person puts the VM back, and the other run prepares it anew."""
+    fleet = Fleet(["web-1"])
+    told = {"run": "another run", "vm_id": "id-of-web-1", "boot_id": "boot-1"}
+    mark = new_mark(RUN, {"event_id": "A1", "event_type": "Freeze"}, "2026-11-21T10:00:00Z", **told)
+    host, heeded = {**fleet.run["hosts"]["web-1"], "heeded": ["A1"]}, []
+    for is_there in (True, False, True):
+        fleet.marks["web-1"] = {"A1": mark} if is_there else {}
+        host = take_answer(host, fleet.answer("web-1"), fleet.now)
+        heeded.append(host["heeded"])
+    assert heeded == [["A1"], [], []]
+    assert find_hindering({"A1": "preparing"}, True, {}, host["heeded"]) == ["A1"]
 
 
 @pytest.mark.parametrize("does", [("prepare", "restore"), ("restore", "prepare"), ("restore", "restore")])
