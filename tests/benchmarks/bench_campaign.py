@@ -3,9 +3,9 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """The campaigns: a million random histories each, in which no property of DESIGN section 12 may be broken.
 
---of says of what: the checker of one VM, a run over a fleet, one that is limited to some events, one in batches, or two
-runs beside each other. One process runs on each core. The seeds are those from --first on, --number of them, or as many
-as are begun within --seconds.
+--of says of what: the checker of one VM, a run over a fleet, one that is limited to some events, one in batches, the
+playbook restore after one, or two runs beside each other. One process runs on each core. The seeds are those from
+--first on, --number of them, or as many as are begun within --seconds.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run imp
     run_history,
     run_history_in_batches,
     run_limited_history,
+    run_restore_history,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.history import Failure
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.patches import patched
@@ -41,6 +42,7 @@ FLEETS = {
     "run": run_history,
     "limited": run_limited_history,
     "batches": run_history_in_batches,
+    "restore": run_restore_history,
     "two-runs": run_pair_history,
 }
 

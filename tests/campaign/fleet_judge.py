@@ -63,7 +63,7 @@ class Judge:
         self._new: set[tuple[str, str]] = set()
         # What a run that is limited to some events need not name: the others, of which it knows from the beginning
         self._left_out: set[tuple[str, str]] = set()
-        self.is_limited = False
+        self.is_limited = self.only_restores = False
         self.restores = 0
         self.is_second = False
 
@@ -236,7 +236,7 @@ class Judge:
             self.require("P13", stays, f"{host} is left prepared for {event_id}, and nobody says so")
         text = "\n".join([*self.said, *(" ".join(why) for why in faults.values())])
         for host, event_id in self._new:
-            named = event_id in text or (host, event_id) in self.files or host in faults
+            named = self.only_restores or event_id in text or (host, event_id) in self.files or host in faults
             self.require("P16", named, f"nothing is said of {event_id}, which arrived for {host} during the run")
 
 

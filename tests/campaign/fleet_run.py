@@ -78,6 +78,7 @@ class FleetRun:
         most_steps: float,
         advance: Callable[[float], None] | None = None,
         outside: fleet_outside.Outside | None = None,
+        only_marked: bool = False,
         **settings: Any,
     ) -> None:
         self._id, self._steps_left = run_id, most_steps
@@ -86,7 +87,7 @@ class FleetRun:
         self._outside = outside
         self.settings = {**SETTINGS, **settings}
         self.hosts = list(world.vms)
-        self.run = engine.new_run(1, PLAYS[0][0], self.hosts, run_id=run_id)
+        self.run = engine.new_run(1, PLAYS[0][0], self.hosts, run_id=run_id, only_marked=only_marked)
         self.run["batch"] = list(self.hosts)
         for host in self.hosts:
             self.run["hosts"][host] = {**NEW_HOST, "settings": self.settings, "run": run_id}
@@ -360,17 +361,31 @@ def run_history_in_batches(seed: int) -> Judge:
     return run_history(seed, play=FleetRun.play_in_batches)
 
 
+# As playbooks/restore.yml sets them
+_RESTORE = {"prepare": "nothing", "approve": False, "wait": False, "only_marked": True}
+
+
+def run_restore_history(seed: int) -> Judge:
+    """Return the judge of one random history in which the playbook restore follows a run that was broken off."""
+    return run_history(seed, restores=True)
+
+
 def run_limited_history(seed: int) -> Judge:
     """Return the judge of one random history of a run that is limited to one event, or to one type."""
     return run_history(seed, is_limited=True)
 
 
 def run_history(
-    seed: int, is_asked: bool = False, is_limited: bool = False, play: Callable[[FleetRun], None] = FleetRun.play
+    seed: int,
+    is_asked: bool = False,
+    is_limited: bool = False,
+    restores: bool = False,
+    play: Callable[[FleetRun], None] = FleetRun.play,
 ) -> Judge:
     """Return the judge of one random history.
 
     :param is_asked: Azure's control plane is asked where a VM cannot be.
+    :param restores: the run is broken off, and the playbook restore follows.
     """
     chance = random.Random(seed)
     world = random_world(chance)
@@ -390,10 +405,12 @@ def run_history(
         judge.note(line)
     world.advance(world.now)
     try:
-        most = float("inf") if chance.random() < 0.6 else chance.randint(1, 25)
+        most = float("inf") if chance.random() < 0.6 and not restores else chance.randint(1, 25)
         play(FleetRun(world, judge, chance, "1", most, outside=outside, **settings))
     except BrokenOffError:
         judge.breaks_off()
+        judge.only_restores = restores
+        settings.update(_RESTORE if restores else {})
         world.advance(world.now + chance.choice((1.0, 60.0, 600.0, 3000.0)))
         play(FleetRun(world, judge, chance, "2", float("inf"), outside=outside, **settings))
     return judge

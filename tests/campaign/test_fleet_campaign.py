@@ -21,6 +21,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run imp
     run_history_in_batches,
     run_limited_history,
     run_outside_history,
+    run_restore_history,
 )
 
 # As many as a few seconds of CPU hold
@@ -63,6 +64,12 @@ def test_no_history_of_a_run_that_is_limited_to_some_events_breaks_a_property() 
     judges = [run_limited_history(seed) for seed in range(_PART)]
     assert next((judge.story for judge in judges if judge.broken), None) is None
     assert sum(judge.approvals for judge in judges) > _PART / 8
+
+
+def test_no_history_with_the_playbook_restore_breaks_a_property() -> None:
+    judges = [run_restore_history(seed) for seed in range(_PART)]
+    assert next((judge.story for judge in judges if judge.broken), None) is None
+    assert sum(judge.restores for judge in judges) > _PART / 8
 
 
 def test_no_history_of_a_run_in_batches_breaks_a_property() -> None:
