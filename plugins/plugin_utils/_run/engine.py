@@ -33,7 +33,7 @@ from .hosts import (
     track_events,
 )
 from .limit import BOTH, NEITHER, next_urgent, queue_events
-from .marks import base_name, compare_marks, event_of, find_at_work, find_left, take_up_marks
+from .marks import base_name, compare_marks, event_of, find_at_work, find_left, find_removable, take_up_marks
 from .messages import (
     format_at_work,
     format_held_back,
@@ -168,7 +168,7 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
         elif run["do"] in (PREPARE, CHECK):
             known = _take_preparation(name, known, order["event_id"], report)
         elif run["do"] == RESTORE and report is not None:
-            known = _take_restore(name, known, order["event_id"], report)
+            known = _take_restore(name, known, order, report)
         taken["hosts"][name] = known
     if run["do"] in (PREPARE, CHECK):
         taken["prepared_at"] = now
@@ -199,14 +199,16 @@ def _take_preparation(name: str, known: Host, event_id: str, report: Mapping[str
     return _update(known, event_id, failed=True, why=f"{name} could not be prepared: {report['why']}")
 
 
-def _take_restore(name: str, known: Host, event_id: str, report: Mapping[str, Any]) -> Host:
+def _take_restore(name: str, known: Host, order: Mapping[str, Any], report: Mapping[str, Any]) -> Host:
+    event_id = order["event_id"]
     why = None if report["reached"] else f"{name} could not be restored: {report['why']}"
     if report.get("mark_left"):
         why = f"{name} is restored, and its mark could not be removed: {report['mark_left']}"
     known = _update(known, event_id, restored=report["reached"], why=why)
     if why:
         return _update(known, event_id, failed=True)
-    left = [mark for mark in known["marks"] or () if fold_case(mark["event_id"]) != fold_case(event_id)]
+    removed = find_removable(known, {"event_id": event_id, "run": known["run"]}, order["waited_out"])
+    left = [mark for mark in known["marks"] or () if mark not in removed]
     return {**known, "marks": None if known["marks"] is None else left}
 
 

@@ -287,8 +287,12 @@ class Fleet:
             if host in self.no_marks:
                 report["mark_left"] = "The disk is read-only."
             else:
-                marks = self.marks[host].items()
-                self.marks[host] = {key: mark for key, mark in marks if mark["event_id"] != order["event_id"]}
+                kept = {
+                    key: mark
+                    for key, mark in self.marks[host].items()
+                    if mark["event_id"] != order["event_id"] or mark["by"] != RUN
+                }
+                self.marks[host] = kept
         return report and {name: report[name] for name in ("reached", "why", "mark_left") if name in report}
 
     def _approve(self, host: str, order: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import CHECKER, PREPARED, new_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.limit import read_limit
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import tell_wrong_words
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
@@ -202,6 +203,17 @@ def test_hosts_for_which_nothing_is_to_be_done_go_one_after_the_other_too():
     fleet = Fleet(WEB, *one_each(notice=3600.0), max_unavailable="1", prepare="nothing", restore="nothing").go()
     assert in_order(fleet) == ["1A", "2A", "3A"]
     assert "HELD BACK" not in fleet.said
+
+
+def test_a_host_that_its_checker_has_not_put_back_yet_counts_also_after_the_run_has_restored_it():
+    first, second = one_each(notice=7200.0)[:2]
+    fleet = Fleet(WEB, first, second, max_unavailable="1")
+    mark = new_mark(CHECKER, first.told("web-1", START), "2026-11-21T09:59:00Z")
+    fleet.marks["web-1"]["1A checker"] = {**mark, "state": PREPARED, "counts": True}
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare 1A", "restore 1A"]
+    assert in_order(fleet) == ["1A"]
+    assert "web-1 must be back first" in fleet.said
 
 
 def test_nobody_waits_for_a_vm_that_azure_has_deleted():
