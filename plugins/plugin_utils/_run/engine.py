@@ -558,6 +558,7 @@ def _restore(run: Run, now: float) -> Orders | None:
 def _deadlines(run: Run, now: float) -> dict[str, float]:
     """Return until when each host is waited for."""
     found = {}
+    in_the_way = {host for entry in run["queue"].values() for host in entry["behind"]}
     for host, known in _present(run).items():
         if _rests(run, known, now):
             found[host] = float(known["checker"]) + CHECKER_PAUSE
@@ -566,7 +567,7 @@ def _deadlines(run: Run, now: float) -> dict[str, float]:
         if others_end > now and (_next_to_prepare(run, known) or restores(known)):
             found[host] = others_end
             continue
-        until = awaited_until(known, float(shared(_own(run), "wait_timeout"))) if may_wait(run) else None
+        until = awaited_until(known, max_wait(run), host in in_the_way) if may_wait(run) else None
         if until is not None and until > now:
             found[host] = until
     for entry in run["queue"].values() if found else ():

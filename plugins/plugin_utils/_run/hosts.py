@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import Any, Mapping
 
 from ...module_utils._event.document import fold_case
-from ...module_utils._event.lifecycle import ENDED
+from ...module_utils._event.lifecycle import ENDED, STARTED
 from ...module_utils._event.marks import PREPARING, RESTORING
 from ...module_utils._event.selection import Selection, keys, words
 from .marks import base_name, find_holding, note_at_work
@@ -243,15 +243,18 @@ def started(host: Host) -> list[dict[str, Any]]:
     ]
 
 
-def awaited_until(host: Host, wait_timeout: float) -> float | None:
+def awaited_until(host: Host, wait_timeout: float, is_in_the_way: bool) -> float | None:
     """Return until when a host is waited for, None where it is not.
 
     It is, while one of its events is to come, or while it must be restored and cannot be.
+
+    :param is_in_the_way: other hosts wait until it is back in service: so it is, too, while one of its events is
+        Started for which it was not prepared.
     """
     coming = [each for each in host["events"] if is_coming(each) and each["waits_since"] is not None]
     if coming:
         return float(max(each["waits_since"] for each in coming)) + wait_timeout
-    waiting = [each for each in host["events"] if must_restore(each)]
+    waiting = [each for each in host["events"] if must_restore(each) or (is_in_the_way and each["phase"] == STARTED)]
     if not waiting:
         return None
     if host["unreachable"]:

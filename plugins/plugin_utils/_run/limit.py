@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import ENDED
-from .hosts import Host, is_present, seconds, shared
+from .hosts import Host, is_present, seconds, shared, started
 from .marks import find_foreign
 from .progress import is_undecided, must_restore, progress_key, seconds_left
 
@@ -41,11 +42,7 @@ def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, A
     own = {host: known for host, known in hosts.items() if known["settings"] is not None}
     waiting = _find_waiting(own)
     # Those that are out of service for another event, or by another run or the checker
-    taken = {
-        host
-        for host, known in own.items()
-        if find_foreign(known) or any(_is_out(each) and progress_key(each) not in waiting for each in known["events"])
-    }
+    taken = {host for host, known in own.items() if find_foreign(known) or _is_taken(known, waiting)}
     # Nobody knows that they are in service.
     lost = {host for host, known in own.items() if _cannot_be_asked(known)}
     taken |= lost
@@ -68,6 +65,14 @@ def queue_events(hosts: Mapping[str, Host], now: float) -> dict[str, dict[str, A
         # Where it waits, those behind it wait too.
         taken |= names
     return queue
+
+
+def _is_taken(known: Host, waiting: Mapping[str, Any]) -> bool:
+    """Tell whether a host is out of service for an event that does not wait; Azure may have taken it down itself."""
+    keys = [progress_key(each) for each in known["events"] if _is_out(each)]
+    if not any(each["gone"] for each in known["events"]):
+        keys += [fold_case(event["event_id"]) for event in started(known)]
+    return any(key not in waiting for key in keys)
 
 
 def _is_out(each: Mapping[str, Any]) -> bool:

@@ -129,10 +129,11 @@ def format_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline
 
     :param progress: of the hosts that are awaited.
     """
-    events = {progress_key(each): each for followed in progress.values() for each in followed if is_coming(each)}
+    followed = [each for events in progress.values() for each in events]
+    open_events = {progress_key(each): each for each in followed if is_coming(each) or each["phase"] == STARTED}
     left = format_duration(max(0, int(deadline - now)))
-    parts = [_format_event(each, now) for each in events.values()]
-    lost = [host for host, followed in progress.items() if any(each["unreachable"] for each in followed)]
+    parts = [_format_event(each, now) for each in open_events.values()]
+    lost = [host for host, events in progress.items() if any(each["unreachable"] for each in events)]
     if lost:
         parts.append(f"cannot be reached now: {shorten(lost)}")
     return f"Waiting for {shorten(list(progress))}, {left} at most: {'; '.join(parts)}"

@@ -216,6 +216,25 @@ def test_a_host_that_its_checker_has_not_put_back_yet_counts_also_after_the_run_
     assert "web-1 must be back first" in fleet.said
 
 
+def test_a_vm_that_azure_takes_down_without_a_notice_counts_until_it_is_back_and_is_waited_for():
+    sudden, second = FleetEvent("1A", ["web-1"], notice=0.0, lasts=120.0), FleetEvent("2A", ["web-2"], notice=7200.0)
+    fleet = Fleet(WEB, sudden, second, max_unavailable="1")
+    fleet.down["web-1"] = (START + 10.0, START + 60.0)
+    assert in_order(fleet.go()) == ["2A"]
+    assert second.started_at >= START + 120.0
+    assert "web-1 must be back first" in fleet.said
+    assert fleet.story == {"web-1": [], "web-2": ["prepare 2A", "restore 2A"], "web-3": []}
+
+
+def test_a_vm_that_azure_takes_down_and_that_does_not_come_back_is_not_waited_for_longer_than_for_a_boot():
+    sudden, second = FleetEvent("1A", ["web-1"], notice=0.0, lasts=1200.0), FleetEvent("2A", ["web-2"], notice=7200.0)
+    fleet = Fleet(WEB, sudden, second, max_unavailable="1")
+    fleet.down["web-1"] = (START + 10.0, FOREVER)
+    assert in_order(fleet.go()) == []
+    assert START + 300.0 <= fleet.now <= START + 500.0
+    assert "web-1 must be back first" in fleet.said
+
+
 def test_nobody_waits_for_a_vm_that_azure_has_deleted():
     events = one_each(notice=7200.0, event_type="Terminate", lasts=60.0)[:2]
     fleet = Fleet(WEB, *events, max_unavailable="1")
