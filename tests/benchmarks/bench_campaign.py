@@ -4,8 +4,8 @@
 """The campaigns: a million random histories each, in which no property of DESIGN section 12 may be broken.
 
 --of says of what: the checker of one VM, a run over a fleet, one that is limited to some events, one in batches, the
-playbook restore after one, or two runs beside each other. One process runs on each core. The seeds are those from
---first on, --number of them, or as many as are begun within --seconds.
+playbook restore after one, a run over hosts that differ and have checkers, or two runs beside each other. One process
+runs on each core. The seeds are those from --first on, --number of them, or as many as are begun within --seconds.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_mixed import run_mixed_history
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import (
     run_history,
@@ -43,6 +44,7 @@ FLEETS = {
     "limited": run_limited_history,
     "batches": run_history_in_batches,
     "restore": run_restore_history,
+    "mixed": run_mixed_history,
     "two-runs": run_pair_history,
 }
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .fleet_outside import Asked
 from .fleet_world import Event, Vm, World
@@ -28,6 +28,8 @@ class Prepared:
     first_begun: int = 0
 
 
+# How many of some hosts may be out of service at once
+Limits = Sequence[tuple[set[str], int]]
 # Seconds: a minute, and a question to another host whose connection hangs
 OLDEST_ANSWER = 90.0
 # Before an approval from outside, also the VM that does not answer, and Azure, each until its limit
@@ -145,7 +147,9 @@ class Judge:
                 ready = set(known["resources"]) <= set(asked.resources_ready)
                 self.require("P2", ready, f"{what}, and {vm.host} lists {known['resources']}")
 
-    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int, asked: Asked | None = None) -> None:
+    def approves(
+        self, host: str, event: Event, outside_ignored: bool, limits: Limits, asked: Asked | None = None
+    ) -> None:
         self.approvals += 1
         self.note(f"{host} approves {event.event_id[:8]} of {', '.join(event.vms)}")
         self.require("P1", bool(asked) or event.status == "Scheduled", f"{event.event_id} has started")
@@ -157,19 +161,26 @@ class Judge:
                 self.require("P2", outside_ignored, f"{event.event_id} is approved for {name}, which is no host")
                 continue
             done = self.files.get((vm.host, event.event_id))
-            self.require("P2", self._is_ready(vm, done), f"{event.event_id} is approved, and {vm.host} is not prepared")
+            is_ready = self._is_ready(vm, done, event.event_id)
+            self.require("P2", is_ready, f"{event.event_id} is approved, and {vm.host} is not prepared")
             age = self._world.now - self._told_at[vm.host]
             self.require("P2", age <= oldest, f"{event.event_id} is approved by an answer {age:.0f} s old")
 
         # Of a VM that has not answered a run knows nothing.
         out = {name for name in self._told if self._is_out(name)}
         own = {vm.host for vm in map(self._world.vm_called, event.vms) if vm}
-        # One event may take more hosts than that by itself.
-        few = own <= out or not out - own or len(out | own) <= limit
-        self.require("limit", few, f"{event.event_id} is approved while {', '.join(sorted(out))} is out of service")
+        what = f"{event.event_id} is approved while {', '.join(sorted(out))} is out of service"
+        for members, most in limits:
+            # One event may take more hosts than that by itself.
+            others, taken = (out - own) & members, (out | own) & members
+            self.require("limit", not (own - out) & members or not others or len(taken) <= most, what)
 
     def _is_out(self, host: str) -> bool:
         """Tell whether a host was taken out of service for an event that Azure was let start, or has started."""
+        if self._world.vms[host].deleted:
+            return False
+        if any(event["event_status"] == "Started" for event in self._told[host]["events"]):
+            return True
         # A new disk tells the second run nothing of the first.
         knows_first = not self._world.vms[host].has_lost_marks
         begun = {
@@ -180,11 +191,11 @@ class Judge:
             and not done.restored
             and not done.by_person
         }
-        return not self._world.vms[host].deleted and any(
+        return any(
             event.event_id in begun and (event.approved or event.status == "Started") for event in self._world.events
         )
 
-    def _is_ready(self, vm: Vm, done: Prepared | None) -> bool:
+    def _is_ready(self, vm: Vm, done: Prepared | None, event_id: str) -> bool:
         if done is None or done.finished_at <= self._restored_at.get(vm.host, 0.0):
             return False
         # A boot after the last question cannot be known.
@@ -355,7 +366,9 @@ class PairJudge:
     def tells(self, events: Iterable[Mapping[str, Any]]) -> None:
         """The other run may have another answer."""
 
-    def approves(self, host: str, event: Event, outside_ignored: bool, limit: int, asked: Asked | None = None) -> None:
+    def approves(
+        self, host: str, event: Event, outside_ignored: bool, limits: Limits, asked: Asked | None = None
+    ) -> None:
         self.note(f"{host} approves {event.event_id[:8]} of {', '.join(event.vms)}")
         self._all.approvals += 1
         self.require("P1", bool(asked) or event.status == "Scheduled", f"{event.event_id} has started")

@@ -21,11 +21,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.ap
     could_not_be_asked,
     take_acknowledgement,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.checker_status import read_checker
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import FALLBACK
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import FALLBACK, NOTHING
 
 from . import fleet_outside
+from .fleet_checker import Checker
 from .fleet_judge import Judge, PairJudge
 from .fleet_world import Event, World, random_world
 
@@ -67,6 +69,8 @@ class FleetRun:
     :param chance: decides which files fail, how long they take, and which connections are lost.
     :param most_steps: after so many questions and files it is broken off.
     :param advance: lets time pass until a moment, in which another run may go on.
+    :param checkers: of the hosts that have one.
+    :param of_hosts: the variables of some hosts, in place of the settings.
     """
 
     def __init__(
@@ -79,6 +83,8 @@ class FleetRun:
         advance: Callable[[float], None] | None = None,
         outside: fleet_outside.Outside | None = None,
         only_marked: bool = False,
+        checkers: Mapping[str, Checker] | None = None,
+        of_hosts: Mapping[str, Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> None:
         self._id, self._steps_left = run_id, most_steps
@@ -89,14 +95,17 @@ class FleetRun:
         self.hosts = list(world.vms)
         self.run = engine.new_run(1, PLAYS[0][0], self.hosts, run_id=run_id, only_marked=only_marked)
         self.run["batch"] = list(self.hosts)
+        self._checkers = checkers or {}
         for host in self.hosts:
-            self.run["hosts"][host] = {**NEW_HOST, "settings": self.settings, "run": run_id}
+            own = {**self.settings, **(of_hosts or {}).get(host, {})}
+            self.run["hosts"][host] = {**NEW_HOST, "settings": own, "run": run_id}
         # By a chance of its own, so that all else in the history of a seed stays.
         luck = random.Random(f"{self.hosts} {self.settings} {world.now}")
         if luck.random() < 0.1:
             # To read another variable of this host raises KeyError.
-            without = {"settings": {"group": ""}, "fault": "event_response_prepare cannot be evaluated."}
-            self.run["hosts"][luck.choice(self.hosts)].update(without)
+            unlucky = self.run["hosts"][luck.choice(self.hosts)]
+            without = {"group": unlucky["settings"]["group"]}
+            unlucky.update(settings=without, fault="event_response_prepare cannot be evaluated.")
         self._lost: set[str] = set()
         # The events of which this run knows that Azure has taken an approval
         self._approved: set[str] = set()
@@ -155,6 +164,7 @@ class FleetRun:
         steps = {
             engine.ASK: self._ask_step,
             engine.PREPARE: self._prepare,
+            engine.CHECK: self._check,
             engine.APPROVE: self._approve,
             engine.RESTORE: self._restore,
         }
@@ -231,6 +241,16 @@ class FleetRun:
         known = self._asked(host, self.run["hosts"][host])
         return {"host": known, "reached": not fails, "why": "Drain: it failed." if fails else None}
 
+    def _check(self, host: str, order: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the checker of a host, as the step for it does."""
+        report: dict[str, Any] = {"reached": False, "why": "Connection refused"}
+        if self.world.is_up(host):
+            told = read_checker(self._checkers[host].status(), order["event_id"])
+            report = {"reached": not told.why_not, "why": told.why_not}
+            if told.preparing and not order["last"]:
+                report = {"reached": None, "why": None}
+        return {**report, "host": self._asked(host, self.run["hosts"][host])}
+
     def _mark(self, host: str, order: Mapping[str, Any], state: str) -> list[str]:
         """Write a mark, and return those of others that are in the way."""
         self._reach_next_step()
@@ -257,15 +277,16 @@ class FleetRun:
             return {"reached": True, "why": None}
         if self.world.is_up(host):
             self.judge.restore_begins(host, event_id)
-        if not self._file_goes_through(host):
+        has_file = self.run["hosts"][host]["settings"]["restore"] not in ("", NOTHING)
+        if has_file and not self._file_goes_through(host):
             self.judge.loses(host)
             self._lost.add(host)
             return None
-        fails = self._chance.random() < 0.05
+        fails = has_file and self._chance.random() < 0.05
         self.judge.restore_ends(host, event_id, fails)
         if not fails and order["is_marked"]:
             marks = self.world.vms[host].marks
-            for key in [key for key in marks if key[0] == event_id]:
+            for key in [key for key, mark in marks.items() if key[0] == event_id and mark["by"] == RUN]:
                 at_work = marks[key]["state"] == RESTORING and str(key) not in order["waited_out"]
                 if key[1] == self._id or not at_work:
                     del marks[key]
@@ -283,7 +304,7 @@ class FleetRun:
 
         def approves(event: Event, asked: fleet_outside.Asked) -> None:
             self.judge.acknowledges(event, asked, event.event_id in self._approved)
-            self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limit(), asked)
+            self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limits(), asked)
 
         ready, event_id = order["resources_ready"], order["event"]["event_id"]
         client = fleet_outside.Client(self._outside, self._chance, ASK_LIMIT, self._advance, approves, ready)
@@ -313,16 +334,24 @@ class FleetRun:
         if not set(event.vms) <= {name, *order["resources_ready"]}:
             return {**known, "failed": True, "msg": "It waits for other VMs.", "approvals": [{"result": "refused"}]}
         self.judge.require("P1", event.event_id not in self._approved, f"{event.event_id} is approved again")
-        self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limit())
+        self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limits())
         self.world.approve(event)
         if self._chance.random() < 0.05:
             return {"unreachable": True, "msg": "Connection reset"}
         self._approved.add(event.event_id)
         return {**known, "changed": True, "approvals": [{"result": "approved"}]}
 
-    def _limit(self) -> int:
+    def _limits(self) -> list[tuple[set[str], int]]:
+        """Return how many hosts of each group may be out of service at once."""
+        groups: dict[str, set[str]] = {}
+        for host, known in self.run["hosts"].items():
+            if known["settings"] is not None:
+                groups.setdefault(known["settings"]["group"], set()).add(host)
         given = self.settings["max_unavailable"]
-        return {"": len(self.hosts), "50%": max(1, len(self.hosts) // 2)}.get(given) or int(given)
+        return [
+            (hosts, {"": len(hosts), "50%": max(1, len(hosts) // 2)}.get(given) or int(given))
+            for hosts in groups.values()
+        ]
 
     def _wait(self) -> dict[str, Any]:
         orders = self.run["orders"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Protocol
 
 START = 1_800_000_000.0
 # Seconds between an approval and the start
@@ -61,11 +61,28 @@ class Vm:
     is_misnamed: bool = False
 
 
+class Actor(Protocol):
+    """Somebody who does something on a VM at moments of his own."""
+
+    def next_at(self) -> float | None: ...
+
+    def act(self) -> None: ...
+
+    def note_change(self) -> None:
+        """Azure has changed an event."""
+
+
 class World:
+    """Azure and its VMs.
+
+    :ivar actors: those besides Azure.
+    """
+
     def __init__(self, vms: list[Vm], events: list[Event]) -> None:
         self.now = START
         self.vms = {vm.host: vm for vm in vms}
         self.events = events
+        self.actors: list[Actor] = []
 
     def describe(self) -> list[str]:
         return [str(each) for each in (*self.events, *self.vms.values())]
@@ -77,11 +94,17 @@ class World:
         """Let time pass, and Azure do in it what is due, in the order in which it is due."""
         while True:
             due = [(when, number) for number, each in enumerate(self.events) for when in [self._next(each)] if when]
-            when, number = min(due, default=(moment + 1, 0))
+            acts = [(when, ~number) for number, each in enumerate(self.actors) for when in [each.next_at()] if when]
+            when, number = min([*due, *acts], default=(moment + 1, 0))
             if when > moment:
                 break
             self.now = max(self.now, when)
+            if number < 0:
+                self.actors[~number].act()
+                continue
             self._change(self.events[number])
+            for actor in self.actors:
+                actor.note_change()
         self.now = max(self.now, moment)
 
     def _next(self, event: Event) -> float | None:

@@ -12,9 +12,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approv
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import ENDED, WITHDRAWN
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure import acknowledge
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval, engine, hosts, verdict
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.checker_status import CheckerVerdict
 from ansible_collections.fleetops.azure_maintenance.tests import run_picture
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_mixed import run_mixed_history
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import (
     run_history,
@@ -78,6 +80,15 @@ def test_no_history_of_a_run_in_batches_breaks_a_property() -> None:
     assert sum(judge.approvals for judge in judges) > _PART / 8
     told = [" ".join(" ".join(judge.said).split()) for judge in judges]
     assert sum("is in another batch of the play" in text for text in told) > _PART / 20
+
+
+@pytest.mark.parametrize("first", range(0, 3 * _PART, _PART))
+def test_no_history_of_hosts_that_differ_and_have_checkers_breaks_a_property(first: int) -> None:
+    judges = [run_mixed_history(seed) for seed in range(first, first + _PART)]
+    assert next((judge.story for judge in judges if judge.broken), None) is None
+    assert sum(judge.approvals for judge in judges) > _PART / 4
+    stories = ["\n".join(judge.story) for judge in judges]
+    assert sum("begins to restore" in story for story in stories) > _PART / 8
 
 
 @pytest.mark.parametrize("first", range(0, 3 * _PART, _PART))
@@ -180,3 +191,21 @@ MUTANTS_OF_TWO = {
 def test_a_mend_of_two_runs_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
     monkeypatch.setattr(module, name, instead)
     assert_found(broken, range(2000), run_pair_history)
+
+
+def _remove_of_checker(host, mark, waited_out):  # type: ignore[no-untyped-def]
+    return [each for each in host["marks"] if each["event_id"] == mark["event_id"]]
+
+
+# The same for hosts that differ, and their checkers
+MUTANTS_OF_MIXED = {
+    "whatever a checker says counts as prepared": (fleet_run, "read_checker", lambda *each: CheckerVerdict(), "P2"),
+    "the mark of a checker is forgotten": (engine, "find_removable", _remove_of_checker, "limit"),
+    "the mark of a checker holds nobody back": (hosts, "find_holding", lambda host: [], "P3"),
+}
+
+
+@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS_OF_MIXED.values(), ids=MUTANTS_OF_MIXED)
+def test_a_mend_for_hosts_that_differ_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(module, name, instead)
+    assert_found(broken, range(3000), run_mixed_history)
