@@ -36,6 +36,9 @@ class Response:
     def is_ready(self, boot: int) -> bool:
         return self.state == SUCCEEDED and self.boot == boot and not self.restored
 
+    def is_running(self, boot: int) -> bool:
+        return self.state == RUNNING and self.boot == boot
+
     def is_out(self) -> bool:
         return self.state in (RUNNING, SUCCEEDED, FAILED) and not self.restored
 
@@ -150,6 +153,14 @@ class Checker:
     @staticmethod
     def _utc(moment: float) -> str:
         return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def find_held(self) -> str | None:
+        """Return the id of an open event for which it prepares the VM, or has prepared it in this boot."""
+        for event in self._world.open_events(self.vm):
+            response = self.known.get(event.event_id)
+            if response and (response.is_ready(self.vm.boot) or response.is_running(self.vm.boot)):
+                return event.event_id
+        return None
 
     def status(self) -> str:
         """Return what ``azure-maintenance status --json`` prints, as far as a run reads it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
+from .fleet_checker import Checker
 from .fleet_outside import Asked
 from .fleet_world import Event, Vm, World
 
@@ -256,6 +257,7 @@ class Together:
     """What two runs beside each other do to the VMs."""
 
     world: World
+    checkers: dict[str, Checker] = field(default_factory=dict)
     broken: tuple[str, str] | None = None
     story: list[str] = field(default_factory=list)
     # What each run does on each host at this moment, and since which boot
@@ -270,6 +272,9 @@ class Together:
     stays: set[tuple[str, str]] = field(default_factory=set)
     approvals: int = 0
     restores: int = 0
+
+    def note(self, text: str) -> None:
+        self.story.append(f"{self.world.now - 1_800_000_000.0:8.1f}  {text}")
 
 
 class PairJudge:
@@ -289,7 +294,7 @@ class PairJudge:
         return self._all.broken
 
     def note(self, text: str) -> None:
-        self._all.story.append(f"{self._all.world.now - 1_800_000_000.0:8.1f}  run {self._run}: {text}")
+        self._all.note(f"run {self._run}: {text}")
 
     def require(self, name: str, holds: bool, why: str) -> None:
         if not holds and self._all.broken is None:
@@ -337,6 +342,9 @@ class PairJudge:
         for told in self._told[host]["events"]:
             started = told["event_status"] == "Started"
             self.require("P3", not started, f"{host} restores while {told['event_id']} is Started")
+        checker = self._all.checkers.get(host)
+        held = checker.find_held() if checker else None
+        self.require("P3", held is None, f"{host} restores while its checker has it prepared for {held}")
         self._put_back(host)
 
     def restore_ends(self, host: str, event_id: str, fails: bool) -> None:
@@ -351,8 +359,8 @@ class PairJudge:
             del self._all.ready[key]
 
     def may_person_restore(self, host: str) -> bool:
-        """Who takes marks away by hand while a run is at work there hides it from the other."""
-        return not self._all.busy.get(host)
+        """Who takes marks away by hand while a run is at work there, or its checker, hides it from the others."""
+        return not self._all.busy.get(host) and host not in self._all.checkers
 
     def person_restores(self, host: str) -> None:
         self.note(f"A person restores {host}")

@@ -11,7 +11,7 @@ from typing import Any, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import CHECKER, NOTHING
 
-from .fleet_checker import RUNNING, Checker
+from .fleet_checker import Checker
 from .fleet_judge import Judge, Prepared
 from .fleet_run import LONGEST, BrokenOffError, FleetRun, random_settings
 from .fleet_world import Vm, World, random_world
@@ -59,12 +59,8 @@ class MixedJudge(Judge):
 
     def restore_begins(self, host: str, event_id: str) -> None:
         super().restore_begins(host, event_id)
-        checker, vm = self._checkers.get(host), self._world.vms[host]
-        for event in self._world.open_events(vm) if checker else ():
-            response = checker.known.get(event.event_id)
-            is_at_work = response is not None and response.state == RUNNING and response.boot == vm.boot
-            is_ready = is_at_work or (response is not None and response.is_ready(vm.boot))
-            self.require("P3", not is_ready, f"{host} restores while its checker has it prepared for {event.event_id}")
+        held = self._checkers[host].find_held() if host in self._checkers else None
+        self.require("P3", held is None, f"{host} restores while its checker has it prepared for {held}")
 
 
 def _mix(chance: random.Random, world: World) -> dict[str, dict[str, Any]]:

@@ -1,7 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # SPDX-FileCopyrightText: fleetops contributors
-"""Two runs over the same fleet beside each other, on one virtual clock."""
+"""Two runs over the same fleet beside each other, and some checkers, on one virtual clock."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Callable
 
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import FALLBACK
 
+from .fleet_checker import Checker
 from .fleet_judge import PairJudge, Together
 from .fleet_outside import Outside
 from .fleet_run import LONGEST, FleetRun, random_settings
@@ -75,6 +76,11 @@ def run_pair_history(seed: int) -> Together:
     chance = random.Random(seed)
     world = random_world(chance)
     together = Together(world, story=[f"{'':8}  {line}" for line in world.describe()])
+    # By a chance of its own, so that all else in the history of a seed stays.
+    luck = random.Random(f"checkers of {seed}")
+    for vm in world.vms.values() if luck.random() < 0.4 else ():
+        together.checkers[vm.host] = Checker(world, vm, luck, together.note)
+    world.actors += together.checkers.values()
     settings = random_settings(chance)
     outside = Outside(world, chance) if chance.random() < 0.3 else None
     settings["acknowledge"] = FALLBACK if outside else "never"
