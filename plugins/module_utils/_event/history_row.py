@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple
 
 from .document import EVENT_TYPES, fold_case, is_count
 
@@ -66,50 +66,62 @@ def is_shorter(event_type: str | None, notice: int) -> bool:
 
 def read_seconds(text: Any) -> float | None:
     """Return the seconds since 1970 of a time such as 2026-11-21T10:00:00Z, None for anything else."""
+    moment = _read_time(text)
+    # With the strptime() of parse_utc(), or with time zones, a large history takes twice as long.
+    return None if moment is None else (moment - _EPOCH).total_seconds()
+
+
+def _read_time(text: Any) -> datetime | None:
     if not isinstance(text, str) or len(text) != 20 or text[10] != "T" or text[-1] != "Z":
         return None
     try:
-        # With the strptime() of parse_utc(), or with time zones, a large history takes twice as long.
-        return (datetime.fromisoformat(text[:19]) - _EPOCH).total_seconds()
+        return datetime.fromisoformat(text[:19])
     except ValueError:
         return None
 
 
-def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return value is None or is_count(value)
-
-
-def _is_time(value: Any) -> bool:
-    return value is None or read_seconds(value) is not None
-
-
-_TIMES = ("first_seen_at", "not_before_first", "not_before_last", "approved_at", "started_at", "ended_at")
-_FIELDS: Sequence[tuple[str, Callable[[Any], bool]]] = (
-    *((name, _is_text) for name in ("event_id", "event_type", "event_source", "description", "leader")),
-    *((name, _is_text) for name in ("resource_name", "outcome", "approved_by")),
-    *((name, _is_count) for name in ("resources_count", "duration_seconds", "prepare_seconds", "responses")),
-    *((name, _is_time) for name in _TIMES),
-    ("failed_responses", lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value)),
-    ("late", lambda value: isinstance(value, bool)),
-    ("simulated", lambda value: isinstance(value, bool)),
+_TEXTS = (
+    *("event_id", "event_type", "event_source", "description", "leader"),
+    *("resource_name", "outcome", "approved_by"),
 )
-ROW = tuple(name for name, _test in _FIELDS)
+_COUNTS = ("resources_count", "duration_seconds", "prepare_seconds", "responses")
+_TIMES = ("first_seen_at", "not_before_first", "not_before_last", "approved_at", "started_at", "ended_at")
+_FLAGS = ("late", "simulated")
+ROW = (*_TEXTS, *_COUNTS, *_TIMES, "failed_responses", *_FLAGS)
+_NAMES = frozenset(ROW)
 
 
 def complaint(row: Any) -> str | None:
     """Return the fault of a row, None for a sound one."""
     if not isinstance(row, dict):
         return "it is not a dictionary"
-    for name, is_good in _FIELDS:
-        if name not in row or not is_good(row[name]):
-            return f"{name} is missing or cannot be read"
+    faulty = next(_find_faulty(row), None)
+    if faulty is not None:
+        return f"{faulty} is missing or cannot be read"
     if not row["event_id"] or row["first_seen_at"] is None:
         return "it does not tell which event was seen when"
     return None
+
+
+def _find_faulty(row: Mapping[str, Any]) -> Iterator[str]:
+    """Return the fields that a row lacks, or that cannot be read: a large history has millions of fields."""
+    if not row.keys() >= _NAMES:
+        yield from (name for name in ROW if name not in row)
+    for name in _TEXTS:
+        if row[name] is not None and not isinstance(row[name], str):
+            yield name
+    for name in _COUNTS:
+        if row[name] is not None and not is_count(row[name]):
+            yield name
+    for name in _TIMES:
+        if row[name] is not None and _read_time(row[name]) is None:
+            yield name
+    failed = row["failed_responses"]
+    if not isinstance(failed, list) or [each for each in failed if not isinstance(each, str)]:
+        yield "failed_responses"
+    for name in _FLAGS:
+        if not isinstance(row[name], bool):
+            yield name
 
 
 class Course(NamedTuple):
