@@ -223,6 +223,9 @@ class Judge:
         """Judge what is said of the events: only a document ends one, whatever Azure's rows say."""
         taken = {event.event_id for event in self._world.events if event.approved}
         for event in events:
+            self.require(
+                "P13", len(event["hosts"]) == len(set(event["hosts"])), f"{event['event_id']} names a host twice"
+            )
             known = not event["approved_by"] or event["event_id"] in taken
             self.require("P13", known, f"{event['event_id']} is called approved, and Azure has taken no approval")
             asked = [host for host in event["hosts"] if host in self._told]

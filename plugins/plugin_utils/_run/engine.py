@@ -25,6 +25,7 @@ from .hosts import (
     awaited_until,
     is_present,
     is_wanted,
+    lost_at,
     note_deletion,
     others_end_at,
     restores,
@@ -280,7 +281,7 @@ def _look_around(run: Run, now: float) -> None:
     for host, known in _present(run).items():
         if known["answered_at"] is not None and run["all_asked"]:
             known = _take_up_news(run, host, known, first, now)
-        run["hosts"][host] = note_deletion(known, now)
+        run["hosts"][host] = note_deletion(known)
     silent = {
         host: known["no_answer"]
         for host, known in _present(run).items()
@@ -339,13 +340,21 @@ def _refuse(run: Run, now: float) -> Orders | None:
 
 
 def _ask_first(run: Run, now: float) -> Orders | None:
-    """All hosts are asked before one prepares, and again when they are back, or where another host has told of an event
-    of theirs since."""
+    """All hosts are asked before one prepares, and again when they are back, where another host has told of an event
+    of theirs since, or when they have been lost for as long as a boot may take."""
     return {
         host: {}
         for host, known in _present(run).items()
-        if known["asked_at"] is None or (not known["unreachable"] and _misses_event(run, known))
+        if known["asked_at"] is None
+        or _is_lost_anew(known, now)
+        or (not known["unreachable"] and _misses_event(run, known))
     }
+
+
+def _is_lost_anew(known: Host, now: float) -> bool:
+    """Tell whether the time for a boot is up since a host was last asked, so that it counts as lost for good."""
+    at = lost_at(known)
+    return bool(at is not None and known["asked_at"] < at <= now and known["events"])
 
 
 def _misses_event(run: Run, known: Host) -> bool:
@@ -594,10 +603,8 @@ def _wait(run: Run, now: float) -> Orders | None:
     looks = [run["hosts"][host]["asked_at"] + IDLE_PAUSE for host in _idle(run, awaited)]
     # A VM that Azure deletes is done when it has not been reached for long enough.
     for host in awaited:
-        known = run["hosts"][host]
-        if known["lost_since"] is not None:
-            gone_at = known["lost_since"] + seconds(known, "reconnect_timeout")
-            looks += [gone_at] if gone_at > now else []
+        gone_at = lost_at(run["hosts"][host])
+        looks += [gone_at] if gone_at is not None and gone_at > now else []
     urgent_at = next_urgent(run["queue"], run["hosts"], now)
     looks += [urgent_at] if urgent_at is not None and urgent_at > now else []
     ends = min([latest, *looks])
@@ -646,7 +653,11 @@ class Rule(NamedTuple):
 # In each turn the first that has orders decides. Without any the run is done.
 RULES = (
     Rule(REFUSE, "a variable or a file cannot be used, or an id names no event, or several", _refuse),
-    Rule(ASK, "a host was not asked yet, is back, or another host has told of an event of its VM", _ask_first),
+    Rule(
+        ASK,
+        "a host was not asked yet, is back or lost for long, or another one has told of an event of its VM",
+        _ask_first,
+    ),
     Rule(LEAVE, "a host fell out while it was out of service; a later play of respond brings it back", _leave),
     Rule(PREPARE, "an event is to come for which a host is not prepared, and its turn has come", _prepare),
     Rule(CHECK, "the same, and the checker of the host prepares", _check),

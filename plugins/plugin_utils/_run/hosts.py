@@ -169,18 +169,25 @@ def track_events(host: Host, wanted: list[str] | None, now: float) -> tuple[Host
 
 
 def is_tracked(each: Mapping[str, Any]) -> bool:
-    """Tell whether a listed event is this one: Azure may use an id anew when an event is over."""
-    return each["phase"] != ENDED or must_restore(each)
+    """Tell whether a listed event is this one: Azure may use an id anew when an event is over. One that is deleted by
+    all signs lists nothing anew."""
+    return each["phase"] != ENDED or must_restore(each) or each["gone"]
 
 
-def note_deletion(host: Host, now: float) -> Host:
-    """Note that Azure has deleted the VM, where its event says so and it has not been reached for long enough."""
-    lost_since = host["lost_since"]
-    if lost_since is None or now - lost_since < seconds(host, "reconnect_timeout"):
+def lost_at(host: Host) -> float | None:
+    """Return when a host that cannot be reached has been lost for as long as a boot may take, None for another."""
+    return None if host["lost_since"] is None else float(host["lost_since"]) + seconds(host, "reconnect_timeout")
+
+
+def note_deletion(host: Host) -> Host:
+    """Note that Azure has deleted the VM, where its event says so and it could not be reached for long enough.
+
+    The latest question counts: nobody may have asked for a long time, while others were prepared.
+    """
+    gone_at, asked_at = lost_at(host), host["asked_at"] or 0.0
+    if gone_at is None or asked_at < gone_at or not any(deletes_vm(each, asked_at) for each in host["events"]):
         return host
-    if not any(deletes_vm(each, now) for each in host["events"]):
-        return host
-    return {**host, "events": note_deleted(host["events"], now)}
+    return {**host, "events": note_deleted(host["events"], asked_at)}
 
 
 def seconds(host: Host, name: str) -> float:

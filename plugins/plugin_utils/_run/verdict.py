@@ -234,9 +234,10 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
                 },
             )
             reasons.setdefault(progress_key(each), []).extend((host, tell_reason(why)) for why in each["why"])
-            known["hosts"].append(host)
-            if each["failed"]:
-                known["failed_hosts"].append(host)
+            # A restore that failed, and was tried again for the mark of an earlier run, is followed twice.
+            for name in ("hosts", "failed_hosts") if each["failed"] else ("hosts",):
+                if host not in known[name]:
+                    known[name].append(host)
             # A VM that saw the event is right against one that did not.
             if each["outcome"] == COMPLETED:
                 known["outcome"] = COMPLETED

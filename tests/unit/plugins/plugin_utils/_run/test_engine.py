@@ -143,6 +143,33 @@ def test_a4_a_vm_that_answered_after_its_deletion_was_over_is_not_taken_for_gone
     assert list(verdict.conclude(fleet.run)["summary"]["faults"]) == ["web-1"]
 
 
+def test_a4_a_vm_that_nobody_has_asked_for_a_while_is_asked_again_before_it_counts_as_deleted():
+    """Seed 100051164 of the campaign: lost for its reboot, its deletion was withdrawn while another host prepared."""
+
+    class SlowFleet(Fleet):
+        def _prepare(self, host, order):
+            self.now += 200.0 if host == "web-2" else 0.0
+            return super()._prepare(host, order)
+
+    deletion = FleetEvent("D1", ["web-1", "web-2"], event_type="Terminate", notice=120.0)
+    deletion.withdrawn_at = START + 80.0
+    reboot = FleetEvent("R1", ["web-1", "web-3"], notice=30.0, lasts=20.0)
+    hosts = ["web-1", "web-2", "web-3"]
+    fleet = SlowFleet(hosts, reboot, deletion, max_unavailable="2", prepare_timeout=100, reconnect_timeout=120)
+    fleet.down["web-1"] = (START + 4.0, START + 30.0)
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare R1", "restore R1"]
+    assert verdict.conclude(fleet.run)["summary"]["faults"] == {}
+
+
+def test_a_vm_that_was_deleted_is_told_once_with_each_of_its_events():
+    deletion, other = FleetEvent("D1", ["web-1"], event_type="Terminate"), FleetEvent("R1", ["web-2"], lasts=1000.0)
+    fleet = Fleet(["web-1", "web-2"], deletion, other)
+    fleet.down["web-1"] = (START + 5.0, START + 1e9)
+    results = verdict.conclude(fleet.go().run)["results"]
+    assert [each["phase"] for each in results["web-1"]] == ["ended"]
+
+
 def test_b5_a_vm_outside_that_is_called_like_a_host_of_the_play_is_not_outside():
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]), outside_vms="ignore")
     fleet.names["web-2"] = "Unavailable"
