@@ -7,7 +7,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, HOSTS, RESPOND, Fleet
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
+    DUE,
+    FAR_OFF,
+    HOSTS,
+    LONG,
+    RESPOND,
+    Fleet,
+)
 
 
 @pytest.fixture
@@ -50,6 +57,30 @@ def test_a_host_without_the_variable_of_its_group_holds_its_event_back(three):
     assert run.code == 2
     assert three.approved == []
     assert "event_response_group_by: this host has no variable tier, or it is empty." in run.words
+
+
+@pytest.mark.matrix
+def test_a_vm_that_azure_has_taken_down_without_a_notice_is_waited_for_before_the_next_is_approved(three):
+    three.announce("web-1", notice=DUE, started_for=LONG)
+    three.pass_time(DUE)
+    second = three.announce("web-2", notice=FAR_OFF)
+    approved_before_its_end = []
+
+    def is_waited_for():
+        requests = three.azure.control("GET", "/simulator/journal")["requests"]
+        return sum(one["vm"] == "web-1" and "/metadata/scheduledevents" in one["path"] for one in requests) > 2
+
+    def end():
+        approved_before_its_end.extend(three.approved)
+        three.pass_time(LONG)
+
+    with three.meanwhile(is_waited_for, end):
+        run = three.respond(playbook=RESPOND, event_response_max_unavailable=1)
+    assert run.code == 0, run.out + run.err
+    assert f"Reboot {second} of host-b waits its turn:" in run.words
+    assert approved_before_its_end == []
+    assert three.approved == [("web-2", [second])]
+    assert three.story("host-a") == []
 
 
 @pytest.mark.matrix
