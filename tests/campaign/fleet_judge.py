@@ -169,7 +169,7 @@ class Judge:
 
         # Of a VM that has not answered a run knows nothing.
         out = {name for name in self._told if self._is_out(name)}
-        own = {vm.host for vm in map(self._world.vm_called, event.vms) if vm}
+        own = {vm.host for vm in map(self._world.vm_called, asked.names if asked else event.vms) if vm}
         what = f"{event.event_id} is approved while {', '.join(sorted(out))} is out of service"
         for members, most in limits:
             # One event may take more hosts than that by itself.

@@ -9,10 +9,11 @@ import dataclasses
 import random
 from typing import Any, Mapping
 
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import CHECKER, NOTHING
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import CHECKER, FALLBACK, NOTHING
 
 from .fleet_checker import Checker
 from .fleet_judge import Judge, Prepared
+from .fleet_outside import Outside
 from .fleet_run import LONGEST, BrokenOffError, FleetRun, random_settings
 from .fleet_world import Vm, World, random_world
 
@@ -116,14 +117,20 @@ def run_mixed_history(seed: int) -> Judge:
             checkers[host] = Checker(world, world.vms[host], random.Random(chance.random()), judge.note)
     world.actors += checkers.values()
     settings = {**random_settings(chance), "due_within": chance.choice((None, None, None, 100, 400))}
+    if chance.random() < 0.2:
+        settings["event_ids"] = [chance.choice(world.events).event_id]
+    outside = Outside(world, chance) if chance.random() < 0.2 else None
+    settings["acknowledge"] = FALLBACK if outside else "never"
+    play = FleetRun.play_in_batches if chance.random() < 0.2 else FleetRun.play
+    given = {"checkers": checkers, "of_hosts": of_hosts, "outside": outside, **settings}
     for line in (f"settings {settings}", *map(str, of_hosts.items()), *world.describe()):
         judge.note(line)
     world.advance(world.now)
     try:
         most = float("inf") if chance.random() < 0.6 else chance.randint(1, 25)
-        FleetRun(world, judge, chance, "1", most, checkers=checkers, of_hosts=of_hosts, **settings).play()
+        play(FleetRun(world, judge, chance, "1", most, **given))
     except BrokenOffError:
         judge.breaks_off()
         world.advance(world.now + chance.choice((1.0, 60.0, 600.0, 3000.0)))
-        FleetRun(world, judge, chance, "2", float("inf"), checkers=checkers, of_hosts=of_hosts, **settings).play()
+        play(FleetRun(world, judge, chance, "2", float("inf"), **given))
     return judge
