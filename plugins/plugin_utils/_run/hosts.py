@@ -169,8 +169,10 @@ def track_events(host: Host, wanted: list[str] | None, now: float) -> tuple[Host
 
 
 def is_tracked(each: Mapping[str, Any]) -> bool:
-    """Tell whether a listed event is this one: Azure may use an id anew when an event is over. One that is deleted by
-    all signs lists nothing anew."""
+    """Tell whether a listed event is this one: Azure may use an id anew when an event is over.
+
+    A VM that counts as deleted has listed nothing since.
+    """
     return each["phase"] != ENDED or must_restore(each) or each["gone"]
 
 
