@@ -64,9 +64,11 @@ class Vm:
 class Actor(Protocol):
     """Somebody who does something on a VM at moments of his own."""
 
-    def next_at(self) -> float | None: ...
+    def next_at(self) -> float | None:
+        """Return when it does so next, None where it waits for a change."""
 
-    def act(self) -> None: ...
+    def act(self) -> None:
+        """Do what is due."""
 
     def note_change(self) -> None:
         """Azure has changed an event."""
