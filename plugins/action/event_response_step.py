@@ -353,8 +353,7 @@ class ActionModule(ActionBase):
         only_own, waited_out = order["only_marked"], order["waited_out"]
         if not is_windows(self):
             return self._reach(lambda: remove_marks(self, mark, only_own, waited_out))
-        others = find_removable(known, mark, waited_out)
-        for each in [mark, *([] if only_own else others)]:
+        for each in [mark, *find_removable(known, mark, only_own, waited_out)]:
             why = self._reach(lambda each=each: remove_windows_mark(self, self._vars, each))
             if why:
                 return why

@@ -208,7 +208,8 @@ def _take_restore(name: str, known: Host, order: Mapping[str, Any], report: Mapp
     known = _update(known, event_id, restored=report["reached"], why=why)
     if why:
         return _update(known, event_id, failed=True)
-    removed = find_removable(known, {"event_id": event_id, "run": known["run"]}, order["waited_out"])
+    own = {"event_id": event_id, "run": known["run"]}
+    removed = find_removable(known, own, order["only_marked"], order["waited_out"])
     left = [mark for mark in known["marks"] or () if mark not in removed]
     return {**known, "marks": None if known["marks"] is None else left}
 

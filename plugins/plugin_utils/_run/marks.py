@@ -99,20 +99,23 @@ def find_hindering(
     ]
 
 
-def find_removable(host: Host, mark: Mapping[str, Any], waited_out: Sequence[str]) -> list[Mapping[str, Any]]:
+def find_removable(
+    host: Host, mark: Mapping[str, Any], only_own: bool, waited_out: Sequence[str]
+) -> list[Mapping[str, Any]]:
     """Return the marks of runs for an event that may be removed when the host is restored: those that say that another
     run restores it at this moment must stay (P3).
 
     :param mark: of this run for the event.
+    :param only_own: this run has not prepared the host, so the marks of all other runs stay.
     :param waited_out: the names of marks that say so, and are taken for left by a run that was killed.
     """
     key = fold_case(mark["event_id"])
     found = [each for each in host["marks"] or () if each["by"] == RUN and fold_case(each["event_id"]) == key]
-    return [
-        each
-        for each in found
-        if each["run"] == mark["run"] or each["state"] != RESTORING or base_name(each["file"]) in waited_out
-    ]
+    own = [each for each in found if each["run"] == mark["run"]]
+    if only_own:
+        return own
+    may_go = (each for each in found if each["state"] != RESTORING or base_name(each["file"]) in waited_out)
+    return [*own, *(each for each in may_go if each not in own)]
 
 
 def take_up_marks(

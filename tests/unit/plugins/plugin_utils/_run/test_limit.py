@@ -7,7 +7,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import CHECKER, PREPARED, new_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
+    CHECKER,
+    PREPARED,
+    RUN,
+    new_mark,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.limit import read_limit
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import tell_wrong_words
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
@@ -213,6 +218,26 @@ def test_a_host_that_its_checker_has_not_put_back_yet_counts_also_after_the_run_
     fleet.go()
     assert fleet.story["web-1"] == ["prepare 1A", "restore 1A"]
     assert in_order(fleet) == ["1A"]
+    assert "web-1 must be back first" in fleet.said
+
+
+def test_a_host_that_another_run_has_not_put_back_yet_counts_also_after_this_one_has_taken_its_mark_away():
+    first, second = FleetEvent("1A", ["web-1"], notice=7200.0), FleetEvent("2A", ["web-2"], notice=7300.0)
+    fleet = Fleet(WEB, first, second, max_unavailable="1")
+    fleet.hindered_by["web-1"] = ["of-another-run"]
+    mark = new_mark(RUN, first.told("web-1", START), "2026-11-21T09:59:00Z", controller="control", user="ben", run="b")
+    prepare = fleet._prepare
+
+    def prepare_beside_another(host, order):
+        if host == "web-1":
+            first.withdrawn_at = fleet.now
+            fleet.marks[host]["1A other"] = {**mark, "state": PREPARED, "counts": True}
+        return prepare(host, order)
+
+    fleet._prepare = prepare_beside_another
+    fleet.go()
+    assert fleet.story["web-1"] == ["mark removed 1A"]
+    assert in_order(fleet) == []
     assert "web-1 must be back first" in fleet.said
 
 

@@ -326,8 +326,9 @@ def test_p3_the_mark_of_another_run_that_restores_at_this_moment_stays(state, ru
     other = {**own, "run": run, "state": state, "file": f"/marks/{OTHER}"}
     of_checker = {**other, "by": "checker", "state": "prepared"}
     another = {**other, "event_id": "B2", "state": "prepared"}
-    found = find_removable({"marks": [other, of_checker, another]}, own, waited_out)
-    assert found == ([other] if removable else [])
+    known = {"marks": [other, of_checker, another]}
+    assert find_removable(known, own, False, waited_out) == ([other] if removable else [])
+    assert find_removable(known, own, True, waited_out) == ([other] if run == "1" else [])
 
 
 def test_p13_who_was_not_prepared_because_of_another_run_loses_its_mark_and_no_more():
