@@ -160,6 +160,21 @@ def test_c2_p6_nothing_lives_of_a_try_that_took_too_long(crowd, way):
     raise AssertionError("the program never came up")
 
 
+def test_p6_a_parent_is_ended_before_its_children():
+    """Else a shell of which the child is gone runs its next line, after the time of the step was over."""
+    # A set would give 8 before 7, and 16 before 8.
+    assert programs._below(4, {4: [7, 5], 7: [8], 8: [16], 1: [4, 2]}) == [7, 5, 8, 16]
+
+
+@pytest.mark.parametrize("ignored", ["", "trap '' TERM; "], ids=["SIGTERM", "SIGKILL"])
+def test_p6_a_step_that_is_stopped_does_not_run_its_next_line(crowd, ignored):
+    line = 'if [ $2 -gt 1 ]; then sh -c "$0" "$0" "$1" $(($2 - 1)); else sleep 600; fi; : >"$1/next"'
+    command = ["sh", "-c", ignored + line, line, str(crowd.folder), "40"]
+    with pytest.raises(StepError, match="was stopped"), run_program(command, None, dict(os.environ), 0.5):
+        pass
+    assert not (crowd.folder / "next").exists()
+
+
 def test_p13_nothing_lives_of_a_try_whose_success_is_not_believed(crowd):
     with pytest.raises(StepError, match="no task"), run_program(
         python(PROGRAM, str(crowd.folder), "session", "0"), None, dict(os.environ), STOP

@@ -30,7 +30,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Iterable, Iterator, NoReturn
+from typing import Any, Iterable, Iterator, Mapping, NoReturn
 
 # Seconds for processes to end after SIGTERM, and for the system to remove them after SIGKILL
 _GRACE = 10.0
@@ -205,19 +205,19 @@ def _end_all() -> None:
     killed: set[int] = set()
     while True:
         found = _find_all()
-        if not found <= killed:
+        if not killed.issuperset(found):
             end = time.monotonic() + _GRACE
         elif not found or time.monotonic() > end:
             # A process that is still there after SIGKILL waits for a device, and does nothing any more.
             return
         for pid in found:
             _send(pid, signal.SIGKILL)
-        killed |= found
+        killed.update(found)
         time.sleep(_PAUSE)
 
 
-def _find_all() -> set[int]:
-    """Return all processes below this one."""
+def _find_all() -> list[int]:
+    """Return all processes below this one, a parent always before its children."""
     _reap()
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -225,12 +225,15 @@ def _find_all() -> set[int]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{name}/stat", "rb") as file:
             parent = int(file.read().rpartition(b")")[2].split()[1])
             children.setdefault(parent, []).append(int(name))
-    found: set[int] = set()
-    new = {os.getpid()}
-    while new:
-        new = {child for parent in new for child in children.get(parent, ())}
-        found |= new
-    return found
+    return _below(os.getpid(), children)
+
+
+def _below(process: int, children: Mapping[int, list[int]]) -> list[int]:
+    """A shell whose child is ended first would run its next line, after the time of the step is over."""
+    found = [process]
+    for each in found:
+        found += children.get(each, ())
+    return found[1:]
 
 
 def _reap() -> dict[int, int]:
