@@ -24,9 +24,10 @@ _LONGEST_AT_WORK = 700.0
 
 @dataclass
 class Response:
-    """What it does for one event.
+    """The response of a checker to one event.
 
-    :ivar state: of the preparation; empty where the event had started when it was first seen.
+    :ivar state: of the preparation; empty where none is due, because the checker saw the event first as Started.
+    :ivar boot: of the VM when it was prepared.
     """
 
     state: str

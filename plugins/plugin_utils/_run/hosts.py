@@ -257,8 +257,8 @@ def awaited_until(host: Host, wait_timeout: float, is_in_the_way: bool) -> float
 
     It is, while one of its events is to come, or while it must be restored and cannot be.
 
-    :param is_in_the_way: other hosts wait until it is back in service: so it is, too, while one of its events is
-        Started for which it was not prepared.
+    :param is_in_the_way: other hosts wait until it is back in service. Then it is waited for until all its events are
+        over, also those for which it was not prepared.
     """
     coming = [each for each in host["events"] if is_coming(each) and each["waits_since"] is not None]
     if coming:
