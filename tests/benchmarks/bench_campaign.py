@@ -22,8 +22,12 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_mixed import run_mixed_history
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import (
+    run_mixed_pair_history,
+    run_pair_history,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import (
+    run_check_history,
     run_history,
     run_history_in_batches,
     run_limited_history,
@@ -45,7 +49,9 @@ FLEETS = {
     "batches": run_history_in_batches,
     "restore": run_restore_history,
     "mixed": run_mixed_history,
+    "check-mode": run_check_history,
     "two-runs": run_pair_history,
+    "two-mixed": run_mixed_pair_history,
 }
 
 

@@ -132,19 +132,19 @@ class Checker:
             self._set_mark(event_id, "failed")
 
     def _mark(self, event: Event, state: str) -> None:
-        if not self.vm.takes_no_marks:
-            since = self._utc(self._world.now)
-            nobody = dict.fromkeys(("run", "controller", "user", "job"))
-            self.vm.marks[event.event_id, "checker"] = nobody | {
-                "event_id": event.event_id,
-                "event_type": event.kind,
-                "by": "checker",
-                "since": since,
-                "boot_id": f"{self.vm.name}-{self.vm.boot}",
-                "vm_id": f"id of {self.vm.name}",
-                "state": state,
-                "state_since": since,
-            }
+        """Write its mark, in memory where the disk takes none."""
+        since = self._utc(self._world.now)
+        nobody = dict.fromkeys(("run", "controller", "user", "job"))
+        self.vm.marks[event.event_id, "checker"] = nobody | {
+            "event_id": event.event_id,
+            "event_type": event.kind,
+            "by": "checker",
+            "since": since,
+            "boot_id": f"{self.vm.name}-{self.vm.boot}",
+            "vm_id": f"id of {self.vm.name}",
+            "state": state,
+            "state_since": since,
+        }
 
     def _set_mark(self, event_id: str, state: str) -> None:
         mark = self.vm.marks.get((event_id, "checker"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import CHECKER, NOTHING
+
 from .fleet_checker import Checker
 from .fleet_outside import Asked
 from .fleet_world import Event, Vm, World
@@ -284,10 +286,14 @@ class PairJudge:
     """Looks at one of two runs, with what is known of both.
 
     A run may prepare what the other has prepared, of which it knows a mark and no more; so nothing is said of P6.
+
+    :param of_hosts: the variables of the hosts, where they differ.
     """
 
-    def __init__(self, together: Together, run_id: str, longest: float) -> None:
-        self._all, self._run, self._longest = together, run_id, longest
+    def __init__(
+        self, together: Together, run_id: str, longest: float, of_hosts: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self._all, self._run, self._longest, self._of_hosts = together, run_id, longest, of_hosts
         self._told: dict[str, Mapping[str, Any]] = {}
         self._told_at: dict[str, float] = {}
         self.said: list[str] = []
@@ -389,11 +395,19 @@ class PairJudge:
             if vm is None:
                 self.require("P2", outside_ignored, f"{event.event_id} is approved for {name}, which is no host")
                 continue
-            boots = self._all.ready.get((vm.host, event.event_id), {}).values()
-            # A boot after the last question cannot be known, nor what a person does then.
-            is_ready = self._told[vm.host]["boot_id"] in [f"{vm.name}-{boot}" for boot in boots]
-            is_ready = is_ready or self._all.by_person.get(vm.host, 0.0) >= self._told_at[vm.host]
+            is_ready = self._is_ready(vm, event.event_id)
             self.require("P2", is_ready, f"{event.event_id} is approved, and {vm.host} is not prepared")
+
+    def _is_ready(self, vm: Vm, event_id: str) -> bool:
+        prepare = self._of_hosts.get(vm.host, {}).get("prepare")
+        boot = self._told[vm.host]["boot_id"]
+        if prepare == CHECKER:
+            response = self._all.checkers[vm.host].known.get(event_id)
+            return response is not None and response.is_ready(int(boot.rpartition("-")[2]))
+        boots = self._all.ready.get((vm.host, event_id), {}).values()
+        # A boot after the last question cannot be known, nor what a person does then.
+        is_ready = boot in [f"{vm.name}-{each}" for each in boots]
+        return prepare == NOTHING or is_ready or self._all.by_person.get(vm.host, 0.0) >= self._told_at[vm.host]
 
     def ends(self, begun_at: float, faults: Mapping[str, Any], waits: bool) -> None:
         for host, why in faults.items():

@@ -64,7 +64,7 @@ class MixedJudge(Judge):
         self.require("P3", held is None, f"{host} restores while its checker has it prepared for {held}")
 
 
-def _mix(chance: random.Random, world: World) -> dict[str, dict[str, Any]]:
+def mix(chance: random.Random, world: World) -> dict[str, dict[str, Any]]:
     """Return the variables of the hosts, by their names."""
     has_groups = chance.random() < 0.4
     mixed = {}
@@ -80,7 +80,7 @@ def _mix(chance: random.Random, world: World) -> dict[str, dict[str, Any]]:
     return mixed
 
 
-def _change_events(chance: random.Random, world: World) -> None:
+def change_events(chance: random.Random, world: World) -> None:
     """Let VMs come into some events, and let some that are withdrawn come again with another id."""
     for event in list(world.events):
         others = [vm.name for vm in world.vms.values() if vm.name not in event.vms]
@@ -108,8 +108,8 @@ def run_mixed_history(seed: int) -> Judge:
     """Return the judge of one random history."""
     chance = random.Random(seed)
     world = random_world(chance)
-    _change_events(chance, world)
-    of_hosts = _mix(chance, world)
+    change_events(chance, world)
+    of_hosts = mix(chance, world)
     checkers: dict[str, Checker] = {}
     judge = MixedJudge(world, LONGEST, checkers, of_hosts)
     for host, own in of_hosts.items():

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import random
 from datetime import datetime, timezone
 from typing import Any, Callable, Mapping
@@ -28,7 +30,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.se
 
 from . import fleet_outside
 from .fleet_checker import Checker
-from .fleet_judge import Judge, PairJudge
+from .fleet_judge import Judge, Limits, PairJudge
 from .fleet_world import Event, World, random_world
 
 SETTINGS: dict[str, Any] = {
@@ -71,6 +73,7 @@ class FleetRun:
     :param advance: lets time pass until a moment, in which another run may go on.
     :param checkers: of the hosts that have one.
     :param of_hosts: the variables of some hosts, in place of the settings.
+    :param check_mode: neither Azure nor a VM is changed.
     """
 
     def __init__(
@@ -85,15 +88,17 @@ class FleetRun:
         only_marked: bool = False,
         checkers: Mapping[str, Checker] | None = None,
         of_hosts: Mapping[str, Mapping[str, Any]] | None = None,
+        check_mode: bool = False,
         **settings: Any,
     ) -> None:
+        self._check_mode = check_mode
         self._id, self._steps_left = run_id, most_steps
         self.world, self.judge, self._chance = world, judge, chance
         self._advance = advance or world.advance
         self._outside = outside
         self.settings = {**SETTINGS, **settings}
         self.hosts = list(world.vms)
-        self.run = engine.new_run(1, PLAYS[0][0], self.hosts, run_id=run_id, only_marked=only_marked)
+        self.run = engine.new_run(1, PLAYS[0][0], self.hosts, None, check_mode, run_id, only_marked)
         self.run["batch"] = list(self.hosts)
         self._checkers = checkers or {}
         for host in self.hosts:
@@ -224,10 +229,10 @@ class FleetRun:
         event_id = order["event_id"]
         self.judge.is_to_prepare(host, event_id)
         if self.world.is_up(host):
-            if self.world.vms[host].takes_no_marks:
+            if self.world.vms[host].takes_no_marks and not self._check_mode:
                 known = self._asked(host, self.run["hosts"][host])
                 return {"host": known, "reached": False, "began": False, "why": "No space left on device."}
-            hindered = self._mark(host, order, PREPARING)
+            hindered = [] if self._check_mode else self._mark(host, order, PREPARING)
             if hindered:
                 known = self._asked(host, self.run["hosts"][host])
                 return {"host": known, "reached": False, "began": False, "why": "Another run.", "hindered": hindered}
@@ -268,7 +273,7 @@ class FleetRun:
 
     def _restore(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
         event_id = order["event_id"]
-        if self.world.is_up(host) and order["is_marked"]:
+        if self.world.is_up(host) and order["is_marked"] and not self._check_mode:
             hindered = self._mark(host, order, RESTORING)
             if hindered:
                 return {"reached": False, "why": "Another run.", "hindered": hindered}
@@ -284,7 +289,7 @@ class FleetRun:
             return None
         fails = has_file and self._chance.random() < 0.05
         self.judge.restore_ends(host, event_id, fails)
-        if not fails and order["is_marked"]:
+        if not fails and order["is_marked"] and not self._check_mode:
             marks = self.world.vms[host].marks
             for key in [key for key, mark in marks.items() if key[0] == event_id and mark["by"] == RUN]:
                 at_work = marks[key]["state"] == RESTORING and str(key) not in order["waited_out"]
@@ -335,7 +340,8 @@ class FleetRun:
             return {**known, "failed": True, "msg": "It waits for other VMs.", "approvals": [{"result": "refused"}]}
         self.judge.require("P1", event.event_id not in self._approved, f"{event.event_id} is approved again")
         self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limits())
-        self.world.approve(event)
+        if not self._check_mode:
+            self.world.approve(event)
         if self._chance.random() < 0.05:
             return {"unreachable": True, "msg": "Connection reset"}
         self._approved.add(event.event_id)
@@ -402,6 +408,56 @@ def run_restore_history(seed: int) -> Judge:
 def run_limited_history(seed: int) -> Judge:
     """Return the judge of one random history of a run that is limited to one event, or to one type."""
     return run_history(seed, is_limited=True)
+
+
+class CheckJudge(Judge):
+    """Looks at a run in check mode: the files of the user do nothing, and no approval is sent."""
+
+    def may_person_restore(self, host: str) -> bool:
+        """Nobody else may change the marks that are looked at."""
+        return False
+
+    def is_to_prepare(self, host: str, event_id: str) -> None:
+        """The host stays as it is."""
+
+    def prepare_begins(self, host: str, event_id: str) -> None:
+        self.note(f"{host} would prepare for {event_id[:8]}")
+
+    def prepare_ends(self, host: str, event_id: str, fails: bool) -> None:
+        """The host stays as it is."""
+
+    def approves(
+        self, host: str, event: Event, outside_ignored: bool, limits: Limits, asked: fleet_outside.Asked | None = None
+    ) -> None:
+        self.approvals += 1
+        self.note(f"{host} would approve {event.event_id[:8]}")
+
+    def restore_begins(self, host: str, event_id: str) -> None:
+        self.note(f"{host} would restore after {event_id[:8]}")
+
+    def restore_ends(self, host: str, event_id: str, fails: bool) -> None:
+        self.restores += not fails
+
+
+def run_check_history(seed: int) -> Judge:
+    """Return the judge of one random history of a run in check mode, after one that was broken off in half of them."""
+    chance = random.Random(seed)
+    world = random_world(chance)
+    settings = random_settings(chance)
+    judge = CheckJudge(world, LONGEST)
+    for line in (f"settings {settings}", *world.describe()):
+        judge.note(line)
+    world.advance(world.now)
+    if chance.random() < 0.5:
+        with contextlib.suppress(BrokenOffError):
+            FleetRun(world, Judge(world, LONGEST), chance, "1", chance.randint(1, 25), **settings).play()
+        world.advance(world.now + chance.choice((1.0, 60.0, 600.0, 3000.0)))
+    before = {host: copy.deepcopy(vm.marks) for host, vm in world.vms.items()}
+    FleetRun(world, judge, chance, "2", float("inf"), check_mode=True, **settings).play()
+    for host, vm in world.vms.items():
+        is_same = vm.marks == before[host] or vm.has_lost_marks
+        judge.require("check mode", is_same, f"the marks of {host} have changed")
+    return judge
 
 
 def run_history(

@@ -17,8 +17,12 @@ from ansible_collections.fleetops.azure_maintenance.tests import run_picture
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_mixed import run_mixed_history
-from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import run_pair_history
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_pair import (
+    run_mixed_pair_history,
+    run_pair_history,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run import (
+    run_check_history,
     run_history,
     run_history_in_batches,
     run_limited_history,
@@ -95,6 +99,17 @@ def test_no_history_of_hosts_that_differ_and_have_checkers_breaks_a_property(fir
 def test_no_history_of_two_runs_beside_each_other_breaks_a_property(first: int) -> None:
     both = first_broken(range(first, first + _PART), run_pair_history)
     assert both is None, "\n".join(both.story)
+
+
+def test_no_history_of_two_runs_over_hosts_that_differ_breaks_a_property() -> None:
+    both = first_broken(range(2 * _PART), run_mixed_pair_history)
+    assert both is None, "\n".join(both.story)
+
+
+def test_no_history_in_check_mode_changes_a_vm_or_breaks_a_property() -> None:
+    judges = [run_check_history(seed) for seed in range(_PART)]
+    assert next((judge.story for judge in judges if judge.broken), None) is None
+    assert sum(judge.approvals for judge in judges) > _PART / 8
 
 
 def test_the_guide_has_the_picture_of_the_states_that_the_histories_go_through() -> None:
@@ -193,7 +208,7 @@ def test_a_mend_of_two_runs_that_is_taken_back_is_found(monkeypatch, module, nam
     assert_found(broken, range(2000), run_pair_history)
 
 
-def _remove_of_checker(host, mark, waited_out):  # type: ignore[no-untyped-def]
+def _remove_of_checker(host, mark, only_own, waited_out):  # type: ignore[no-untyped-def]
     return [each for each in host["marks"] if each["event_id"] == mark["event_id"]]
 
 
