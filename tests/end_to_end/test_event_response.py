@@ -572,9 +572,14 @@ BAD_FILES = [
         "- include_role: {name: tells}",
         "bad-25.yml: handler Wait, which it notifies: pause must not be used: Ansible runs it for the first host only",
     ),
+    ("- meta: clear_host_errors", "bad-26.yml: meta: clear_host_errors must not be used: Ansible forgets which hosts"),
+    (
+        "- command: 'true'\n  notify: Start the app",
+        "bad-27.yml: handler Start the app, which it notifies must have a timeout: it is a handler of the play",
+    ),
 ]
 # The play that responds has these handlers, and a role with others.
-HANDLERS = [{"name": "Stop the app", "debug": {}, "run_once": True}]
+HANDLERS = [{"name": "Stop the app", "debug": {}, "run_once": True, "timeout": 60}, {"name": "Start the app", "debug": {}}]
 # The roles that these files include
 BAD_ROLES = {
     "once/tasks/main.yml": "- include_tasks: more.yml",
@@ -586,7 +591,7 @@ BAD_ROLES = {
     "ends/tasks/main.yml": "- debug: {}",
     "imports/tasks/main.yml": "- import_role: {name: once, tasks_from: even}",
     "once_ended/tasks/main.yml": "- meta: end_host",
-    "app/handlers/main.yml": "- name: Wait\n  pause: {seconds: 1}\n  listen: app stopped",
+    "app/handlers/main.yml": "- name: Wait\n  pause: {seconds: 1}\n  listen: app stopped\n  timeout: 60",
     "tells/tasks/main.yml": "- command: 'true'\n  notify: app stopped",
 }
 

@@ -68,6 +68,14 @@ _ACTS_FOR_ALL = (
     "{path}: {action} must not be used: Ansible runs it for the first host only, also its when, and its result "
     "counts for all hosts, also for those that only wait."
 )
+_FORGETS = (
+    "{path}: meta: clear_host_errors must not be used: Ansible forgets which hosts have failed, so a host that is not "
+    "prepared would count as prepared. Leave it out. To go on after a failure, use a block with rescue."
+)
+_WITHOUT_END = (
+    "{path} must have a timeout: it is a handler of the play, which the time-outs of this run do not limit. Give it, or "
+    "the play, timeout: SECONDS."
+)
 _BOOTS = ("reboot", "win_reboot")
 _BOOT = (
     "{path}: {action} must not be used: a host that boots after it was prepared is not prepared any more, and Azure "
@@ -131,7 +139,9 @@ def _find_task_faults(
         if role is None and task._role not in (None, loader.role):
             outer, folders = task._role, [os.path.join(task._role._role_path, "tasks"), *here]
         words = str(task.args.get("_raw_params") or "")
-        if task.action in _META and words in (_ENDS if outer is None else _ENDS_OF_ROLE):
+        if task.action in _META and words == "clear_host_errors":
+            yield _FORGETS.format(path=path)
+        elif task.action in _META and words in (_ENDS if outer is None else _ENDS_OF_ROLE):
             yield (
                 f"{path}: meta: {words} must not be used: it takes hosts out of the run, which cannot restore them "
                 "then. Use when, or a block with rescue."
@@ -171,13 +181,16 @@ def _find_imported_handler_faults(tasks: Sequence[Any], search: _Search, here: S
     """
     for role in (task._role for task in tasks if task._role is not None):
         folder = role._role_path
-        key = f"{folder} {role._from_files} handlers"
-        if key not in search.seen:
-            search.seen.add(key)
+        if _handlers_key(role) not in search.seen:
+            search.seen.add(_handlers_key(role))
             handlers = [handler for handler in _walk(search.loader.load_handlers(role)) if handler._role is role]
             folders = [os.path.join(folder, "handlers"), *here]
             yield from _find_task_faults(folder, handlers, search, folders, role)
             yield from _find_imported_handler_faults(handlers, search, folders)
+
+
+def _handlers_key(role: Any) -> str:
+    return f"{role._role_path} {role._from_files} handlers"
 
 
 def _find_notified_faults(path: str, search: _Search, folders: Sequence[str]) -> Iterator[str]:
@@ -196,6 +209,10 @@ def _find_notified_faults(path: str, search: _Search, folders: Sequence[str]) ->
             named = f"{path}: handler {name}, which it notifies"
             role = handler._role
             here = [os.path.join(role._role_path, "handlers"), *folders] if role is not None else folders
+            # Those of a role that the file uses have its limit.
+            of_file = role is not None and _handlers_key(role) in search.seen
+            if not handler.timeout and not of_file:
+                yield _WITHOUT_END.format(path=named)
             yield from _find_task_faults(named, [handler], search, here, role)
 
 

@@ -37,8 +37,9 @@ def task(action="raw", **more):
 def handler(name, *, role=None, listen=(), **more):
     role = role and SimpleNamespace(_role_path=f"/roles/{role}", _from_files={}, name=role)
     names = {False: f"{role.name} : {name}", True: f"ns.{role.name} : {name}"} if role else dict.fromkeys((0, 1), name)
+    said = {"timeout": 60, **more}
     return task(
-        name=name, listen=listen, _role=role, get_name=lambda include_role_fqcn: names[include_role_fqcn], **more
+        name=name, listen=listen, _role=role, get_name=lambda include_role_fqcn: names[include_role_fqcn], **said
     )
 
 
@@ -190,8 +191,21 @@ def test_p2_a_handler_of_the_play_is_searched_where_the_file_may_notify_it(notif
     assert [fault.split(" must not")[0] for fault in faults] == [NOTIFIED + each for each in told]
 
 
+def test_p15_a_handler_of_the_play_must_have_a_timeout():
+    (fault,) = find_faults([task(notify=["Stop"])], [], [handler("Stop", timeout=0), handler("Start", timeout=0)])
+    assert fault.startswith("drain.yml: handler Stop, which it notifies must have a timeout: it is a handler of")
+
+
+def test_p2_p13_no_file_may_let_ansible_forget_who_has_failed():
+    forgets = task("meta", args={"_raw_params": "clear_host_errors"})
+    (fault,) = find_faults([task(), forgets])
+    assert fault.startswith("drain.yml: meta: clear_host_errors must not be used: Ansible forgets which hosts have")
+    (of_role,) = find_faults([task("include_role")], [SimpleNamespace(block=[forgets])])
+    assert of_role.startswith("/roles/drain: meta: clear_host_errors must not be used")
+
+
 def test_p2_a_handler_that_only_listens_needs_no_name():
-    nameless = task("pause", name="", listen=["stopped"], get_name=lambda include_role_fqcn: "pause")
+    nameless = task("pause", name="", listen=["stopped"], get_name=lambda include_role_fqcn: "pause", timeout=9)
     (fault,) = find_faults([task(notify=["stopped"])], [], [nameless])
     assert fault.startswith("drain.yml: handler pause, which it notifies: pause must not be used")
 
