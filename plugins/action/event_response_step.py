@@ -56,6 +56,10 @@ _GRACE = 15.0
 _HINDERED = (
     "Another run, or the checker, is at work on this host at this moment. This run asks again, and waits for it."
 )
+_NOT_BEGUN = (
+    "The run did not begin, so no host was asked. Was it started with --tags, --skip-tags or --start-at-task? Start it "
+    "without them."
+)
 _HIDDEN = "the task has no_log, so its reason is hidden."
 _UNKNOWN = "a file or role that it includes could not be loaded, or Ansible gave no reason; see the output above."
 
@@ -98,7 +102,9 @@ class ActionModule(ActionBase):
             variable = f"event_response_{name}"
             given[name] = evaluate(variable, self._vars[variable])
         by = str(given["group_by"] or "")
-        given["group"] = str(evaluate(by, self._vars.get(by, "")) or "") if by else ""
+        group = evaluate(by, self._vars.get(by)) if by else None
+        # Azure counts fault domains and update domains from 0 on.
+        given["group"] = "" if group is None else str(group)
         if by and not given["group"]:
             faults.append(f"event_response_group_by: this host has no variable {by}, or it is empty.")
         return {"report": json.dumps({"settings": given, "fault": " ".join(faults), "play": self._play()}, default=str)}
@@ -436,6 +442,8 @@ class ActionModule(ActionBase):
 
     def _report(self) -> dict[str, Any]:
         run = self._latest()
+        if not run["serial"]:
+            run = {**engine.new_run(0, self._play(), self._hosts()), "refused": [_NOT_BEGUN]}
         run = engine.take_reports(run, self._reports_of_turn(run), time.time())
         told = verdict.conclude(run, in_one_play=ANCHORS not in self._vars)
         return {**told, "by": self._vars["inventory_hostname"], "play": self._play()}

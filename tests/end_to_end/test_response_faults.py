@@ -360,21 +360,61 @@ def test_p13_somebody_fails_for_a_host_for_which_a_file_ends_the_role(make_fleet
     assert fleet.story(other) == [f"prepare {other} Reboot", f"restore {other} Reboot completed"]
 
 
-@pytest.mark.matrix
-def test_p13_a_host_that_a_file_brings_back_fails_with_its_reason(make_fleet):
-    """It goes on alone when the others are done, and Ansible counts it neither to the batch nor to the play.
-
-    The run has given it up by then, as one that was lost.
-    """
+@pytest.mark.releases
+@pytest.mark.parametrize("playbook", [RESPOND, None], ids=["playbook", "role"])
+def test_p2_p3_a_handler_that_a_failed_file_has_notified_runs_before_the_next_file_and_not_after_it(
+    make_fleet, playbook
+):
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
-    events = {host: fleet.announce(HOSTS[host], notice=FAR_OFF) for host in ("host-a", "host-b")}
-    fleet.set("host-b", mortal_dies_at=4, mortal_back_after=1)
-    run = fleet.respond(prepare=NOTE.format(words="drained") + "- meta: clear_host_errors\n")
+    role = fleet.folder / "roles" / "service"
+    for part, tasks in (
+        ("tasks", "- raw: 'true'\n  notify: Stop\n- fail:\n  when: inventory_hostname == 'host-b'"),
+        ("handlers", f"- name: Stop{NOTE.format(words='stopped').partition('Note it')[2]}"),
+    ):
+        (role / part).mkdir(parents=True)
+        (role / part / "main.yml").write_text(tasks)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    run = fleet.respond(
+        prepare="- include_role: {name: service}", restore=NOTE.format(words="started"), playbook=playbook
+    )
     assert run.code == 2, run.out + run.err
-    assert fleet.approved == [("web-1", [events["host-a"]])]
-    assert fleet.story("host-b") == ["prepare host-b Reboot"]
-    assert summary_of(run)["not_restored"] == ["host-b"]
-    assert "Not approved: host-b failed or became unreachable" in run.words
+    assert fleet.approved == []
+    assert [line.split()[0] for line in fleet.story("host-b")] == ["prepare", "stopped", "restore", "started"]
+    assert [line.split()[0] for line in fleet.story("host-a")] == ["prepare", "stopped", "restore", "started"]
+    assert summary_of(run)["not_restored"] == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--tags", "drain"), ("--start-at-task", "Take turns"), ("--skip-tags", "untagged")], ids=" ".join
+)
+def test_p13_a_run_of_which_ansible_leaves_out_the_tasks_says_so(make_fleet, arguments):
+    """B1: it would end as a run that found no event."""
+    fleet = make_fleet(["host-a"], HOSTS)
+    fleet.announce("web-1", notice=FAR_OFF)
+    run = fleet.respond(*arguments, playbook=RESPOND)
+    assert run.code == 2, run.out + run.err
+    assert "The run did not begin, so no host was asked. Was it started with --tags" in run.words
+    assert "No event." not in run.out
+    assert fleet.story("host-a") == []
+
+
+def test_p15_who_has_throttle_in_the_play_does_not_make_one_host_wait_for_the_event_of_another(make_fleet):
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    fleet.announce("web-1", notice=FAR_OFF, started_for=LONG)
+    fleet.announce("web-2", notice=FAR_OFF, started_for=10)
+
+    def is_waiting():
+        """Both events have started, and at least one of the hosts asks whether its own is over."""
+        methods = [one["method"] for one in fleet.azure.control("GET", "/simulator/journal")["requests"]]
+        return methods.count("POST") == 2 and len(methods) - methods[::-1].index("POST") + 10 < len(methods)
+
+    def is_restored():
+        return len(fleet.story("host-b")) == 2
+
+    second = fleet.meanwhile(is_restored, lambda: fleet.pass_time(LONG))
+    with fleet.meanwhile(is_waiting, lambda: fleet.pass_time(12)), second:
+        run = fleet.respond(play={"throttle": 1}, event_response_wait_timeout=60)
+    assert run.code == 0, run.out + run.err
 
 
 @pytest.mark.releases

@@ -27,7 +27,7 @@ def three(ansible, simulator, tmp_path):
 @pytest.mark.matrix
 def test_two_events_of_a_tier_go_one_after_the_other_and_another_tier_does_not_wait(three):
     first, second, third = (three.announce(name, notice=FAR_OFF) for name in ("web-1", "web-2", "web-3"))
-    for host, tier in zip(HOSTS, ("front", "front", "{{ 'ba' }}ck")):
+    for host, tier in zip(HOSTS, (0, 0, "{{ 'ba' }}ck")):
         three.set(host, tier=tier)
     # Both files write into one story, in the order in which they run.
     order = three.folder / "order"
