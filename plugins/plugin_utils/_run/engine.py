@@ -554,7 +554,7 @@ def _restore(run: Run, now: float) -> Orders | None:
             orders[host] = {
                 "event_id": event_id,
                 "event": each["event"],
-                "phase": each["phase"],
+                "phase": each["open_phase"] or each["phase"],
                 "outcome": each["outcome"],
                 "is_marked": bool(each["marked"]),
                 "only_marked": each["only_marked"],

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Any, Mapping, Sequence
 
 from ...module_utils._event.document import fold_case, read_utc
-from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, same_boot
+from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, phase_of, same_boot
 from ...module_utils._event.marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
 from ...module_utils._event.selection import keys, words
-from .progress import NEW_PROGRESS, is_coming, is_undecided, must_restore, progress_key, update_event
+from .progress import NEW_PROGRESS, is_coming, is_undecided, must_restore, progress_key, read_event, update_event
 
 Host = dict[str, Any]
 
@@ -189,13 +189,16 @@ def _preparation(mark: Mapping[str, Any]) -> dict[str, Any]:
 
 def _take_up_ended(name: str, host: Host, mark: Mapping[str, Any], check_mode: bool, now: float) -> dict[str, Any]:
     booted = not same_boot(mark["boot_id"], host["boot_id"])
+    key = fold_case(mark["event_id"])
+    listed = next((event for event in host["listed"] if fold_case(event["event_id"]) == key), None)
     each = {
         **NEW_PROGRESS,
         **_preparation(mark),
-        "event": event_of(mark, host["name"]),
+        "event": listed or event_of(mark, host["name"]),
         "phase": ENDED,
+        "open_phase": listed and phase_of(read_event(listed)),
         # Without a boot nobody knows whether it took place.
-        "outcome": COMPLETED if booted else None,
+        "outcome": COMPLETED if booted and not listed else None,
         "prepared": True,
         "settled": True,
         "stays_prepared": False,
@@ -215,13 +218,11 @@ def event_of(mark: Mapping[str, Any], resource_name: str | None) -> dict[str, An
     """Return the event of a mark as scheduled_events_info would have returned it; Azure tells no more of it."""
     unknown = ("event_status", "resource_type", "not_before", "not_before_raw", "seconds_until_start", "description")
     return {
-        **dict.fromkeys((*unknown, "event_source", "duration_seconds")),
+        **dict.fromkeys((*unknown, "event_source", "duration_seconds", "leader", "is_leader")),
         "event_id": mark["event_id"],
         "event_type": mark["event_type"],
         "resources": [resource_name] if resource_name else [],
         "affects_this_vm": True,
-        "leader": resource_name,
-        "is_leader": True,
     }
 
 

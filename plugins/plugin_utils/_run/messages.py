@@ -44,7 +44,10 @@ def format_held_back(
     reasons = [(host, why) for host, found in own.items() for each in found if each["failed"] for why in each["why"]]
     # Only these need be asked: a question switches Scheduled Events on where they are off.
     target = ",".join(host for host, found in own.items() if found)
-    todo = "To do before then: repair the cause and run this again. Or approve the event although a VM is not prepared:"
+    todo = (
+        "To do before then: repair the cause and run this again. Or approve the event although a VM is not prepared, by "
+        "this command in one line, with the -i and the login options of this run:"
+    )
     return [
         *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),
         *_wrap(f"VMs: {', '.join(event['resources'])}"),
@@ -136,7 +139,8 @@ def format_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline
     lost = [host for host, events in progress.items() if any(each["unreachable"] for each in events)]
     if lost:
         parts.append(f"cannot be reached now: {shorten(lost)}")
-    return f"Waiting for {shorten(list(progress))}, {left} at most: {'; '.join(parts)}"
+    what = "; ".join(parts) or "somebody may be at work there"
+    return f"Waiting for {shorten(list(progress))}, {left} at most: {what}"
 
 
 def format_not_asked(reasons: Mapping[str, str]) -> list[str]:
@@ -212,6 +216,8 @@ def format_outcome(
     faults: Mapping[str, Iterable[str]],
     told: Container[str],
     empty: Sequence[str] = (),
+    staying: Sequence[str] = (),
+    only_marked: bool = False,
 ) -> list[str]:
     """Return the result of each event, and the faults.
 
@@ -219,6 +225,8 @@ def format_outcome(
     :param faults: of find_faults().
     :param told: the faults that are reasons of an event, which the summary tells.
     :param empty: of find_empty().
+    :param staying: the hosts that stay prepared.
+    :param only_marked: whether the run only restores hosts that earlier runs have left out of service.
     """
     lines = []
     for event in summary["events"]:
@@ -235,4 +243,7 @@ def format_outcome(
     lines += [line for fault in left for line in _wrap(fault, "")]
     if empty:
         lines += _wrap(f"Azure gave an empty answer to {shorten(empty)}: whether there are events is unknown.", "")
-    return lines or ["No event."]
+    if staying:
+        stay = f"stay{'' if len(staying) > 1 else 's'} out of service"
+        lines += _wrap(f"{shorten(staying)} {stay}. When the event is over, run this again, or the playbook restore.", "")
+    return lines or ["No VM is marked, so none is to be restored." if only_marked else "No event."]

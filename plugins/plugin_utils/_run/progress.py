@@ -50,6 +50,9 @@ NEW_PROGRESS: dict[str, Any] = {
     # The run whose mark the VM has for it, and whether it has nothing but that yet
     "marked": None,
     "only_marked": False,
+    # The phase of an event that is not over, and for which an earlier run has the VM out of service: it is restored all
+    # the same, or named
+    "open_phase": None,
     # Since it was last listed, which shows that it took place; since its preparation, which undoes that
     "booted": False,
     "rebooted": False,

@@ -55,7 +55,8 @@ def conclude(run: Mapping[str, Any], in_one_play: bool = False) -> dict[str, Any
         progress = as_check_mode(progress)
     summary = summarize(progress)
     told = {tell_reason(why) for followed in progress.values() for each in followed or () for why in each["why"]}
-    lines = format_outcome(summary, faults, told, find_empty(progress, answers))
+    staying = [host for host, followed in progress.items() if any(map(_stays_prepared, followed or ()))]
+    lines = format_outcome(summary, faults, told, find_empty(progress, answers), staying, run["only_marked"])
     away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
     return {
         "summary": {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines},
@@ -224,7 +225,7 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
                 {
                     "event_id": event["event_id"],
                     "event_type": event["event_type"],
-                    "phase": each["phase"],
+                    "phase": each["open_phase"] or each["phase"],
                     "outcome": each["outcome"],
                     "approved_by": each["approved_by"],
                     "would_be_approved_by": each["would_be_approved_by"],
@@ -254,6 +255,11 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
         "not_asked": [host for host, followed in progress.items() if followed is None],
         "not_restored": [host for host, followed in progress.items() if any(map(_is_left, followed or ()))],
     }
+
+
+def _stays_prepared(each: Mapping[str, Any]) -> bool:
+    """Tell whether a host is meant to stay prepared when the run is over."""
+    return bool(must_restore(each) and not each["failed"])
 
 
 def _is_left(each: Mapping[str, Any]) -> bool:

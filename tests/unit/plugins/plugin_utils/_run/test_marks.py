@@ -467,17 +467,21 @@ def test_restore_puts_back_what_is_marked_and_over_and_does_nothing_else():
     assert (after.posted, fleet.marks["web-1"], faults(after)) == ([], {}, {})
 
 
-@pytest.mark.parametrize(("notice", "later"), [(900.0, 10), (10.0, 20)], ids=["Scheduled", "Started"])
-def test_restore_leaves_a_vm_whose_event_is_not_over_and_names_it(notice, later):
+@pytest.mark.parametrize(
+    ("notice", "later", "phase"), [(900.0, 10, "announced"), (10.0, 20, "started")], ids=["Scheduled", "Started"]
+)
+def test_restore_leaves_a_vm_whose_event_is_not_over_and_names_it(notice, later, phase):
     fleet = broken_off(notice=notice)
     fleet.now += later
     after = fleet.again(**ONLY_MARKED).go()
     assert after.story["web-1"] == ["prepare A1"]
     (fault,) = faults(after)["web-1"]
     assert "The event is not over, so the VM stays as it is." in fault
+    assert [event["phase"] for event in verdict.conclude(after.run)["summary"]["events"]] == [phase]
     assert len(fleet.marks["web-1"]) == 1
     told = fleet.again(**ONLY_MARKED, open_too=True).go()
     assert told.story["web-1"] == ["prepare A1", "restore A1"]
+    assert [event["phase"] for event in verdict.conclude(told.run)["summary"]["events"]] == [phase]
     assert (fleet.marks["web-1"], faults(told)) == ({}, {})
 
 

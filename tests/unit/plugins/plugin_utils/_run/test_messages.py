@@ -53,7 +53,8 @@ def test_what_is_held_back_says_who_why_until_when_and_what_to_do():
         "    on, in 15 min. This run keeps the hosts prepared and waits for",
         "    it.",
         "  To do before then: repair the cause and run this again. Or approve",
-        "    the event although a VM is not prepared:",
+        "    the event although a VM is not prepared, by this command in one",
+        "    line, with the -i and the login options of this run:",
         "    ansible-playbook fleetops.azure_maintenance.approve -e target=host-a,host-b",
         "    -e approve_event_ids=C7061BAC-AFDC-4513-B24B-AA5F13A16123",
         "    -e approve_resources_ready=web-1,web-2",
@@ -141,6 +142,18 @@ def test_at_the_end_each_fault_is_told_once():
         "host-c could not be asked: down",
     ]
     assert format_outcome({"events": []}, {}, ()) == ["No event."]
+    assert format_outcome({"events": []}, {}, (), only_marked=True) == ["No VM is marked, so none is to be restored."]
+
+
+def test_a_run_that_does_not_wait_says_which_hosts_it_leaves_out_of_service():
+    assert format_outcome({"events": []}, {}, (), (), ["host-a", "host-b"]) == [
+        "host-a, host-b stay out of service. When the event is over, run this",
+        "  again, or the playbook restore.",
+    ]
+
+
+def test_who_waits_for_another_run_says_so():
+    assert format_waiting({"host-a": []}, NOW + 9, NOW) == "Waiting for host-a, 9 s at most: somebody may be at work there"
 
 
 def test_p4_an_empty_answer_is_not_told_as_no_event():
