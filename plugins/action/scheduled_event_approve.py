@@ -10,9 +10,12 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+from ..plugin_utils._text_input import tell_empty_list
 from ..plugin_utils._windows.dispatch import run_module
 
 MODULE = "fleetops.azure_maintenance.scheduled_event_approve"
+_CONDITIONS = ("event_ids", "event_types", "event_sources")
+_INCARNATION = "document_incarnation"
 
 
 class ActionModule(ActionBase):
@@ -20,5 +23,13 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        result.update(run_module(self, MODULE, dict(self._task.args), task_vars))
+        arguments = dict(self._task.args)
+        faults = [fault for name in _CONDITIONS for fault in tell_empty_list(name, arguments.get(name))]
+        if faults:
+            result.update(failed=True, msg=" ".join(faults), in_doubt=False)
+            return result
+        if arguments.get(_INCARNATION, "") is None:
+            # The answer by which the caller has decided had none, so there is no document that could be the same.
+            arguments[_INCARNATION] = ""
+        result.update(run_module(self, MODULE, arguments, task_vars))
         return result

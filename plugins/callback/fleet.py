@@ -254,4 +254,8 @@ class CallbackModule(Minimal):
 
 
 def _is_query(result):
-    return result._task.resolved_action == QUERY
+    """Tell whether a result is an answer. Of a job (async with poll 0), async_status returns it."""
+    action, said = result._task.resolved_action, result._result
+    if action == "ansible.builtin.async_status":
+        return "document_received" in said
+    return action == QUERY and ("events" in said or "ansible_job_id" not in said)

@@ -92,6 +92,8 @@ options:
       - Refuse to approve unless the document still has this DocumentIncarnation, as
         M(fleetops.azure_maintenance.scheduled_events_info) returned it. So only the document of your decision is
         approved.
+      - Null and an empty string, as from an answer without a document, are no DocumentIncarnation that a document could
+        have. To approve any document, leave the option out.
       - It is then sent along with the approval, as it always is with the api-versions of 2017.
     type: str
   wait_for:

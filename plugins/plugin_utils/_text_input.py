@@ -16,6 +16,7 @@ from datetime import date
 from typing import Any
 
 from ..module_utils._errors import one_line
+from ..module_utils._event.selection import words
 
 _NOT_TEXT = (
     "{name} must be text, not {value}. Ansible reads an answer such as 0123, off or 2026-11-25 as a number, a boolean "
@@ -33,6 +34,17 @@ def tell_not_text(name: str, value: Any) -> list[str]:
     members = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
     others = [member for member in members if not isinstance(member, str)]
     return [_NOT_TEXT.format(name=name, value=_show(others[0]))] if others else []
+
+
+def tell_empty_list(name: str, value: Any) -> list[str]:
+    """Return the fault of a condition that is a list in which nothing is named, as of a search that found nothing: it
+    would count as none. An empty list is none of these: it selects nothing.
+
+    :param value: as the user wrote it.
+    """
+    if not isinstance(value, (list, tuple)) or not value or words([each for each in value if each is not None]):
+        return []
+    return [f"{name} must name something: each member of its list is null or empty. An empty list selects nothing."]
 
 
 def _show(value: Any) -> str:

@@ -114,6 +114,26 @@ def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_anoth
 
 
 @pytest.mark.releases
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"approve_ask_timeout": "5s"}, "must be whole numbers of seconds from 1 on"),
+        ({"approve_wait_timeout": "abc"}, "must be whole numbers of seconds from 1 on"),
+        ({"approve_wait_for": "Started"}, "approve_wait_for must be nothing, started or ended; not 180, 900 and Started."),
+        ({"approve_event_ids": [None]}, "event_ids must name something: each member of its list is null or empty."),
+        ({"approve_event_ids": ["", " "]}, "event_ids must name something: each member of its list is null or empty."),
+    ],
+    ids=["a time with a unit", "a time that is a word", "another word", "a list of null", "a list of nothing"],
+)
+def test_p14_p15_a_setting_that_would_count_as_none_approves_nothing(fleet, settings, told):
+    fleet.announce("Reboot", "web-1")
+    run = fleet.approve(approve_event_types=["Reboot"], **settings)
+    assert run.code != 0
+    assert told in " ".join(run.out.split())
+    assert fleet.asked() == set()
+
+
+@pytest.mark.releases
 def test_a_survey_left_empty_fails_clearly_before_any_vm_is_asked(fleet):
     fleet.announce("Reboot", "web-1")
     run = fleet.approve(**EMPTY_SURVEY)

@@ -343,6 +343,39 @@ def test_a_loop_and_a_failure_that_the_play_forgives_are_read_like_others(fleet)
     assert "4 hosts asked: 1 quiet, 2 affected, 0 unreachable, 1 not on Azure, 0 failed" in run.out
 
 
+def test_the_answer_of_a_job_is_that_of_async_status(fleet):
+    announce_both(fleet)
+    run = fleet.play(
+        [
+            {INFO: {}, "async": 60, "poll": 0, "register": "job"},
+            {
+                "ansible.builtin.async_status": {"jid": "{{ job.ansible_job_id }}"},
+                "when": "job.ansible_job_id is defined",
+                "register": "answer",
+                "until": "answer is finished",
+                "retries": 100,
+                "delay": 1,
+            },
+        ],
+        keywords={"vars": {"ansible_async_dir": str(fleet.folder / "jobs")}},
+    )
+    assert "no answer and no reason" not in run.out, run.out
+    assert "web-3" in run.out
+    assert re.search(r"4 hosts asked|6 hosts asked: 1 quiet, 3 affected", run.out), run.out
+
+
+def test_text_from_azure_in_the_fault_of_a_query_steers_no_terminal(fleet):
+    fleet.announce("Reboot", "web-1", description="\x1b[31mred\x1b]0;title\x07")
+    query = {INFO: {"query": "abs(events[-1].description)"}}
+    (fleet.folder / "query.json").write_text(json.dumps([{"hosts": "web-1", "gather_facts": False, "tasks": [query]}]))
+    # By Ansible's own callback, which prints the message as it is
+    run = fleet.run("ansible-playbook", "query.json")
+    assert run.code == 2
+    assert "cannot be applied to the answer" in " ".join((run.out + run.err).split())
+    assert "\x1b]0" not in run.out + run.err
+    assert "\x07" not in run.out + run.err
+
+
 def test_a_play_without_a_query_prints_no_table(fleet):
     run = fleet.play([{"ansible.builtin.command": "true"}], "--limit", "web-1")
     assert (run.code, run.out) == (0, "")
