@@ -118,6 +118,16 @@ def test_a_mark_goes_with_the_next_check_where_a_kill_came_before_it_was_removed
     assert marks(vm) == {}
 
 
+def test_p16_nothing_is_left_of_a_mark_that_was_written_when_its_program_was_killed(azure, vm):
+    event = azure.announce()
+    vm.check_until_quiet()
+    (path,) = (vm.folder / "marks").iterdir()
+    (path.parent / f"{path.name}.5abac11006e9e522").write_text("{")
+    azure.withdraw(event)
+    vm.check_until_quiet()
+    assert list(path.parent.iterdir()) == []
+
+
 def test_a_restore_that_fails_leaves_the_mark_until_it_is_tried_again(azure, vm):
     broken = vm.folder / "broken"
     broken.touch()

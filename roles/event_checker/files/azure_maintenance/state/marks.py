@@ -202,8 +202,15 @@ def remove_marks_of_restored(store: Store, folders: Folders) -> None:
         if record.ended_at is None and not _is_put_back(responses):
             continue
         if all(each.finished and (each.phase, each.state) != (ENDED, FAILED) for each in responses):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(mark["file"])
+            _remove(mark["file"])
+
+
+def _remove(path: str) -> None:
+    """Remove a mark, and what a program that was killed while it wrote the mark has left beside it."""
+    place, name = os.path.split(path)
+    for each in [name, *(other for other in os.listdir(place) if other.startswith(f"{name}."))]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(place, each))
 
 
 def _is_put_back(responses: Sequence[ResponseRecord]) -> bool:
