@@ -301,7 +301,7 @@ class Machine:
         def run() -> None:
             if kind == "check":
                 # Of the process before
-                matching._slow_rules.clear()
+                matching._spent.clear()
             try:
                 actor.status = cli.main(arguments, self.folders)
             except Killed:

@@ -119,7 +119,10 @@ def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_anoth
     [
         ({"approve_ask_timeout": "5s"}, "must be whole numbers of seconds from 1 on"),
         ({"approve_wait_timeout": "abc"}, "must be whole numbers of seconds from 1 on"),
-        ({"approve_wait_for": "Started"}, "approve_wait_for must be nothing, started or ended; not 180, 900 and Started."),
+        (
+            {"approve_wait_for": "Started"},
+            "approve_wait_for must be nothing, started or ended; not 180, 900 and Started.",
+        ),
         ({"approve_event_ids": [None]}, "event_ids must name something: each member of its list is null or empty."),
         ({"approve_event_ids": ["", " "]}, "event_ids must name something: each member of its list is null or empty."),
     ],

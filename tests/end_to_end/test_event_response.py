@@ -579,7 +579,10 @@ BAD_FILES = [
     ),
 ]
 # The play that responds has these handlers, and a role with others.
-HANDLERS = [{"name": "Stop the app", "debug": {}, "run_once": True, "timeout": 60}, {"name": "Start the app", "debug": {}}]
+HANDLERS = [
+    {"name": "Stop the app", "debug": {}, "run_once": True, "timeout": 60},
+    {"name": "Start the app", "debug": {}},
+]
 # The roles that these files include
 BAD_ROLES = {
     "once/tasks/main.yml": "- include_tasks: more.yml",

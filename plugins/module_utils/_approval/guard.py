@@ -186,7 +186,9 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
     expected = request.document_incarnation
     if expected is not None and (incarnation is None or expected != str(incarnation)):
         why = f"the document has changed since (DocumentIncarnation is {incarnation}, not {expected}); ask again"
-        return _refuse(event, why if expected else "the answer that you decided by had no DocumentIncarnation; ask again")
+        return _refuse(
+            event, why if expected else "the answer that you decided by had no DocumentIncarnation; ask again"
+        )
     if not request.force:
         if not event.resources:
             return _refuse(event, "it lists no VM, so readiness cannot be confirmed", advice=_FORCE)

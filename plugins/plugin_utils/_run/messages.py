@@ -45,8 +45,8 @@ def format_held_back(
     # Only these need be asked: a question switches Scheduled Events on where they are off.
     target = ",".join(host for host, found in own.items() if found)
     todo = (
-        "To do before then: repair the cause and run this again. Or approve the event although a VM is not prepared, by "
-        "this command in one line, with the -i and the login options of this run:"
+        "To do before then: repair the cause and run this again. Or approve the event although a VM is not prepared, "
+        "by this command in one line, with the -i and the login options of this run:"
     )
     return [
         *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),
@@ -245,5 +245,7 @@ def format_outcome(
         lines += _wrap(f"Azure gave an empty answer to {shorten(empty)}: whether there are events is unknown.", "")
     if staying:
         stay = f"stay{'' if len(staying) > 1 else 's'} out of service"
-        lines += _wrap(f"{shorten(staying)} {stay}. When the event is over, run this again, or the playbook restore.", "")
+        lines += _wrap(
+            f"{shorten(staying)} {stay}. When the event is over, run this again, or the playbook restore.", ""
+        )
     return lines or ["No VM is marked, so none is to be restored." if only_marked else "No event."]

@@ -19,12 +19,16 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
     report,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    open_state as opening,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.open_state import (  # noqa: E501
     open_store,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
     SUCCEEDED,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import lock
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track import tracker
 from ansible_collections.fleetops.azure_maintenance.tests.instance import TARGET
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as loopback
@@ -292,3 +296,11 @@ class TestTheNameOfThisVm:
                 found.append((answered, state.fact("resource_name").get("name"), len(state.all_events())))
             clock.advance(1)
         assert found == [(False, None, 0), (True, "web-1", 1)]
+
+
+def test_p15_a_program_that_is_stopped_while_it_opens_the_state_is_not_waited_for_without_an_end(folders, monkeypatch):
+    monkeypatch.setattr(opening, "_PATIENCE", 0.1)
+    with lock(folders.run, "state"), pytest.raises(
+        sqlite3.OperationalError, match="is locked: another program opens it"
+    ):
+        open_store(folders, busy_timeout=0.1)

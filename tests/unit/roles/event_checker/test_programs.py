@@ -160,6 +160,16 @@ def test_c2_p6_nothing_lives_of_a_try_that_took_too_long(crowd, way):
     raise AssertionError("the program never came up")
 
 
+def test_p15_a_step_that_stops_the_processes_of_python_is_ended_in_its_time(crowd):
+    with pytest.raises(StepError, match="did not end within 1 seconds"):
+        run(
+            "import os, signal, time; os.kill(os.getppid(), signal.SIGSTOP); time.sleep(600)",
+            str(crowd.folder),
+            timeout=1,
+        )
+    assert crowd.alive == []
+
+
 def test_p6_a_parent_is_ended_before_its_children():
     """Else a shell of which the child is gone runs its next line, after the time of the step was over."""
     # A set would give 8 before 7, and 16 before 8.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import socket
 import sys
 from contextlib import closing
@@ -478,13 +479,18 @@ def test_putting_back_into_service_yields_to_a_preparation_between_two_steps(sta
 
 
 def marked_by_a_run(stage, state, since):
-    """The path of a mark of a run that restores after another event, or does something else."""
+    """The path of a mark of a run that restores after another event, or does something else.
+
+    The times in it are by the clock of its controller.
+    """
     about = {"event_id": "OVER", "event_type": "Reboot"}
-    mark = {**marks.new_mark(marks.RUN, about, format_utc(since), run="r1"), "state": state}
+    told = format_utc(since - timedelta(hours=1))
+    mark = {**marks.new_mark(marks.RUN, about, told, run="r1"), "state": state, "state_since": told}
     folder = Path(stage.folders.marks)
     folder.mkdir()
     path = folder / marks.file_name(mark)
     path.write_bytes(marks.encode(mark))
+    os.utime(path, (since.timestamp(),) * 2)
     return path
 
 
@@ -530,6 +536,21 @@ def test_p15_a_preparation_waits_for_no_run_without_an_end(stage, does, age, wai
     assert stage.run()
     assert stage.recorder.words == ["drain"]
     assert sum(stage.pauses) == waits
+
+
+def test_p15_a_clock_that_is_set_back_while_a_preparation_waits_for_a_run_does_not_prolong_the_wait(stage):
+    marked_by_a_run(stage, marks.RESTORING, NOW)
+
+    def while_waiting():
+        stage.clock.advance(1)
+        if len(stage.pauses) == 3:
+            stage.clock.set_by(-3600)
+
+    stage.while_waiting = while_waiting
+    stage.announce("drain", timeout=100, approve="never")
+    assert stage.run()
+    assert stage.recorder.words == ["drain"]
+    assert sum(stage.pauses) == 100
 
 
 def test_p3_a_preparation_whose_event_ends_while_it_waits_for_a_run_is_skipped(stage):

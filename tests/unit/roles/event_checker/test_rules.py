@@ -138,7 +138,7 @@ def test_a_failing_query_after_the_rule_that_matches_is_not_asked():
 
 def test_a2_an_expression_that_never_answers_does_not_match_and_the_next_rule_is_asked(monkeypatch):
     monkeypatch.setattr(rules_module, "MATCH_LIMIT", 0.2)
-    monkeypatch.setattr(rules_module, "_slow_rules", set())
+    monkeypatch.setattr(rules_module, "_spent", {})
     text = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
     rules = [make_rule("Live", match={"description": r"^(\w+\s?)+[.]?$"}), make_rule("Everything")]
     handler, begun = signal.getsignal(signal.SIGALRM), time.monotonic()
@@ -146,17 +146,34 @@ def test_a2_an_expression_that_never_answers_does_not_match_and_the_next_rule_is
     for _event in range(50):
         rule, said = find_rule(rules, make_event(description=text), NOW, "web-1")
         assert rule.name == "Everything"
-        assert said == ["rule Live does not match: its description or query took more than 0.2 s"]
+        assert said == [
+            "rule Live does not match: its description or query took more than 0.2 s, "
+            "or those of all rules more than 3 s"
+        ]
     # A flood of events keeps nobody from polling: it is tried once.
     assert time.monotonic() - begun < 5
     assert around - 30 < signal.getitimer(signal.ITIMER_REAL)[0] <= around
     assert signal.getsignal(signal.SIGALRM) is handler
 
 
+def test_p8_many_slow_rules_and_many_events_keep_the_check_from_polling_for_some_seconds_at_most(monkeypatch):
+    monkeypatch.setattr(rules_module, "MATCH_LIMIT", 0.2)
+    monkeypatch.setattr(rules_module, "_ALL_LIMIT", 0.5)
+    monkeypatch.setattr(rules_module, "_spent", {})
+    slow = [make_rule(f"Slow {number}", match={"description": r"^(\w+\s?)+[.]?$"}) for number in range(20)]
+    begun = time.monotonic()
+    # Alone, each event takes less than the limit.
+    for length in (18, 18, 18, 18, 40):
+        rule, said = find_rule([*slow, make_rule("Last")], make_event(description="a" * length + "!"), NOW, "web-1")
+        assert rule.name == "Last"
+    assert time.monotonic() - begun < 3
+    assert len(said) == 20
+
+
 def test_a2_a_query_that_never_answers_is_no_failed_query(monkeypatch):
     jmespath = pytest.importorskip("jmespath", reason="not part of a target's Python")
     monkeypatch.setattr(rules_module, "MATCH_LIMIT", 0.2)
-    monkeypatch.setattr(rules_module, "_slow_rules", set())
+    monkeypatch.setattr(rules_module, "_spent", {})
     monkeypatch.setattr(jmespath, "search", lambda *_all: time.sleep(600))
     rule, said = find_rule([make_rule("Slow", match={"query": "length(resources)"})], make_event(), NOW, "web-1")
     assert rule is None

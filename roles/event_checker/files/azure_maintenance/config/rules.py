@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import time
 from datetime import datetime
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
@@ -31,11 +33,12 @@ class RuleError(Exception):
     """The condition of a rule failed on an event."""
 
 
-# Seconds for an expression or a query: polling waits for it.
+# Seconds that the description and the query of a rule, and of all rules together, may take in one process: polling
+# waits for them, and a flood of events or of rules must not keep the check from it (P8).
 MATCH_LIMIT = 1.0
-# The names of the rules that have taken longer in this process. They are not tried again in it: a flood of events would
-# keep the check from polling.
-_slow_rules: set[str] = set()
+_ALL_LIMIT = 3.0
+# Seconds that they have taken, by the names of the rules
+_spent: dict[str, float] = {}
 APPROVE_STEP: dict[str, Any] = {"approve": True}
 # The reason of a failed response if its record was put aside; status compares it.
 RESPONSE_LOST = "Its record is lost, so whether it has run is not known."
@@ -53,7 +56,8 @@ def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name:
     """Return the first rule that matches, None where none does, and sentences about rules that took too long.
 
     An event that names no VM gets none: whether it concerns this VM is unknown, and all VMs that
-    share the document would act on it at the same moment. A rule whose condition takes too long does not match.
+    share the document would act on it at the same moment. A rule whose condition takes too long does not match, nor
+    does it for any later event.
 
     :raises RuleError: the query of a rule cannot be applied to the event. No later rule is tried, because this rule
         may be the right one.
@@ -64,9 +68,9 @@ def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name:
             if _matches(rule, event, now, resource_name):
                 return rule, slow
         except TimeIsUpError:
-            _slow_rules.add(rule.name)
             slow.append(
-                f"rule {one_line(rule.name)} does not match: its description or query took more than {MATCH_LIMIT:g} s"
+                f"rule {one_line(rule.name)} does not match: its description or query took more than {MATCH_LIMIT:g} "
+                f"s, or those of all rules more than {_ALL_LIMIT:g} s"
             )
     return None, slow
 
@@ -84,10 +88,8 @@ def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> boo
             return False
         if not match.get("min_duration", 0) <= event.duration_seconds <= match.get("max_duration", float("inf")):
             return False
-    if ("description" in match or "query" in match) and rule.name in _slow_rules:
-        raise TimeIsUpError
     if "description" in match:
-        with limit(MATCH_LIMIT):
+        with _limited(rule):
             if not re.search(match["description"], event.description or ""):
                 return False
     if "query" not in match:
@@ -95,12 +97,26 @@ def _matches(rule: Rule, event: Event, now: datetime, resource_name: str) -> boo
     import jmespath
 
     try:
-        with limit(MATCH_LIMIT):
+        with _limited(rule):
             return bool(jmespath.search(match["query"], event.to_dict(now, resource_name)))
     except Exception as error:
         # jmespath lets TypeError, ValueError and others of Python through.
         why = one_line(" ".join(str(error).split()))
         raise RuleError(f"the query of rule {one_line(rule.name)} failed ({why})") from error
+
+
+@contextlib.contextmanager
+def _limited(rule: Rule) -> Iterator[None]:
+    """:raises TimeIsUpError: the time of the rule, or of all rules, is up."""
+    left = min(MATCH_LIMIT - _spent.get(rule.name, 0.0), _ALL_LIMIT - sum(_spent.values()))
+    if left <= 0:
+        raise TimeIsUpError
+    begun = time.monotonic()
+    try:
+        with limit(left):
+            yield
+    finally:
+        _spent[rule.name] = _spent.get(rule.name, 0.0) + time.monotonic() - begun
 
 
 def steps_for(rule: Rule, phase: str) -> list[dict[str, Any]]:

@@ -149,6 +149,8 @@ class _Supervisor:
     def end(self, number: int) -> None:
         """End it, by SIGTERM together with all that it supervises."""
         os.kill(self._pid, number)
+        # A step that stops processes of Python has stopped this one, too.
+        os.kill(self._pid, signal.SIGCONT)
         os.waitpid(self._pid, 0)
         self._input.close()
         self._outcome.close()

@@ -267,13 +267,15 @@ class Responder:
 
         :param seconds: which the step may take; a restore of a run is not waited for any longer.
         """
-        latest = self._clock.now().at + seconds
+        begun = self._clock.now()
+        latest, ends = begun.at + seconds, begun.uptime + seconds
         until = self._put_back_until(seconds, latest)
-        if until <= self._clock.now().at:
+        if until <= begun.at:
             return
         say(f"{task.title} waits while a run puts this VM back into service.")
         prolong_start(2 * seconds + _SLACK)
-        while self._clock.now().at < until:
+        # The clock may be set back meanwhile, as after a Freeze.
+        while self._clock.now().at < until and self._clock.now().uptime < ends:
             self._clock.sleep(1.0)
             until = self._put_back_until(seconds, latest)
         self._writer.write(lambda _store: self._decision.check_obsolete(task))

@@ -16,7 +16,6 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     Event,
     fold_case,
     format_utc,
-    parse_utc,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
@@ -117,13 +116,14 @@ def put_back_until(marks: Iterable[Mark], longest: float) -> float:
     :param longest: seconds that a restore may take. A run that was killed leaves such a mark, too.
     """
     restoring = [each for each in marks if each["counts"] and (each["by"], each["state"]) == _RESTORING_RUN]
-    return max((_since(mark) + longest for mark in restoring), default=0.0)
+    return max((_written_at(mark) + longest for mark in restoring), default=0.0)
 
 
-def _since(mark: Mark) -> float:
+def _written_at(mark: Mark) -> float:
+    """Not the time in the mark, which is by the clock of the controller."""
     try:
-        return parse_utc(mark["state_since"] or "").timestamp()
-    except ValueError:
+        return os.stat(mark["file"]).st_mtime
+    except OSError:
         return 0.0
 
 

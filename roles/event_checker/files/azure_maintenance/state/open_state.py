@@ -6,9 +6,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from ..system import Folders, lock, running_responses, warn
 from .database import locate, open_database, return_home
 from .store import Store
+
+# Seconds to wait until no other program opens the store or moves it, which takes an instant
+_PATIENCE = 10.0
 
 
 def open_store(
@@ -24,8 +29,11 @@ def open_store(
     :param damaged: put the file aside.
     :param may_return: move back to the disk where that is possible again.
     :param busy_timeout: seconds to wait for the lock of another program.
+    :raises sqlite3.OperationalError: another program opens it, and does not end.
     """
-    with lock(folders.run, "state", wait=True):
+    with lock(folders.run, "state", patience=max(busy_timeout, _PATIENCE)) as free:
+        if not free:
+            raise sqlite3.OperationalError("database is locked: another program opens it and does not end")
         if may_return and not running_responses(folders):
             return_home(folders.state, folders.run, warn)
         # The next program that opens it must not wait behind this one for the lock of another.
