@@ -58,8 +58,8 @@ def plan_approval(
     # A host that did not say which VM it is may be one of them.
     unasked = _unasked(hosts) if outside else []
     if outside and (outside_vms != IGNORE or unasked):
-        vm = "the VM" if len(outside) == 1 else "any of the VMs"
-        obstacles += [f"no host of this play is {vm} {', '.join(outside)}", *unasked]
+        one, several = "no host of this play is the VM", "no host of this play is any of the VMs"
+        obstacles += [f"{one if len(outside) == 1 else several} {', '.join(outside)}", *unasked]
     if not ready and not obstacles:
         obstacles.append("it names no VM of this play")
     if obstacles or not approve:
