@@ -13,12 +13,10 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import escape
-from ..plugin_utils._text_input import tell_empty_list
 from ..plugin_utils._unsafe import mark_unsafe
 from ..plugin_utils._windows.dispatch import run_module
 
 MODULE = "fleetops.azure_maintenance.scheduled_events_info"
-_CONDITIONS = ("event_ids", "event_types", "event_statuses", "event_sources")
 # The keys that Ansible adds to a result
 _ADDED_BY_ANSIBLE = ("warnings", "deprecations")
 
@@ -34,10 +32,6 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
         query = arguments.pop("query", None)
-        faults = [fault for name in _CONDITIONS for fault in tell_empty_list(name, arguments.get(name))]
-        if faults:
-            result.update(failed=True, msg=" ".join(faults))
-            return result
         # A result with the fault, not an exception: Ansible applies failed_when to results only.
         try:
             compiled = self._compile(query) if query not in (None, "") else None
