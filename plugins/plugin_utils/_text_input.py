@@ -16,7 +16,6 @@ from datetime import date
 from typing import Any
 
 from ..module_utils._errors import one_line
-from ..module_utils._event.selection import words
 
 _NOT_TEXT = (
     "{name} must be text, not {value}. Ansible reads an answer such as 0123, off or 2026-11-25 as a number, a boolean "
@@ -42,7 +41,9 @@ def tell_empty_list(name: str, value: Any) -> list[str]:
 
     :param value: as the user wrote it.
     """
-    if not isinstance(value, (list, tuple)) or not value or words([each for each in value if each is not None]):
+    if not isinstance(value, (list, tuple)) or not value:
+        return []
+    if [member for member in value if member is not None and str(member).strip()]:
         return []
     return [f"{name} must name something: each member of its list is null or empty. An empty list selects nothing."]
 
