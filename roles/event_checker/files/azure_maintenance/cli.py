@@ -16,7 +16,7 @@ import sqlite3
 import sys
 from contextlib import closing
 from types import SimpleNamespace
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import why_not_now
 
@@ -225,10 +225,9 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     if options.json:
         # A history may be long, and is read by programs.
-        json.dump(found, sys.stdout, indent=None if whole else 1)
-        sys.stdout.write("\n")
+        _print(json.JSONEncoder(indent=None if whole else 1).iterencode(found), "\n")
     else:
-        sys.stdout.write((history_text if whole else status_text)(found, now.wall))
+        _print([(history_text if whole else status_text)(found, now.wall)])
     return FINE if whole else exit_status(found)
 
 
@@ -249,8 +248,27 @@ def _validate(options: SimpleNamespace, folders: Folders) -> int:
 def _allow_list(_options: SimpleNamespace, _folders: Folders) -> int:
     from .allow_list import allow_list_rules
 
-    sys.stdout.write(json.dumps(allow_list_rules(), indent=2) + "\n")
+    _print([json.dumps(allow_list_rules(), indent=2)], "\n")
     return FINE
+
+
+def _print(pieces: Iterable[str], end: str = "") -> None:
+    """Write to stdout; a reader that has enough, such as head, is no fault.
+
+    :raises OSError: it cannot be written to.
+    """
+    if sys.stdout is None:
+        raise OSError("There is no stdout to write to")
+    try:
+        sys.stdout.writelines(pieces)
+        sys.stdout.write(end)
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would try again when it ends, and end with a status of its own.
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise
 
 
 def _count(config: Config) -> str:

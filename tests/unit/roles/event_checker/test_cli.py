@@ -401,18 +401,33 @@ class TestStatus:
         assert path.read_bytes() == content
 
 
-def start(folders: Any, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+def start(folders: Any, *arguments: str, stdout: int = subprocess.PIPE, **variables: str) -> subprocess.Popen[str]:
     """Start the command as a process of its own on these folders."""
     program = f"import sys; from {PACKAGE} import cli, system; sys.exit(cli.main(sys.argv[1:], "
     program += f"system.Folders(*{tuple(folders)!r})))"
     return subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(IMPORT_FROM), "PYTHONDONTWRITEBYTECODE": "1", **variables},
     )
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["status", "--json"], ["allow-list"]], ids=" ".join)
+def test_a_reader_that_has_enough_changes_no_status_and_a_full_disk_is_told(folders, shell, arguments):
+    """As by head; Python itself would end with 120."""
+    expected = shell(*arguments)[0]
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(folders, *arguments, stdout=writer)
+    os.close(writer)
+    assert (process.communicate(timeout=600)[1], process.returncode) == ("", expected)
+    with open("/dev/full", "wb") as full:
+        process = start(folders, *arguments, stdout=full.fileno())
+    assert process.communicate(timeout=600)[1] == "The system: No space left on device.\n"
+    assert process.returncode == 1
 
 
 class TestRespond:
