@@ -229,6 +229,13 @@ def test_i2_what_would_not_be_a_rehearsal_is_refused_before_a_host_is_asked(ansi
     assert "Start the simulator" not in run.out
 
 
+def test_there_is_no_rehearsal_in_check_mode(ansible):
+    run = ansible("ansible-playbook", REHEARSE, "--check")
+    assert run.code != 0
+    assert "A rehearsal starts a simulator and runs your files, so there is none in check mode." in run.words
+    assert "Start the simulator" not in run.out
+
+
 def test_task_files_that_do_not_exist_stop_the_rehearsal_before_it_begins(ansible):
     options = ("rehearse_prepare", "rehearse_restore")
     run = ansible(
