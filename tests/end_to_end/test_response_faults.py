@@ -398,6 +398,17 @@ def test_p13_a_run_of_which_ansible_leaves_out_the_tasks_says_so(make_fleet, arg
     assert fleet.story("host-a") == []
 
 
+@pytest.mark.matrix
+def test_a_file_may_have_a_name_that_ansible_would_take_for_an_option(make_fleet):
+    fleet = make_fleet(["host-a"], HOSTS)
+    fleet.announce("web-1", notice=FAR_OFF)
+    path = fleet.folder / "my web=1.yml"
+    path.write_text(NOTE.format(words="drained"))
+    run = fleet.respond(event_response_prepare=str(path))
+    assert run.code == 0, run.out + run.err
+    assert fleet.story("host-a")[0] == "drained"
+
+
 def test_p15_who_has_throttle_in_the_play_does_not_make_one_host_wait_for_the_event_of_another(make_fleet):
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
     fleet.announce("web-1", notice=FAR_OFF, started_for=LONG)

@@ -64,7 +64,7 @@ class TaskLoader:
         parent.any_errors_fatal = False
         parent.collections = self._task.collections
         include = TaskInclude.load(
-            {"include_tasks": path}, block=parent, role=role, variable_manager=variables, loader=self._loader
+            {"include_tasks": {"file": path}}, block=parent, role=role, variable_manager=variables, loader=self._loader
         )
         loaded: Sequence[Any] = load_list_of_blocks(
             tasks, play=play, parent_block=include, role=role, variable_manager=variables, loader=self._loader
