@@ -575,7 +575,7 @@ BAD_FILES = [
     ("- meta: clear_host_errors", "bad-26.yml: meta: clear_host_errors must not be used: Ansible forgets which hosts"),
     (
         "- command: 'true'\n  notify: Start the app",
-        "bad-27.yml: handler Start the app, which it notifies must have a timeout: it is a handler of the play",
+        "bad-27.yml: handler Start the app, which it notifies, must have a timeout: it is a handler of the play",
     ),
 ]
 # The play that responds has these handlers, and a role with others.

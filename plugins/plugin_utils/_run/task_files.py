@@ -73,7 +73,7 @@ _FORGETS = (
     "prepared would count as prepared. Leave it out. To go on after a failure, use a block with rescue."
 )
 _WITHOUT_END = (
-    "{path} must have a timeout: it is a handler of the play, which the time-outs of this run do not limit. Give it, "
+    "{path}, must have a timeout: it is a handler of the play, which the time-outs of this run do not limit. Give it, "
     "or the play, timeout: SECONDS."
 )
 _BOOTS = ("reboot", "win_reboot")

@@ -193,7 +193,7 @@ def test_p2_a_handler_of_the_play_is_searched_where_the_file_may_notify_it(notif
 
 def test_p15_a_handler_of_the_play_must_have_a_timeout():
     (fault,) = find_faults([task(notify=["Stop"])], [], [handler("Stop", timeout=0), handler("Start", timeout=0)])
-    assert fault.startswith("drain.yml: handler Stop, which it notifies must have a timeout: it is a handler of")
+    assert fault.startswith("drain.yml: handler Stop, which it notifies, must have a timeout: it is a handler of")
 
 
 def test_p2_p13_no_file_may_let_ansible_forget_who_has_failed():
