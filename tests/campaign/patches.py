@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from signal import SIGTERM as REAL_SIGTERM
@@ -77,22 +76,6 @@ class _Expressions:
 
     def search(self, pattern: str, text: str) -> object:
         return current().search(pattern, text)
-
-
-class _Fcntl:
-    """Stands in for the module fcntl: whoever waits for a lock does so in virtual time."""
-
-    LOCK_EX, LOCK_NB, LOCK_SH = fcntl.LOCK_EX, fcntl.LOCK_NB, fcntl.LOCK_SH
-
-    def flock(self, descriptor: int, operation: int) -> None:
-        while True:
-            try:
-                fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if operation & fcntl.LOCK_NB:
-                    raise
-            current().wait(0.05)
 
 
 class _Journal:
@@ -179,10 +162,10 @@ def patched() -> Iterator[None]:
         (cli, "signal", _Signal()),
         (cli, "start_unit", lambda number, **_options: current().start_unit(number)),
         (cli, "_read_arguments", _read_arguments),
+        (matching, "time", clock),
         (matching, "limit", lambda seconds: current().limit_expression(seconds)),
         (matching, "re", _Expressions()),
         (system, "time", clock),
-        (system, "fcntl", _Fcntl()),
         (system, "sys", journal),
         (system, "read_boot_id", lambda: current().boot_id),
         (report, "time", clock),
