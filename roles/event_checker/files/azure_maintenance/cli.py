@@ -120,7 +120,7 @@ def _stop(_number: int, _frame: Any) -> None:
 
 def _check(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
-    from .poll.check import LOCK_WAIT, START_TIMEOUT, Checker
+    from .poll.check import LOCK_WAIT, START_TIMEOUT, begin_check
 
     with lock(folders.run, "check") as free:
         if not free:
@@ -129,7 +129,7 @@ def _check(options: SimpleNamespace, folders: Folders) -> int:
         # A lock of another program must not stop the polling.
         opener = functools.partial(open_store, folders, busy_timeout=LOCK_WAIT)
         starter = functools.partial(start_unit, timeout=START_TIMEOUT)
-        checker = Checker(config, folders, Clock(folders), opener, starter)
+        checker = begin_check(config, folders, Clock(folders), opener, starter, options.once)
         answered = checker.run(options.once)
         # After a check that failed systemd waits 5 s, and the next request would come too late (P8).
         return FINE if answered or not options.once else FAILED

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -26,6 +27,8 @@ WARNING = 4
 NOTICE = 5
 
 _BOOT = "boot"
+# Seconds to wait for another program that writes this mark, which takes an instant
+_BOOT_PATIENCE = 2.0
 
 
 class Folders(NamedTuple):
@@ -80,7 +83,11 @@ def _marked_boot(folders: Folders) -> str:
 
     A folder that is not in memory may have kept the mark of an earlier boot; a clock that has gone back tells of one.
     """
-    with lock(folders.run, "boot", wait=True):
+    with lock(folders.run, _BOOT, patience=_BOOT_PATIENCE) as free:
+        if not free:
+            # The program that holds it was stopped: to write a mark takes an instant.
+            held = os.path.join(folders.run, f"{_BOOT}.lock")
+            raise OSError(errno.ETIMEDOUT, "another program holds this lock and does not end", held)
         uptime, _space, mark = (read_mark(folders, _BOOT) or "").partition(" ")
         try:
             if mark and float(uptime) <= _uptime():
@@ -99,10 +106,9 @@ def _marked_boot(folders: Folders) -> str:
 
 
 @contextlib.contextmanager
-def lock(folder: str, name: str, wait: bool = False, patience: float = 0.0) -> Iterator[bool]:
+def lock(folder: str, name: str, patience: float = 0.0) -> Iterator[bool]:
     """Hold a lock that ends with the process at the latest; yield False where another process holds it.
 
-    :param wait: wait until the other process is done.
     :param patience: seconds for which to try, where the other may hold it for an instant only.
     """
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -111,7 +117,7 @@ def lock(folder: str, name: str, wait: bool = False, patience: float = 0.0) -> I
     try:
         while True:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 free = True
                 break
             except BlockingIOError:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import sqlite3
 from contextlib import closing
@@ -18,9 +20,6 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.poll import check
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
     report,
-)
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
-    open_state as opening,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.open_state import (  # noqa: E501
     open_store,
@@ -298,9 +297,44 @@ class TestTheNameOfThisVm:
         assert found == [(False, None, 0), (True, "web-1", 1)]
 
 
-def test_p15_a_program_that_is_stopped_while_it_opens_the_state_is_not_waited_for_without_an_end(folders, monkeypatch):
-    monkeypatch.setattr(opening, "_PATIENCE", 0.1)
-    with lock(folders.run, "state"), pytest.raises(
-        sqlite3.OperationalError, match="is locked: another program opens it"
-    ):
-        open_store(folders, busy_timeout=0.1)
+@pytest.fixture
+def begin(folders, clock):
+    """Begin a check of web-1 at an endpoint, with a real state; return it."""
+
+    def begin(endpoint, once=False, **settings):
+        config = parse_config({"endpoint": endpoint, "resource_name": "web-1", **settings})
+        opener = functools.partial(open_store, folders, busy_timeout=0.05)
+        return check.begin_check(config, folders, clock, opener, pytest.fail, once)
+
+    return begin
+
+
+def test_p8_azure_is_asked_while_a_stopped_program_holds_the_state(serve, folders, begin, clock, capfd):
+    event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
+    server = serve(then=document(event))
+    begun = clock.now().uptime
+    with lock(folders.run, "state"), pytest.raises(sqlite3.OperationalError, match="another program opens it"):
+        begin(server.endpoint, poll_interval=10, timer_interval=60)
+    assert clock.now().uptime - begun == 50
+    assert len(server.requests) == 6
+    told = capfd.readouterr().err
+    # Once, not at each request
+    assert told.count("cannot be opened") == 1
+    assert told.count("Reboot Scheduled, start unknown (web-1)") == 1
+
+
+def test_a_check_begins_as_soon_as_the_state_is_free(serve, folders, begin, clock, monkeypatch):
+    server = serve(then=(200, FINE))
+    with contextlib.ExitStack() as held:
+        held.enter_context(lock(folders.run, "state"))
+        monkeypatch.setattr(clock, "sleep", lambda _seconds: held.close())
+        checker = begin(server.endpoint)
+        assert len(server.requests) == 1
+        assert checker.run(once=True)
+
+
+def test_a_check_by_hand_asks_once_where_the_state_is_held(serve, folders, begin):
+    server = serve(then=(200, FINE))
+    with lock(folders.run, "state"), pytest.raises(sqlite3.OperationalError):
+        begin(server.endpoint, once=True)
+    assert len(server.requests) == 1

@@ -57,3 +57,11 @@ def test_a_boot_id_that_can_be_read_needs_no_mark(monkeypatch, folders):
     monkeypatch.setattr(system, "read_boot_id", lambda: "boot-7")
     assert system.Clock(folders).now().boot_id == "boot-7"
     assert not list(Path(folders.run).iterdir())
+
+
+def test_p15_a_program_that_is_stopped_while_it_writes_the_mark_is_not_waited_for_without_an_end(
+    boot_id, folders, monkeypatch
+):
+    monkeypatch.setattr(system, "_BOOT_PATIENCE", 0.1)
+    with system.lock(folders.run, "boot"), pytest.raises(OSError, match="another program holds this lock"):
+        boot_id()

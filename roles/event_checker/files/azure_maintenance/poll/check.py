@@ -17,6 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.p
     EMPTY,
     FAILED,
     Answer,
+    Poller,
 )
 
 from ..config.config import Config
@@ -24,6 +25,7 @@ from ..report.report import Publisher
 from ..state.history import ConfirmedTime, remove_old
 from ..state.marks import read_marked_by_runs, read_own_marks, remove_marks_of_restored
 from ..state.open_state import has_moved
+from ..state.records import Moment
 from ..state.recovery import repair
 from ..state.schema import is_locked, is_unwritable
 from ..state.store import Store
@@ -31,7 +33,7 @@ from ..system import ERROR, Clock, Folders, is_running, say, warn
 from ..track.lost_events import runs_a_stranger, take_up_lost
 from ..track.situation import due_responses
 from ..track.tracker import record_answer
-from .memory import PollMemory
+from .memory import PollMemory, endpoint_finder
 from .statistics import Polls
 
 # A unit that was started needs a moment to take its lock.
@@ -302,3 +304,47 @@ class Checker:
             failure = self._start_unit(response.number)
             if failure:
                 self._say_once(failure)
+
+
+def begin_check(
+    config: Config,
+    folders: Folders,
+    clock: Clock,
+    open_store: Callable[..., Store],
+    start_unit: StartUnit,
+    once: bool = False,
+) -> Checker:
+    """Make the checker, as soon as its state can be opened. Until then Azure is asked all the same (P8).
+
+    :param once: ask once, and do not wait for the state.
+    :raises sqlite3.Error: the state cannot be opened until the next check is due.
+    """
+    poller = None
+    end = clock.now().uptime + config.timer_interval
+    while True:
+        try:
+            return Checker(config, folders, clock, open_store, start_unit)
+        except sqlite3.Error as error:
+            if not is_locked(error):
+                raise
+            if poller is None:
+                # Nothing is done about the events, so the name of this VM is not asked for. A first answer is not
+                # waited for: the state may be free before.
+                client, finder = config.client(retries=False), endpoint_finder(config)
+                poller = Poller(client, config.poll_interval, "", True, find_addresses=finder)
+                warn(f"The state in {folders.state} cannot be opened ({error}). Azure is asked, but nothing is done.")
+            _ask_without_state(poller, clock.now())
+            if once or clock.now().uptime + poller.pause >= end:
+                raise
+        clock.sleep(poller.pause)
+
+
+def _ask_without_state(poller: Poller, now: Moment) -> None:
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import summarize
+
+    answer = poller.poll()
+    for line in answer.lines:
+        warn(line)
+    if answer.kind == DOCUMENT and answer.document is not None:
+        poller.accept()
+        warn(f"{summarize(answer.document.events, answer.document, now.wall, None)}.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.fetch import FindAddresses
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.poller import Poller, Unclear
 
 from ..config.config import Config
@@ -26,6 +27,15 @@ def last_answer_at(folders: Folders) -> float | None:
     The state has that only as of the end of a check.
     """
     return read_mark_time(folders, _HEARD)
+
+
+def endpoint_finder(config: Config) -> FindAddresses | None:
+    """Return where to look for another endpoint, None where nobody is to look for one."""
+    if not config.discover_endpoint:
+        return None
+    from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import dhcp_lease
+
+    return dhcp_lease.find_endpoint_addresses
 
 
 class PollMemory:
@@ -48,13 +58,6 @@ class PollMemory:
 
     def make_poller(self, store: Store) -> Poller:
         config, now = self._config, self._clock.now()
-        find = None
-        if config.discover_endpoint:
-            from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import (
-                dhcp_lease as _dhcp_lease,
-            )
-
-            find = _dhcp_lease.find_endpoint_addresses
         remembered = store.fact("poller")
         if remembered.get("boot_id") != now.boot_id:
             remembered = {}
@@ -72,7 +75,7 @@ class PollMemory:
             remembered.get("answered", False) or self._answer_noted,
             None if unclear is None else Unclear(*unclear),
             dict(remembered.get("logged", ())),
-            find,
+            endpoint_finder(config),
             lambda: self._clock.now().uptime,
             None,
             known.get("vm_id"),

@@ -12,9 +12,6 @@ from ..system import Folders, lock, running_responses, warn
 from .database import locate, open_database, return_home
 from .store import Store
 
-# Seconds to wait until no other program opens the store or moves it, which takes an instant
-_PATIENCE = 10.0
-
 
 def open_store(
     folders: Folders,
@@ -31,7 +28,7 @@ def open_store(
     :param busy_timeout: seconds to wait for the lock of another program.
     :raises sqlite3.OperationalError: another program opens it, and does not end.
     """
-    with lock(folders.run, "state", patience=max(busy_timeout, _PATIENCE)) as free:
+    with lock(folders.run, "state", patience=busy_timeout) as free:
         if not free:
             raise sqlite3.OperationalError("database is locked: another program opens it and does not end")
         if may_return and not running_responses(folders):
