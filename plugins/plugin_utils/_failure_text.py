@@ -47,6 +47,11 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"
 
 
+def timed_out(result: Mapping[str, Any]) -> bool:
+    """Tell whether Ansible has stopped a task at its time limit, as each release of ansible-core says it."""
+    return "timedout" in result or "failed to execute in the expected time frame" in str(result.get("msg"))
+
+
 def tell_error(error: Exception) -> str:
     """Return the message of an error of Ansible on one line, without the place where it was raised."""
     told = getattr(error, "original_message", "") or getattr(error, "message", "") or error

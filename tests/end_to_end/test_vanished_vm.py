@@ -76,6 +76,7 @@ def test_a1_a_report_is_made_though_the_connection_that_ssh_keeps_is_dead(fleet,
     report = json.loads((tmp_path / "after" / "report.json").read_text())
     states = {each["host"]: each["state"] for each in report["hosts"]}
     assert states == {"dies": "failed", "lives": "affected"}, run.out + run.err
+    assert report["hosts"][0]["reason"] == "timeout"
     assert "Timed out after" in report["hosts"][0]["message"]
 
 

@@ -12,6 +12,7 @@ from typing import Any, Iterable, Mapping
 
 from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED, WITHDRAWN
+from .._failure_text import timed_out
 from .progress import is_near, must_restore, progress_key, update_event
 
 REFUSE = "refuse"
@@ -293,11 +294,6 @@ def _judge_approval(approver: str, approval: Mapping[str, Any], wait: bool) -> d
     if lost:
         changes["connection_lost"] = True
     return changes
-
-
-def timed_out(result: Mapping[str, Any]) -> bool:
-    """Tell whether Ansible has stopped a task at its time limit, as each release of ansible-core says it."""
-    return "timedout" in result or "failed to execute in the expected time frame" in str(result.get("msg"))
 
 
 def _is_in_doubt(approval: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, Sequence
 from ....module_utils._errors import one_line
 from ....module_utils._event.document import is_count, read_utc
 from ....module_utils._event.marks import tell_mark
-from ..._failure_text import are_results, tell_failure, what_was_printed
+from ..._failure_text import are_results, tell_failure, timed_out, what_was_printed
 from ..._masking import mask_secrets
 from ..outside import azure_messages, without_ids
 from ..slices import HostResult, Slice, SliceFormat, new_slice
@@ -103,7 +103,7 @@ def read_result(host: str, result: Any) -> HostResult:
         return no_answer(host, NOT_ON_AZURE, reason, message)
     events = result.get("events")
     if isinstance(reason, str) or not isinstance(events, list):
-        reason = reason if isinstance(reason, str) else "module_failed"
+        reason = reason if isinstance(reason, str) else "timeout" if timed_out(result) else "module_failed"
         return no_answer(host, FAILED, reason, _with_output(message, result))
     if result.get("document_received") is False:
         return no_answer(host, FAILED, "no_document", message)

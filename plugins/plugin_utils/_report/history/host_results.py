@@ -14,7 +14,7 @@ from typing import Any, Mapping, Sequence
 
 from ....module_utils._errors import excerpt, one_line
 from ....module_utils._event.history_row import FORMAT, complaint
-from ..._failure_text import tell_failure
+from ..._failure_text import tell_failure, timed_out
 from ..outside import azure_messages, without_ids
 from ..slices import HostResult, Slice, SliceFormat, new_slice
 
@@ -69,6 +69,8 @@ def read_answer(host: str, result: Any) -> HostHistory:
         return _no_history(host, UNREACHABLE, "unreachable", tell_failure(result))
     if result.get("skipped"):
         return _no_history(host, NO_CHECKER, "windows", "The host runs Windows, where there is no checker.")
+    if timed_out(result):
+        return _no_history(host, FAILED, "timeout", tell_failure(result))
     # The number of "No such file". A program that ends with 2 says why.
     if result.get("rc") == 2 and not result.get("stdout") and not result.get("stderr"):
         return _no_history(host, NO_CHECKER, "no_checker", "The host has no checker: run install_checker for it.")

@@ -100,6 +100,21 @@ def test_each_result_puts_its_host_into_one_state(result, failed, state, reason)
     assert (answer["host"], answer["state"], answer["message"] or "") == ("web-1", state, reason)
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param({"msg": "Timed out after 5 second(s).", "timedout": {"period": 5}}, id="ansible-core 2.19"),
+        pytest.param(
+            {"msg": "The info action failed to execute in the expected time frame (5) and was terminated"},
+            id="ansible-core 2.16",
+        ),
+    ],
+)
+def test_a1_a_host_that_is_too_slow_is_told_from_one_whose_module_failed(result):
+    answer = read_answer("web-1", result, True)
+    assert (answer["state"], answer["reason"], answer["message"]) == (FAILED, "timeout", result["msg"])
+
+
 def test_what_a_host_said_before_it_failed_is_kept():
     assert read_answer("web-1", answered(event(), msg="Bad query."), True)["events"] == [event()]
     loop = {"results": [answered(event("A-1")), answered(event("A-2")), {**OFF_AZURE, "failed": True}]}

@@ -194,6 +194,12 @@ def test_of_a_host_in_two_parts_the_newest_counts_and_who_is_in_none_is_named():
             "non-zero return code: rc=1: state.db: Permission denied.",
         ),
         (
+            {"msg": "Timed out after 60 second(s).", "timedout": {"period": 60}},
+            "failed",
+            "timeout",
+            "Timed out after 60 second(s).",
+        ),
+        (
             {"rc": 0, "stdout": "{"},
             "damaged",
             "not_json",
