@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import socket
 import sqlite3
+import subprocess
 import sys
+import time
 from datetime import datetime
 from pathlib import Path
 
@@ -752,6 +755,43 @@ def test_p8_a_lock_that_another_program_holds_does_not_stop_the_polling(azure, v
     stderr = check.communicate()[1]
     assert stderr.count("is locked by another program. Polling goes on.") == 1
     assert "cannot be written" not in stderr
+
+
+def test_p8_a_stopped_program_that_holds_the_state_does_not_stop_the_polling(azure, vm):
+    vm.check()
+    hold = "import fcntl, sys; lock = open(sys.argv[1]); fcntl.flock(lock, fcntl.LOCK_EX); print(flush=True); input()"
+    argv = [sys.executable, "-c", hold, str(vm.folder / "run" / "state.lock")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        holder.send_signal(signal.SIGSTOP)
+        try:
+            check = vm.start("check")
+            event = azure.announce()
+            before = azure.polls()
+            vm.poll(4)
+            assert azure.polls() - before >= 4
+            assert vm.ran == []
+        finally:
+            holder.kill()
+    vm.poll()
+    vm.wait(lambda: azure.approved, "what was seen meanwhile is not recorded")
+    assert vm.ran == [f"prepare announced {event}"]
+    check.terminate()
+    stderr = check.communicate()[1]
+    assert stderr.count("cannot be opened") == 1
+    assert stderr.count("Reboot Scheduled") == 1
+
+
+def test_p8_many_slow_rules_keep_the_check_from_polling_for_no_more_than_15_s(azure, vm):
+    slow = [{"name": f"Slow {number}", "match": {"description": r"^(\w+\s?)+[.]?$"}} for number in range(20)]
+    vm.configure(*slow, vm.rule())
+    azure.announce(
+        description="Virtual machine is being paused because of a memory-preserving Live Migration operation."
+    )
+    begun = time.monotonic()
+    done = vm.check()
+    assert time.monotonic() - begun < 15
+    assert [f"rule Slow {number} does not match" in done.stderr for number in (0, 19)] == [True, True]
 
 
 def test_a2_a_condition_that_never_answers_holds_up_nothing_and_is_told(azure, vm):
