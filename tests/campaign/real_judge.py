@@ -14,8 +14,6 @@ BEGIN, END, ALIVE = "begin", "end", "alive"
 # Of a step of on_ended: the outcome of which it was told
 TOLD_COMPLETED, TOLD_NONE = "told-completed", "told-None"
 ANNOUNCED, STARTED, ENDED = "announced", "started", "ended"
-# Steps before the event: they must all have succeeded before it is approved.
-PREPARATION = (ANNOUNCED, "playbook")
 # Of an operator's run of respond: its preparation, and how it puts the VM back
 BY_RUN, RESTORED_BY_RUN = "run-0", "ended-run"
 # Seconds: two lines of the steps and of the simulator may be noted a little late.

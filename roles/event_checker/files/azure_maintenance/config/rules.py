@@ -25,8 +25,6 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._time_limit import TimeIsUpError, limit
 
 from .config import AT_ONCE, WHEN_READY, Rule
-from .step import parse_step
-from .values import ConfigError
 
 
 class RuleError(Exception):
@@ -42,14 +40,6 @@ _spent: dict[str, float] = {}
 APPROVE_STEP: dict[str, Any] = {"approve": True}
 # The reason of a failed response if its record was put aside; status compares it.
 RESPONSE_LOST = "Its record is lost, so whether it has run is not known."
-
-
-def is_step(content: Any) -> bool:
-    """Tell whether this version of the program can run a step from the state."""
-    try:
-        return content == APPROVE_STEP or bool(parse_step(content, "step"))
-    except ConfigError:
-        return False
 
 
 def find_rule(rules: Iterable[Rule], event: Event, now: datetime, resource_name: str) -> tuple[Rule | None, list[str]]:
