@@ -254,8 +254,11 @@ class CallbackModule(Minimal):
 
 
 def _is_query(result):
-    """Tell whether a result is an answer. Of a job (async with poll 0), async_status returns it."""
+    """Tell whether a result is an answer. Of a job (async with poll 0), async_status returns it.
+
+    A job that was waited for (async with poll) may have failed without one.
+    """
     action, said = result._task.resolved_action, result._result
     if action == "ansible.builtin.async_status":
         return "document_received" in said
-    return action == QUERY and ("events" in said or "ansible_job_id" not in said)
+    return action == QUERY and ("events" in said or "ansible_job_id" not in said or bool(said.get("failed")))

@@ -398,6 +398,8 @@ REFUSED = [
     ({"poll_interval": float("nan")}, "poll_interval must be from 0.2 to 60 seconds, not nan."),
     ({"resource_name": "all:!web"}, 'resource_name must be the name of a VM, not "all:!web".'),
     ({"resource_name": "@hosts"}, 'resource_name must be the name of a VM, not "@hosts".'),
+    # A rulebook would hand it to Ansible as its limit.
+    ({"resource_name": "All"}, 'resource_name must be the name of a VM, not "All".'),
     ({"intervall": 1}, UNKNOWN),
     (
         {"state_file": "/nowhere/state.json"},

@@ -364,6 +364,12 @@ def test_the_answer_of_a_job_is_that_of_async_status(fleet):
     assert re.search(r"4 hosts asked|6 hosts asked: 1 quiet, 3 affected", run.out), run.out
 
 
+def test_p13_a_host_whose_job_failed_is_one_without_an_answer(fleet):
+    announce_both(fleet)
+    run = fleet.play([{INFO: {"query": "["}, "async": 60, "poll": 1}], "--limit", "web-1")
+    assert "1 host asked: 0 quiet, 0 affected, 0 unreachable, 0 not on Azure, 1 failed" in run.out
+
+
 def test_text_from_azure_in_the_fault_of_a_query_steers_no_terminal(fleet):
     fleet.announce("Reboot", "web-1", description="\x1b[31mred\x1b]0;title\x07")
     query = {INFO: {"query": "abs(events[-1].description)"}}

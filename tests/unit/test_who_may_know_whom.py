@@ -19,8 +19,9 @@ OURS = "ansible_collections.fleetops.azure_maintenance"
 UTILS, ON_CONTROLLER = "plugins/module_utils", "plugins/plugin_utils"
 ERRORS, TIME_LIMIT = f"{UTILS}/_errors", f"{UTILS}/_time_limit"
 EVENT, IMDS, APPROVAL, MODULE = f"{UTILS}/_event", f"{UTILS}/_imds", f"{UTILS}/_approval", f"{UTILS}/_module"
-FAILURE, MASKING, TEXT_INPUT, UNSAFE, LOAD_ACTION = (
-    f"{ON_CONTROLLER}/{name}" for name in ("_failure_text", "_masking", "_text_input", "_unsafe", "_load_action")
+FAILURE, MASKING, TEXT_INPUT, UNSAFE, LOAD_ACTION, HOST_NAME = (
+    f"{ON_CONTROLLER}/{name}"
+    for name in ("_failure_text", "_masking", "_text_input", "_unsafe", "_load_action", "_host_name")
 )
 AZURE, EDA, REPORT, RUN, STEP, WINDOWS = (
     f"{ON_CONTROLLER}/{name}" for name in ("_azure", "_eda", "_report", "_run", "_step", "_windows")
@@ -48,18 +49,20 @@ MAY_IMPORT = {
     TEXT_INPUT: [ERRORS],
     UNSAFE: ["ansible", "jinja2"],
     LOAD_ACTION: [],
+    HOST_NAME: [],
     AZURE: [
         ERRORS,
         TIME_LIMIT,
         EVENT,
         f"{IMDS}/transport",
         f"{APPROVAL}/guard",
+        HOST_NAME,
         UNSAFE,
         "ansible",
         "azure",
         "requests",
     ],
-    EDA: [ERRORS, EVENT, IMDS],
+    EDA: [ERRORS, EVENT, IMDS, HOST_NAME],
     REPORT: [ERRORS, EVENT, FAILURE, MASKING],
     RUN: [ERRORS, EVENT, f"{APPROVAL}/guard", FAILURE, TEXT_INPUT],
     STEP: [ERRORS, EVENT, TIME_LIMIT, FAILURE, LOAD_ACTION, RUN, WINDOWS, "ansible"],

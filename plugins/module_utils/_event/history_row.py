@@ -75,9 +75,11 @@ def _read_time(text: Any) -> datetime | None:
     if not isinstance(text, str) or len(text) != 20 or text[10] != "T" or text[-1] != "Z":
         return None
     try:
-        return datetime.fromisoformat(text[:19])
+        moment = datetime.fromisoformat(text[:19])
     except ValueError:
         return None
+    # Other forms of ISO 8601 are as long: a time zone without seconds, a week.
+    return moment if moment.tzinfo is None and text[13] == text[16] == ":" and text[4] == text[7] == "-" else None
 
 
 _TEXTS = (

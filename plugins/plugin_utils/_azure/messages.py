@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from datetime import datetime
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
@@ -17,6 +16,7 @@ from ...module_utils._errors import excerpt, one_line
 from ...module_utils._event.document import SCHEDULED
 from ...module_utils._event.document import STARTED as STATUS_STARTED
 from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED
+from .._host_name import is_host_name
 from .events import CANCELED, COMPLETED, OutsideEvent, read_properties
 from .resource_ids import read_event_target
 
@@ -25,9 +25,6 @@ Warn = Callable[..., None]
 _TYPE = "microsoft.maintenance/scheduledevents"
 _PHASES = {SCHEDULED: ANNOUNCED, STATUS_STARTED: STARTED, COMPLETED: ENDED, CANCELED: ENDED}
 _ORDER = (ANNOUNCED, STARTED, ENDED)
-# The names become hosts, and to Ansible other texts are patterns of hosts.
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_NO_HOSTS = ("all", "ungrouped", "localhost")
 
 
 class Message(NamedTuple):
@@ -94,7 +91,7 @@ def _read(message: Mapping[str, Any], resource: Mapping[str, Any], warn: Warn) -
             f"Event {one_line(event.event_id)} of Event Grid has an unknown status: {excerpt(str(event.event_status))}."
         )
         return None
-    if not event.names_its_vms or not all(map(_is_host, event.resources)):
+    if not event.names_its_vms or not all(map(is_host_name, event.resources)):
         # A playbook would run on other hosts than those of the event.
         warn(f"Event {one_line(event.event_id)} of Event Grid lists something that is no name of a VM.")
         return None
@@ -102,10 +99,6 @@ def _read(message: Mapping[str, Any], resource: Mapping[str, Any], warn: Warn) -
     location = resource.get("location")
     told = OutsideEvent(event, (target,) if target else (), location if isinstance(location, str) else None)
     return Message(told, phase, f"{message.get('id')}/{event.key}")
-
-
-def _is_host(name: str) -> bool:
-    return bool(_HOST.fullmatch(name)) and name.lower() not in _NO_HOSTS
 
 
 class Latest:

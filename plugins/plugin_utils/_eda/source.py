@@ -33,19 +33,13 @@ from ...module_utils._imds.boot_id import read_boot_id
 from ...module_utils._imds.client import ImdsClient
 from ...module_utils._imds.fetch import now_utc
 from ...module_utils._imds.poller import FAILED, Answer, Poller
+from .._host_name import is_host_name
 from .state import Seen, State, StateFile, logger, written_size
-
-_NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 # Of the events that no answer lists any more, and that have not ended, because no answer could be read in full (P9)
 MOST_UNLISTED = 1000
 # Bytes of all of them in the state file: so many have room there if they are as long as Azure's usually are.
 LARGEST_UNLISTED = 512 * 1024
-
-
-def is_host_name(name: str) -> bool:
-    """Tell whether Ansible takes it for one host: as a limit, other characters make a pattern or name a file."""
-    return not set(name) - set(_NAME) and name[:1].isalnum()
 
 
 def _check_name(name: str) -> None:

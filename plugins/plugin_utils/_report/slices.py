@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import json
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ...module_utils._errors import excerpt, one_line
@@ -26,6 +26,8 @@ Merge = Callable[..., dict[str, Any]]
 
 # Where a host's part has text that a person or a program wrote freely
 _SENTENCES = ("message", "warnings", "description", "summary")
+# By how much the clocks of two machines may differ
+_CLOCKS_DIFFER = timedelta(minutes=5)
 
 
 class SliceError(ValueError):
@@ -226,6 +228,12 @@ def checked_slices(form: SliceFormat, named: Iterable[tuple[str, Any]], now: dat
     for name, part in named:
         if not is_too_old(form, part, now, max_age):
             check_slice(form, name, part)
+            if (read_utc(part["asked_at"]) or now) - now > _CLOCKS_DIFFER:
+                # It would hide every later answer of its hosts.
+                raise SliceError(
+                    f"Part {one_line(name)} was made in the future ({part['asked_at']}): set the clock of that machine "
+                    "right, delete the part, and run that slice again."
+                )
         parts.append(part)
     return parts
 

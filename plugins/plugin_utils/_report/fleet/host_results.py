@@ -13,7 +13,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ....module_utils._errors import one_line
 from ....module_utils._event.document import is_count, read_utc
-from ....module_utils._event.marks import tell_mark
+from ....module_utils._event.marks import WORDS, tell_mark
 from ..._failure_text import are_results, tell_failure, timed_out, what_was_printed
 from ..._masking import mask_secrets
 from ..outside import azure_messages, without_ids
@@ -107,7 +107,7 @@ def read_result(host: str, result: Any) -> HostResult:
         return no_answer(host, FAILED, reason, _with_output(message, result))
     if result.get("document_received") is False:
         return no_answer(host, FAILED, "no_document", message)
-    complaint = _complaint(events, result.get("resource_name"))
+    complaint = _complaint(events, result.get("resource_name")) or _complaint_of_marks(result.get("marks"))
     if complaint:
         return no_answer(host, FAILED, "malformed", f"The answer of the host cannot be used: {complaint}.")
     # An event that names no VM may be meant for this one.
@@ -130,10 +130,21 @@ def read_result(host: str, result: Any) -> HostResult:
     }
 
 
-def _out_of_service(marks: Any) -> list[str]:
+def _out_of_service(marks: list[dict[str, Any]] | None) -> list[str]:
     """Return since when, for which event and by which run or checker the VM is out of service: for each mark."""
-    listed = [mark for mark in marks if isinstance(mark, dict)] if isinstance(marks, list) else []
-    return [tell_mark(mark) for mark in listed if mark.get("counts") and mark.get("event_id")]
+    return [tell_mark(mark) for mark in marks or () if mark["counts"] and mark["event_id"]]
+
+
+def _complaint_of_marks(marks: Any) -> str | None:
+    """Return the fault of the marks of an answer, None for sound ones, and where there are none."""
+    if marks is not None and not isinstance(marks, list):
+        return "marks is not a list"
+    for mark in marks or ():
+        if not isinstance(mark, dict) or any(name not in mark for name in ("counts", *WORDS)):
+            return "a mark lacks a key, as from another version of the collection"
+        if not all(isinstance(mark[name], (str, type(None))) for name in WORDS):
+            return "a mark has a key that is not a text"
+    return None
 
 
 def no_answer(host: str, state: str, reason: str, message: str) -> HostResult:

@@ -12,8 +12,8 @@ import json
 from datetime import datetime
 from typing import Any, Mapping, Sequence
 
-from ....module_utils._errors import excerpt, one_line
-from ....module_utils._event.history_row import FORMAT, complaint
+from ....module_utils._errors import one_line
+from ....module_utils._event.history_row import FORMAT, ROW, complaint
 from ..._failure_text import tell_failure, timed_out
 from ..outside import azure_messages, without_ids
 from ..slices import HostResult, Slice, SliceFormat, new_slice
@@ -91,12 +91,12 @@ def _read_history(host: str, said: Any) -> HostHistory:
     if form is None:
         return _no_history(host, OTHER_VERSION, "no_history", f"The checker keeps no history: {_INSTALL}.")
     if form != FORMAT:
-        told = f"The history of checker {one_line(version or '?')} has format {excerpt(str(form))}, not {FORMAT}"
+        told = f"The history of checker {one_line(version or '?')} has format {one_line(str(form)[:40])}, not {FORMAT}"
         return _no_history(host, OTHER_VERSION, "other_format", f"{told}: {_INSTALL}.")
     name, rows, warnings = said.get("resource_name"), said.get("history"), said.get("warnings")
     if not isinstance(rows, list):
         return _no_history(host, DAMAGED, "malformed", "The output of the checker has no list of events.")
-    sound = [row for row in rows if complaint(row) is None]
+    sound = [_known_fields(row) for row in rows if complaint(row) is None]
     messages = (
         [one_line(text) for text in warnings or () if isinstance(text, str)] if isinstance(warnings, list) else []
     )
@@ -113,6 +113,11 @@ def _read_history(host: str, said: Any) -> HostHistory:
         "azure_events": [],
         "azure_causes": [],
     }
+
+
+def _known_fields(row: dict[str, Any]) -> dict[str, Any]:
+    # What another version adds may be anything, also what cannot be written as JSON again.
+    return row if len(row) == len(ROW) else {name: row[name] for name in ROW}
 
 
 def _no_history(host: str, state: str, reason: str, message: str) -> HostHistory:

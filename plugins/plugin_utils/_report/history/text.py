@@ -249,7 +249,7 @@ def as_lines(report: Report) -> list[str]:
     hosts = without_history(report)
     lines += [f"{one_line(host['host'])}: {one_line(host['message'] or host['state'])}" for host in hosts[:10]]
     if len(hosts) > 10:
-        lines.append(f"and {len(hosts) - 10:,} more hosts without a whole history")
+        lines.append(f"and {counted(len(hosts) - 10, 'more host')} without a whole history")
     return lines
 
 

@@ -76,6 +76,20 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
             id="a duration of no use",
         ),
         pytest.param(
+            answered(marks=[{"event_id": "E", "counts": True}]),
+            False,
+            FAILED,
+            "The answer of the host cannot be used: a mark lacks a key, as from another version of the collection.",
+            id="a mark without its words",
+        ),
+        pytest.param(
+            answered(marks=5),
+            False,
+            FAILED,
+            "The answer of the host cannot be used: marks is not a list.",
+            id="marks that are none",
+        ),
+        pytest.param(
             {"msg": "No packages.", "results": ["Installed: bar"]}, True, FAILED, "No packages.", id="texts, no loop"
         ),
         pytest.param(answered(event(), msg="Bad query."), True, FAILED, "Bad query.", id="answered, then failed"),

@@ -109,6 +109,14 @@ OF_AZURE = {
 }
 
 
+def test_p13_a_part_of_a_machine_whose_clock_is_ahead_hides_no_later_answer(said: Any) -> None:
+    ahead = fleet_part.fleet_part({"web-1": said("web-1")}, "slice-1", "2026-11-21T12:06:00Z")
+    with pytest.raises(
+        AnsibleFilterError, match=r"Part .* was made in the future \(2026-11-21T12:06:00Z\): set the clock"
+    ):
+        fleet_report.fleet_report([ahead, part_of({"web-1": said("web-1")})], now="2026-11-21T12:00:00Z")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -205,10 +213,15 @@ def test_p16_a_mark_that_counts_is_in_every_form_of_the_report():
         "controller": "control|<b>",
         "user": "anna",
         "job": "812",
+        "run": "5d1c0a9be2f4c3d7",
+        "boot_id": None,
+        "vm_id": None,
+        "state": "prepared",
+        "state_since": "2026-11-21T17:33:00Z",
         "counts": True,
     }
     other = {**mark, "job": "999", "counts": False}
-    answer = {"events": [], "resource_name": "web-1", "document_is_clear": True, "marks": [mark, other, "odd"]}
+    answer = {"events": [], "resource_name": "web-1", "document_is_clear": True, "marks": [mark, other]}
     why = "since 2026-11-21T17:32:00Z for Reboot C7061BAC by AWX job 812 of anna on control|<b>"
     parts = [part_of({"web-1": answer})]
     merged = fleet_report.fleet_report(parts)

@@ -217,11 +217,14 @@ def test_of_a_host_in_two_parts_the_newest_counts_and_who_is_in_none_is_named():
             said(history_format=2, version="9.0"),
             "other_version",
             "other_format",
-            'The history of checker 9.0 has format "2", not 1: install the checker of this version.',
+            "The history of checker 9.0 has format 2, not 1: install the checker of this version.",
         ),
         (said(history={}), "damaged", "malformed", "The output of the checker has no list of events."),
         (said(warnings=["Half of it is lost."]), "damaged", "damaged", "Half of it is lost."),
         (said(row(), {**row(), "late": 7}, 7), "damaged", "damaged", "2 of 3 rows cannot be read."),
+        # Times of ISO 8601 that are as long as those of the checker
+        (said({**row(), "ended_at": "2026-11-21T10+01:00Z"}), "damaged", "damaged", "1 of 1 rows cannot be read."),
+        (said({**row(), "ended_at": "2026-W47-6T10:00:00Z"}), "damaged", "damaged", "1 of 1 rows cannot be read."),
         ({"rc": 0, "stdout": "[" * 100_000}, "damaged", "not_json", None),
     ],
 )
@@ -230,6 +233,13 @@ def test_a_host_without_a_whole_history_is_named_with_the_reason(result, state, 
     assert (told["state"], told["reason"]) == (state, reason)
     if message is not None:
         assert told["message"] == message
+
+
+@pytest.mark.parametrize("odd", ["NaN", "1e999", "[" * 900 + "]" * 900])
+def test_what_another_version_adds_to_a_row_is_left_out(odd):
+    history = said({**row(), "added": 1})["stdout"].replace('"added": 1', f'"added": {odd}')
+    told = read_answer("host-a", {"rc": 0, "stdout": history})
+    assert (told["state"], told["rows"]) == ("told", [row()])
 
 
 def test_a_damaged_history_counts_as_far_as_it_can_be_read():
