@@ -167,7 +167,7 @@ class CallbackModule(Minimal):
             super().v2_runner_on_skipped(result)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
-        if _is_query(result):
+        if _is_query(result, failed=True):
             self._take(result, Minimal.v2_runner_on_failed, failed=True, lost=not ignore_errors)
         elif self._ad_hoc:
             super().v2_runner_on_failed(result, ignore_errors)
@@ -253,7 +253,7 @@ class CallbackModule(Minimal):
             self._display.display(line)
 
 
-def _is_query(result):
+def _is_query(result, failed=False):
     """Tell whether a result is an answer. Of a job (async with poll 0), async_status returns it.
 
     A job that was waited for (async with poll) may have failed without one.
@@ -261,4 +261,4 @@ def _is_query(result):
     action, said = result._task.resolved_action, result._result
     if action == "ansible.builtin.async_status":
         return "document_received" in said
-    return action == QUERY and ("events" in said or "ansible_job_id" not in said or bool(said.get("failed")))
+    return action == QUERY and ("events" in said or "ansible_job_id" not in said or failed)
