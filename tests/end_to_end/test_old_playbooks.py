@@ -74,6 +74,22 @@ def test_a_playbook_that_is_not_configured_any_more(checker_tasks, tmp_path, sai
         assert kept_for in run.words
 
 
+@pytest.mark.parametrize("spelled", ["drained/restore.yml", "./drained/restore.yml", "{folder}/drained/restore.yml"])
+def test_p13_a_playbook_that_a_rule_needs_is_not_taken_away(checker_tasks, tmp_path, spelled):
+    variables = {
+        "__event_checker_playbook_dir": str(tmp_path),
+        "__event_checker_installed_playbooks": ["drain.yml", "drained/restore.yml"],
+        "__event_checker_playbooks_found": {"stdout": json.dumps({"files": [{"name": "drain.yml"}]})},
+    }
+    steps = [{"command": ["true"]}, {"playbook": spelled.format(folder=tmp_path)}]
+    rules = [{"name": "Drain", "on_announced": [{"playbook": "drain.yml"}], "on_started": None, "on_ended": steps}]
+    run = checker_tasks("needed_playbooks.yml", event_checker_rules=rules, **variables)
+    assert run.code != 0
+    assert "drained/restore.yml: a rule names it, and event_checker_playbooks does not any more." in run.words
+    rules[0]["on_ended"] = []
+    assert checker_tasks("needed_playbooks.yml", event_checker_rules=rules, **variables).code == 0
+
+
 OLD, NEW = "/opt/azure-maintenance/venv/bin/ansible-playbook", "/usr/local/bin/ansible-playbook"
 
 

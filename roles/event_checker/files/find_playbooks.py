@@ -17,11 +17,16 @@ import sys
 def main(playbook_folder, working_folder, *entries):
     sources = {}
     for entry in entries:
+        if not entry.strip():
+            # As a path it would be the whole folder.
+            sys.exit("an entry is empty.")
         places = [os.path.join(folder, entry) for folder in (playbook_folder, working_folder)]
         found = [path for path in places if os.path.isdir(path) or os.path.isfile(path)]
         if not found:
             sys.exit(f"there is no {entry}, neither in {playbook_folder} nor in {working_folder}.")
         for name, source in files_of(found[0]):
+            if name.startswith("../"):
+                sys.exit(f"{entry} would be installed outside the folder of the playbooks: name the folder itself.")
             if sources.setdefault(name, source) != source:
                 sys.exit(f"both {sources[name]} and {source} would be installed as {name}.")
     folders = {folder for name in sources for folder in parents(name)}

@@ -238,6 +238,10 @@ BAD = [
     pytest.param({"history_days": 30.5}, ["history_days", "whole"], id="history_days is no whole number"),
     pytest.param({"timer_interval": False}, ["timer_interval", "a number"], id="timer_interval is false"),
     pytest.param({"metrics_dir": "metrics"}, ["metrics_dir", "an absolute path"], id="metrics_dir is relative"),
+    pytest.param(
+        {"metrics_dir": '/a"b'}, ["metrics_dir", "without quotes"], id="metrics_dir that ends a word of a unit"
+    ),
+    pytest.param({"metrics_dir": "/a\nb"}, ["metrics_dir", "line breaks"], id="metrics_dir that ends a line of a unit"),
     pytest.param({"metrics_dir": "/a\0b"}, ["metrics_dir", "an absolute path"], id="metrics_dir with NUL"),
     pytest.param({"ansible_playbook": "~/bin/x"}, ["ansible_playbook", "absolute"], id="ansible_playbook is relative"),
     pytest.param({"rules": {"name": "x"}}, ["rules", "a list"], id="rules is a mapping"),

@@ -127,3 +127,18 @@ def test_what_cannot_be_installed_is_named(find, entries, words):
     code, out, err = find(*entries)
     assert (code, out) == (1, "")
     assert [word for word in words if word not in err] == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("", "an entry is empty."),
+        (" ", "an entry is empty."),
+        ("..", ".. would be installed outside the folder of the playbooks"),
+        ("set/..", "set/.. would be installed outside the folder of the playbooks"),
+    ],
+)
+def test_p14_an_entry_that_names_nothing_is_not_everything(find, entry, told):
+    code, out, err = find(entry)
+    assert (code, out) == (1, "")
+    assert told in err

@@ -91,7 +91,7 @@ _CONFIG_FIELDS: dict[str, Check] = {
     # Azure allows five requests a second for all programs of a VM together.
     "poll_interval": values.number(0.5, most=3600),
     "timer_interval": values.number(1, most=3600),
-    "metrics_dir": values.path,
+    "metrics_dir": values.unit_path,
     "ansible_playbook": values.path,
     # For 30 days events are kept with all that was done for them.
     "history_days": values.number(30, whole=True, most=3660),

@@ -40,6 +40,14 @@ def path(value: Any) -> str | None:
     return None if isinstance(value, str) and value.startswith("/") and "\0" not in value else "an absolute path"
 
 
+def unit_path(value: Any) -> str | None:
+    """Return what a path must be that stands in a unit of systemd, between quotes; None where it is that."""
+    wanted = path(value)
+    if wanted is None and not (value.isprintable() and not set(value) & set('"\\')):
+        return "an absolute path without quotes, backslashes and line breaks"
+    return wanted
+
+
 def split_address(text: str) -> SplitResult | None:
     """Return the parts of an address to which something is sent, None where it is not AN_ADDRESS.
 

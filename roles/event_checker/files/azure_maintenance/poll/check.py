@@ -210,7 +210,7 @@ class Checker:
         if is_locked(problem):
             self._note_lock()
             return False
-        say(f"The state failed: {problem}.", ERROR)
+        self._say_once(f"The state failed: {str(problem).rstrip('.')}.")
         try:
             self._replace_store(unwritable=is_unwritable(problem))
             try:
