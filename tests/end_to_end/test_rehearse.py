@@ -160,9 +160,9 @@ def own(tmp_path):
     return tmp_path
 
 
-def rehearse_own(ansible, folder, **variables):
+def rehearse_own(ansible, folder, options=(), **variables):
     given = {"target": "app", "rehearse_prepare": "drain.yml", "rehearse_listen": "127.0.0.1:0", **variables}
-    command = ("ansible-playbook", "-v", "-i", "hosts.ini", REHEARSE, "-e", json.dumps(given))
+    command = ("ansible-playbook", "-v", "-i", "hosts.ini", REHEARSE, "-e", json.dumps(given), *options)
     return ansible(*command, cwd=folder, env={"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS})
 
 
@@ -178,13 +178,39 @@ def test_i2_the_hosts_and_variables_of_an_own_inventory_are_rehearsed_and_nobody
     assert_nothing_listens(simulator_url(run.out))
 
 
+def test_p13_variables_of_the_inventory_leave_nothing_of_the_rehearsal_out(ansible, own):
+    words = "wait=false event_sources=User event_ids=A1B2C3D4 due_within=600 approve=false acknowledge=always"
+    with (own / "hosts.ini").open("a") as inventory:
+        inventory.write("[app:vars]\n" + "".join(f"event_response_{word}\n" for word in words.split()))
+    run = rehearse_own(ansible, own)
+    assert run.code == 0, run.out + run.err
+    order(timeline(run.out), "> prepared", "approved Reboot", "completed Reboot", "> restored")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("-e", "event_response_due_within=600"), "app-2: It was not rehearsed, because it was not prepared"),
+        (("--tags", "none-has-it"), "app-2 was lost on the way"),
+        (("-e", "event_response_max_unavailable=one"), "event_response_max_unavailable must be"),
+    ],
+    ids=["the event is left out", "tags", "a variable that the role refuses"],
+)
+def test_p13_a_rehearsal_of_nothing_did_not_go_well_and_leaves_no_simulator(ansible, own, options, why):
+    run = rehearse_own(ansible, own, options)
+    assert run.code != 0
+    assert why in run.words + run.err
+    assert "The rehearsal went well." not in run.out
+    assert_nothing_listens(simulator_url(run.out))
+
+
 @pytest.mark.matrix
 def test_i2_hosts_that_are_all_lost_are_named_and_the_simulator_is_stopped(ansible, own):
     (own / "drain.yml").write_text(LOST_DRAIN)
     run = rehearse_own(ansible, own)
     assert run.code != 0
-    assert "app-1 was lost" in run.words
-    assert "app-2 was lost" in run.words
+    for host in ("app-1", "app-2"):
+        assert re.search(rf"{host}( was lost|: .* It may still be out of service: run your restore file)", run.words)
     assert "The rehearsal went well." not in run.out
     assert_nothing_listens(simulator_url(run.out))
 
