@@ -384,6 +384,18 @@ def test_p2_p3_a_handler_that_a_failed_file_has_notified_runs_before_the_next_fi
     assert summary_of(run)["not_restored"] == []
 
 
+def test_p13_a_handler_of_the_play_that_fails_before_the_role_is_a_failure_of_the_play(make_fleet):
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    handler = {"name": "Reload", "ansible.builtin.fail": {"msg": "no reload"}, "when": "inventory_hostname == 'host-b'"}
+    tasks = [{"ansible.builtin.command": "true", "notify": "Reload"}, {"ansible.builtin.include_role": {"name": ROLE}}]
+    play = {"handlers": [{**handler, "timeout": 20}], "roles": [], "tasks": tasks}
+    run = fleet.respond(prepare=NOTE.format(words="stopped"), restore=NOTE.format(words="started"), play=play)
+    assert run.code == 2, run.out + run.err
+    assert "no reload" in run.out
+    assert (fleet.approved, fleet.story("host-b")) == ([], [])
+
+
 @pytest.mark.parametrize(
     "arguments", [("--tags", "drain"), ("--start-at-task", "Take turns"), ("--skip-tags", "untagged")], ids=" ".join
 )
