@@ -21,6 +21,7 @@ from typing import Any, Callable, Mapping
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
+from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._event.document import format_utc
 from ..module_utils._event.marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
@@ -212,7 +213,7 @@ class ActionModule(ActionBase):
         faults += settings.tell_strategy(play.strategy, _is_linear(play.strategy))
         faults += settings.tell_max_fail(play.max_fail_percentage)
         faults += settings.tell_conditions([*self._task.when, *(play._included_conditional or ())])
-        doubts = []
+        doubts = settings.tell_replaced(load_extra_vars(self._loader))
         for hosts, own in settings.group_input(given):
             found = settings.tell_wrong_input(own, only_marked) + self._file_faults(own)
             faults += [hosts + fault for fault in found]

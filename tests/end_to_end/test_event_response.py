@@ -244,7 +244,7 @@ def test_an_event_that_starts_before_all_are_ready_is_not_approved(fleet):
         run = fleet.respond(prepare=TAKE_LONGER)
     assert run.code == 0, run.out + run.err
     assert fleet.approved == []
-    assert "It started before it was approved." in run.out
+    assert "It started before this run had approved it." in run.out
     for host in ("host-a", "host-b"):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 

@@ -384,6 +384,31 @@ def test_p2_p3_a_handler_that_a_failed_file_has_notified_runs_before_the_next_fi
     assert summary_of(run)["not_restored"] == []
 
 
+@pytest.mark.releases
+@pytest.mark.parametrize("playbook", [RESPOND, None], ids=["playbook", "role"])
+def test_p15_connection_variables_of_the_first_host_that_cannot_be_evaluated_cost_only_that_host(make_fleet, playbook):
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    inventory = json.loads(fleet.inventory.read_text())
+    inventory["all"]["hosts"]["host-a"]["ansible_remote_tmp"] = "{{ lookup('ansible.builtin.file', '/none') }}"
+    fleet.inventory.write_text(json.dumps(inventory))
+    fleet.announce("web-2", notice=FAR_OFF)
+    run = fleet.respond(playbook=playbook)
+    assert run.code == 2, run.out + run.err
+    assert [line.split()[0] for line in fleet.story("host-b")] == ["prepare", "restore"]
+    assert len(fleet.approved) == 1
+    # In a play of one's own it has failed before the role knows of it, as Ansible says.
+    assert playbook is None or "host-a was not asked" in run.words
+
+
+def test_extra_variables_that_replace_what_the_files_are_given_are_told(make_fleet):
+    fleet = make_fleet(["host-a"], HOSTS)
+    fleet.announce("web-1", notice=FAR_OFF)
+    run = fleet.respond(maintenance_phase="announced", maintenance_outcome=None)
+    assert run.code == 0, run.out + run.err
+    words = " ".join((run.out + run.err).split())
+    assert "files of tasks are given for each host: maintenance_outcome, maintenance_phase." in words
+
+
 def test_p13_a_handler_of_the_play_that_fails_before_the_role_is_a_failure_of_the_play(make_fleet):
     fleet = make_fleet(["host-a", "host-b"], HOSTS)
     fleet.announce("web-1", "web-2", notice=FAR_OFF)

@@ -54,7 +54,7 @@ def plan_approval(
     if latest is not None:
         # Nobody is restored after an event for which nobody was prepared.
         begun = any(map(must_restore, progress.values())) or any(key in known["marked_for"] for known in hosts.values())
-        return {**plan, "why": "It started before it was approved.", "wait": begun}
+        return {**plan, "why": "It started before this run had approved it.", "wait": begun}
     ready, outside, obstacles = _check_readiness(event, progress, hosts)
     # A host that did not say which VM it is may be one of them.
     unasked = _unasked(hosts) if outside else []

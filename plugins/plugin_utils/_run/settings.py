@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from ...module_utils._errors import one_line
 from ...module_utils._event.document import fold_case
@@ -22,6 +22,17 @@ _UNNAMED = (
     "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word "
     f"{NOTHING} if nothing need be prepared, or {CHECKER} if the checkers of the hosts prepare; it is not set. "
     "Is its name misspelled?"
+)
+_GIVEN_TO_FILES = (
+    "maintenance_event",
+    "maintenance_phase",
+    "maintenance_outcome",
+    "maintenance_marks",
+    "maintenance_peers",
+)
+_REPLACED = (
+    "Extra variables (-e, or those of a job in AWX) replace what the files of tasks are given for each host: {names}. "
+    "Start this run without them."
 )
 _NO_RESTORE = (
     "event_response_restore is not set, so the hosts stay as event_response_prepare leaves them. Is its name "
@@ -255,6 +266,12 @@ def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:
     """
     prepares = given.get("prepare", "") not in ("", *WORDS)
     return [_NO_RESTORE] if prepares and not given.get("restore") else []
+
+
+def tell_replaced(extra_variables: Iterable[str]) -> list[str]:
+    """Return the doubt about extra variables that replace what the run gives to the files of tasks, a sentence."""
+    names = sorted(set(extra_variables) & set(_GIVEN_TO_FILES))
+    return [_REPLACED.format(names=", ".join(names))] if names else []
 
 
 def as_boolean(value: Any) -> bool:

@@ -273,7 +273,7 @@ UNPREPARED = make_progress(prepared=False)
             {**READY, "host-b": host("web-2", make_progress(make_event(status="Started"), phase="started"))},
             None,
             [],
-            "It started before it was approved.",
+            "It started before this run had approved it.",
             id="S3: started for one of them",
         ),
     ],
