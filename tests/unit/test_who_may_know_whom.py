@@ -75,7 +75,7 @@ MAY_IMPORT = {
     "plugins/filter": [REPORT, RUN, UNSAFE, "ansible"],
     "plugins/lookup": [TEXT_INPUT, "ansible"],
     "plugins/modules": [EVENT, IMDS, APPROVAL, MODULE, "ansible"],
-    "extensions/eda": [ERRORS, IMDS, EDA],
+    "extensions/eda": [ERRORS, IMDS, EDA, HOST_NAME],
     "extensions/eda/plugins/event_filter/event_grid": [f"{AZURE}/messages"],
     CHECKER: [ERRORS, TIME_LIMIT, EVENT, IMDS, APPROVAL, "jmespath", "requests"],
     CONFIG: [ERRORS, TIME_LIMIT, EVENT, IMDS, SYSTEM, "jmespath"],

@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
     from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
     from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import fetch
+    from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _host_name
     from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._eda import source
 else:
     _PACKAGE = f"fleetops_azure_maintenance_{uuid.uuid5(uuid.NAMESPACE_URL, str(_HERE)).hex}"
@@ -115,7 +116,9 @@ else:
         importlib.import_module(f"{_PACKAGE}.module_utils.{name}")
         for name in ("_errors", "_imds.client", "_imds.fetch")
     )
-    source = importlib.import_module(f"{_PACKAGE}.plugin_utils._eda.source")
+    _host_name, source = (
+        importlib.import_module(f"{_PACKAGE}.plugin_utils.{name}") for name in ("_host_name", "_eda.source")
+    )
 _no_templates = runpy.run_path(str(_HERE.parents[1] / "event_filter" / "no_templates.py"))["main"]
 
 
@@ -158,7 +161,7 @@ def read_options(args: dict[str, Any]) -> Options:
     options = Options(**given)
     if not 0.2 <= options.poll_interval <= 60:
         raise ValueError(f"poll_interval must be from 0.2 to 60 seconds, not {options.poll_interval}.")
-    if options.resource_name is not None and not source.is_host_name(options.resource_name):
+    if options.resource_name is not None and not _host_name.is_host_name(options.resource_name):
         raise ValueError(f"resource_name must be the name of a VM, not {_errors.excerpt(options.resource_name)}.")
     options.client()
     return options
