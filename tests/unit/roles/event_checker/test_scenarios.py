@@ -737,49 +737,51 @@ def test_p6_what_failed_before_the_end_is_not_tried_again_after_it(azure, vm):
     assert vm.event(event)["responses"][0]["state"] == "failed"
 
 
-def test_p8_a_lock_that_another_program_holds_does_not_stop_the_polling(azure, vm):
-    vm.check()
+@contextlib.contextmanager
+def state_locked(vm):
     with contextlib.closing(sqlite3.connect(str(vm.folder / "state" / "state.db"), isolation_level=None)) as foreign:
         foreign.execute("BEGIN IMMEDIATE")
-        check = vm.start("check")
-        event = azure.announce()
-        before = azure.polls()
-        vm.poll(4)
-        assert azure.polls() - before >= 4
-        assert vm.ran == []
+        yield
         foreign.execute("ROLLBACK")
-        vm.poll()
-        vm.wait(lambda: azure.approved, "what was seen meanwhile is not recorded")
-    assert vm.ran == [f"prepare announced {event}"]
-    check.terminate()
-    stderr = check.communicate()[1]
-    assert stderr.count("is locked by another program. Polling goes on.") == 1
-    assert "cannot be written" not in stderr
 
 
-def test_p8_a_stopped_program_that_holds_the_state_does_not_stop_the_polling(azure, vm):
-    vm.check()
+@contextlib.contextmanager
+def opening_stopped(vm):
+    """A program that opens the state was stopped while it holds the lock for that."""
     hold = "import fcntl, sys; lock = open(sys.argv[1]); fcntl.flock(lock, fcntl.LOCK_EX); print(flush=True); input()"
     argv = [sys.executable, "-c", hold, str(vm.folder / "run" / "state.lock")]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
         holder.send_signal(signal.SIGSTOP)
         try:
-            check = vm.start("check")
-            event = azure.announce()
-            before = azure.polls()
-            vm.poll(4)
-            assert azure.polls() - before >= 4
-            assert vm.ran == []
+            yield
         finally:
             holder.kill()
+
+
+@pytest.mark.parametrize(
+    ("held", "told_once"),
+    [
+        (state_locked, ["is locked by another program. Polling goes on."]),
+        (opening_stopped, ["cannot be opened", "Reboot Scheduled"]),
+    ],
+)
+def test_p8_another_program_that_holds_the_state_does_not_stop_the_polling(azure, vm, held, told_once):
+    vm.check()
+    with held(vm):
+        check = vm.start("check")
+        event = azure.announce()
+        before = azure.polls()
+        vm.poll(4)
+        assert azure.polls() - before >= 4
+        assert vm.ran == []
     vm.poll()
     vm.wait(lambda: azure.approved, "what was seen meanwhile is not recorded")
     assert vm.ran == [f"prepare announced {event}"]
     check.terminate()
     stderr = check.communicate()[1]
-    assert stderr.count("cannot be opened") == 1
-    assert stderr.count("Reboot Scheduled") == 1
+    assert [stderr.count(text) for text in told_once] == [1] * len(told_once)
+    assert "cannot be written" not in stderr
 
 
 def test_p8_many_slow_rules_keep_the_check_from_polling_for_no_more_than_15_s(azure, vm):
