@@ -122,6 +122,10 @@ class Judge:
     def wrote(self, actor: Actor | None, text: str) -> None:
         self.note(f"{actor.kind if actor else '?'}: {text.strip()[:300]}")
         check = actor is not None and actor.kind == "check"
+        if self._state_lost and "was put aside as" in text:
+            # A check that had the file open has gone on with it: what it has written since is lost with the file.
+            for view in self.views.values():
+                view.tainted = view.tainted or not view.is_prepared_and_open()
         if "<3>Unexpected error" in text or (check and "cannot be used (" in text and not self._state_lost):
             self.fail("P7", text.strip())
         if check:
