@@ -134,13 +134,14 @@ def format_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline
     """
     followed = [each for events in progress.values() for each in events]
     open_events = {progress_key(each): each for each in followed if is_coming(each) or each["phase"] == STARTED}
-    left = format_duration(max(0, int(deadline - now)))
+    left = int(deadline - now)
+    at_most = f", {format_duration(left)} at most" if left > 0 else ""
     parts = [_format_event(each, now) for each in open_events.values()]
     lost = [host for host, events in progress.items() if any(each["unreachable"] for each in events)]
     if lost:
         parts.append(f"cannot be reached now: {shorten(lost)}")
     what = "; ".join(parts) or "somebody may be at work there"
-    return f"Waiting for {shorten(list(progress))}, {left} at most: {what}"
+    return f"Waiting for {shorten(list(progress))}{at_most}: {what}"
 
 
 def format_not_asked(reasons: Mapping[str, str]) -> list[str]:

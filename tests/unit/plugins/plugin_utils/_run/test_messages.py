@@ -152,10 +152,10 @@ def test_a_run_that_does_not_wait_says_which_hosts_it_leaves_out_of_service():
     ]
 
 
-def test_who_waits_for_another_run_says_so():
-    assert (
-        format_waiting({"host-a": []}, NOW + 9, NOW) == "Waiting for host-a, 9 s at most: somebody may be at work there"
-    )
+@pytest.mark.parametrize(("seconds", "at_most"), [(9, ", 9 s at most"), (0.9, ""), (-5, "")])
+def test_who_waits_for_another_run_says_so(seconds, at_most):
+    told = format_waiting({"host-a": []}, NOW + seconds, NOW)
+    assert told == f"Waiting for host-a{at_most}: somebody may be at work there"
 
 
 def test_p4_an_empty_answer_is_not_told_as_no_event():
