@@ -160,8 +160,8 @@ class ActionModule(ActionBase):
         return json.loads(latest["state"]) if latest else engine.new_run(0, "", ())
 
     def _keep(self, run: engine.Run) -> dict[str, Any]:
-        kept = {name: run[name] for name in ("serial", "turn", "turns", "do", "orders", "lines", "done")}
-        return {**kept, "state": json.dumps(run), "leaves": run["do"] == engine.LEAVE}
+        kept = {name: run[name] for name in ("serial", "batch", "turn", "turns", "do", "orders", "lines", "done")}
+        return {**kept, "state": json.dumps(run), "ends_play": ANCHORS in self._vars and not run["orders"]}
 
     # Steps that are run once
 

@@ -422,7 +422,13 @@ def test_p13_a_handler_of_the_play_that_fails_before_the_role_is_a_failure_of_th
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--tags", "drain"), ("--start-at-task", "Take turns"), ("--skip-tags", "untagged")], ids=" ".join
+    "arguments",
+    [
+        ("--tags", "drain"),
+        ("--start-at-task", "Decide the next step of each host"),
+        ("--skip-tags", "untagged"),
+    ],
+    ids=" ".join,
 )
 def test_p13_a_run_of_which_ansible_leaves_out_the_tasks_says_so(make_fleet, arguments):
     """B1: it would end as a run that found no event."""

@@ -64,7 +64,7 @@ IDLE_PAUSE = 300.0
 CHECKER_PAUSE = 10.0
 # Seconds for which an answer counts as that of now, while other hosts still prepare
 _FRESH = 60.0
-# Turns that are loaded at a time: most runs need no more
+# Turns that are loaded at a time. The first of them are imported by run_turns.yml: most runs need no more.
 _TURNS = 6
 _MOST_TRIES = 2
 
