@@ -215,6 +215,26 @@ def test_an_empty_survey_in_a_project_of_ones_own_writes_to_the_home_folder_and_
 
 
 @pytest.mark.matrix
+@pytest.mark.releases
+@pytest.mark.parametrize("left_out", VMS)
+@pytest.mark.parametrize("playbook", ["fleet_report", "fleet_history", "approve"])
+def test_p13_a_condition_at_import_playbook_makes_no_playbook_end_well_that_did_nothing(
+    fleet, ansible, tmp_path, playbook, left_out
+):
+    """The first host decides for all, and where the condition leaves it out nobody does."""
+    play = {"import_playbook": f"fleetops.azure_maintenance.{playbook}", "when": f"inventory_hostname != '{left_out}'"}
+    (tmp_path / "site.json").write_text(json.dumps([play]))
+    settings = {"target": "web-*", "approve_event_types": ["Reboot"], f"{playbook}_dir": str(fleet.dir)}
+    given = ["-i", str(fleet.inventory), "-e", json.dumps(settings)]
+    run = ansible("ansible-playbook", *given, str(tmp_path / "site.json"))
+    # Where the first host takes part, approve does its work for all that do.
+    refused = (playbook, left_out) != ("approve", VMS[1])
+    assert run.code == (2 if refused else 0), run.out + run.err
+    assert ("when must not " in on_one_line(run.out + run.err)) is refused
+    assert not fleet.dir.exists()
+
+
+@pytest.mark.matrix
 def test_where_no_host_answers_the_report_says_that_nothing_is_known(fleet):
     run = fleet.report(target="db-9")
     assert run.code == 0, run.out
