@@ -318,7 +318,7 @@ BAD = [
     pytest.param(step({**WEBHOOK, "ignore_errors": "no"}), ["ignore_errors must be", '"no"'], id="a flag that is text"),
     pytest.param(step({"playbook": ""}), ["step 2", "playbook"], id="an empty playbook"),
     pytest.param(step({"playbook": ["a.yml"]}), ["step 2", "playbook"], id="a list of playbooks"),
-    pytest.param(step({"playbook": "a\nb.yml"}), ["step 2", "playbook", r"a\nb.yml"], id="a playbook on two lines"),
+    pytest.param(step({"playbook": "a\nb.yml"}), ["step 2", "playbook", "a line break"], id="a playbook on two lines"),
     pytest.param(step({"command": "rm -rf /"}), ["step 2", "command", "list"], id="a command for a shell"),
     pytest.param(step({"command": []}), ["step 2", "command"], id="an empty command"),
     pytest.param(step({"command": [""]}), ["step 2", "command"], id="a command without a program"),
@@ -373,6 +373,32 @@ def test_what_is_wrong_is_named_in_one_sentence(content, words):
 def test_an_address_with_a_password_is_refused_and_not_repeated(kind, url):
     message = refusal(step({**{"awx_callback": CALLBACK, "awx_job": JOB}.get(kind, WEBHOOK), kind: url}))
     assert "without a password" in message
+    assert "s3cret" not in message
+
+
+SECRET = "https://hooks.example.com/s3cret"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (step({"webhook": f"{SECRET}\n"}), "webhook must be a string on one line; it has a line break"),
+        (step({"webhook": {"url": SECRET}}), "webhook must be a string on one line, not a mapping."),
+        (step({"webhook": [SECRET]}), "webhook must be a string on one line, not a list."),
+        (step({"webhook": ""}), "webhook must be a string on one line, not an empty string."),
+        (step({"awx_callback": {"url": SECRET, "host_config_key": "s3cret"}}), "awx_callback must be a string"),
+        (step({**WEBHOOK, "token_file": "s3cret"}), "token_file must be the absolute path of a file."),
+        (step(f"webhook {SECRET}"), "must be a mapping such as {playbook: drain.yml}, not a string."),
+        (step([{"webhook": SECRET}]), "must be a mapping such as {playbook: drain.yml}, not a list."),
+        (rule(on_announced={"webhook": SECRET}), "on_announced must be a list, not a mapping."),
+        (rule(on_announced=f"webhook {SECRET}"), "on_announced must be a list, not a string."),
+        ({"rules": {"on_announced": [{"webhook": SECRET}]}}, "rules must be a list, not a mapping."),
+        ({"rules": [[{"webhook": SECRET}]]}, "rule 1 must be a mapping, not a list."),
+    ],
+)
+def test_p12_what_may_be_a_secret_is_not_repeated(content, words):
+    message = refusal(content)
+    assert words in message
     assert "s3cret" not in message
 
 

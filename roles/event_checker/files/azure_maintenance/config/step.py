@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import excerpt
 
 from . import values
-from .values import ConfigError, join_names, refuse_null, show
+from .values import ConfigError, join_names, kind_of, refuse_null, show
 
 PLAYBOOK = "playbook"
 COMMAND = "command"
@@ -40,7 +40,7 @@ CALLBACK = re.compile(r"(https?://[^\s?#]+/job_templates/)([^\s/?#]+)(/callback/
 def parse_step(content: Any, where: str) -> dict[str, Any]:
     """:raises ConfigError: something in it cannot be used."""
     if not isinstance(content, dict):
-        raise ConfigError(f"{where}: must be a mapping such as {{playbook: drain.yml}}, not {show(content)}.")
+        raise ConfigError(f"{where}: must be a mapping such as {{playbook: drain.yml}}, not {kind_of(content)}.")
     refuse_null(where, content)
     kinds = [key for key in content if key in STEP_OPTIONS]
     if len(kinds) != 1:
@@ -61,7 +61,7 @@ def parse_step(content: Any, where: str) -> dict[str, Any]:
             if isinstance(value, bool) or not isinstance(value, (int, str)) or not _names_template(str(value)):
                 raise ConfigError(f"{where}: template must be the number of a job template or NAME++ORGANIZATION.")
         elif values.path(value):
-            raise ConfigError(f"{where}: {key} must be the absolute path of a file, not {show(value)}.")
+            raise ConfigError(f"{where}: {key} must be the absolute path of a file.")
     for key in required:
         if key not in content:
             raise ConfigError(f"{where}: {kind} needs {key}.")
@@ -86,8 +86,13 @@ def _check_target(kind: str, value: Any, where: str) -> None:
             )
         if any("\0" in word for word in value):
             raise ConfigError(f"{where}: command holds a NUL character, which no program can be given.")
-    elif not isinstance(value, str) or not value or not value.isprintable():
-        raise ConfigError(f"{where}: {kind} must be a string on one line, not {show(value)}.")
+    elif not isinstance(value, str) or not value:
+        raise ConfigError(f"{where}: {kind} must be a string on one line, not {kind_of(value)}.")
+    elif not value.isprintable():
+        raise ConfigError(
+            f"{where}: {kind} must be a string on one line; it has a line break, also at its end, or another character "
+            "that cannot be shown."
+        )
     elif kind != PLAYBOOK and values.split_address(value) is None:
         raise ConfigError(f"{where}: {kind} must be {values.AN_ADDRESS}.")
     elif kind == AWX_JOB and "?" in value:

@@ -136,7 +136,7 @@ def query(value: Any) -> str | None:
 def take(where: str, content: Any, known: Mapping[str, Check]) -> dict[str, Any]:
     """Return the values that are given (null stands for the default), each of them checked."""
     if not isinstance(content, dict):
-        raise ConfigError(f"{where} must be a mapping, not {show(content)}.")
+        raise ConfigError(f"{where} must be a mapping, not {kind_of(content)}.")
     for key, value in content.items():
         if key not in known:
             raise ConfigError(f"{where}: unknown key {excerpt(str(key))}; known are {join_names(known)}.")
@@ -144,7 +144,8 @@ def take(where: str, content: Any, known: Mapping[str, Check]) -> dict[str, Any]
         if wanted == NO_JMESPATH:
             raise ConfigError(f"{where}: {wanted}")
         if wanted:
-            raise ConfigError(f"{where}: {key} must be {wanted}, not {show(value)}.")
+            told = kind_of(value) if known[key] in (listing, mapping) else show(value)
+            raise ConfigError(f"{where}: {key} must be {wanted}, not {told}.")
     return {key: value for key, value in content.items() if value is not None}
 
 
@@ -158,6 +159,12 @@ def refuse_null(where: str, content: Any, may_be_null: tuple[str, ...] = ()) -> 
 
 def join_names(words: Iterable[str]) -> str:
     return ", ".join(words) or "no other"
+
+
+def kind_of(value: Any) -> str:
+    """Return the kind of a value that may hold a secret, such as the address of a webhook."""
+    kinds = {dict: "a mapping", list: "a list", str: "a string" if value else "an empty string"}
+    return kinds.get(type(value)) or show(value)
 
 
 def show(value: Any) -> str:
