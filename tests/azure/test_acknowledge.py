@@ -232,7 +232,7 @@ def test_successes_of_all_kinds(principal, approve, status, body):
     assert results(approve(event_ids=[FIRST], resources_ready=["web-1"])) == {FIRST: "approved"}
 
 
-@pytest.mark.parametrize("status", [500, 502, 429, "reset", "take"])
+@pytest.mark.parametrize("status", [401, 500, 502, 429, "reset", "take"])
 def test_p1_asks_resource_graph_anew_before_each_try(principal, approve, status):
     principal.add_event(FIRST, VM, ["web-1"])
     body = "<html>502</html>" if status == 502 else stand_in.INTERNAL
@@ -263,6 +263,66 @@ def test_p1_what_changed_meanwhile_is_not_sent_again(principal, approve, change,
     assert (result["in_doubt"], result["changed"]) == (True, True)
     assert "Azure may have taken it" in " ".join(result["warnings"])
     assert len(posts(principal)) == 1
+
+
+def changing_login(azure, row, **change):
+    """Let an event change while the client logs in anew."""
+    real = azure.find_fault
+
+    def find_fault(path):
+        if "oauth2" in path and posts(azure):
+            row["properties"].update(change)
+        return real(path)
+
+    azure.find_fault = find_fault
+
+
+def test_p1_what_changed_during_a_new_login_is_not_sent_again(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_fault(ACKNOWLEDGE, 401, body={"error": {"code": "ExpiredAuthenticationToken", "message": "Expired."}})
+    changing_login(principal, principal.rows[0], Resources=["web-1", "db-1"])
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"])
+    assert (results(result), result["in_doubt"]) == ({FIRST: "refused"}, False)
+    assert len(posts(principal)) == 1
+
+
+def test_a_login_that_azure_never_takes_ends_the_approval(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    body = {"error": {"code": "InvalidAuthenticationToken", "message": "Not for this."}}
+    principal.add_fault(ACKNOWLEDGE, 401, body=body, times=9)
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"])
+    assert (results(result), result["in_doubt"]) == ({FIRST: "failed"}, False)
+    assert len(posts(principal)) == 2
+
+
+def test_p1_what_changed_during_the_approval_of_another_event_is_not_sent(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_event(SECOND, VM.replace("web-1", "web-2"), ["web-2"])
+    principal.after_approval = lambda _row: principal.rows[1]["properties"].update(Resources=["web-2", "db-1"])
+    result = approve(event_ids=[FIRST, SECOND], resources_ready=["web-1", "web-2"])
+    assert results(result) == {FIRST: "approved", SECOND: "refused"}
+    assert len(posts(principal)) == 1
+
+
+def test_an_event_that_starts_once_one_of_its_resources_took_the_approval_is_approved(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_event(FIRST, VM.replace("web-1", "web-2"), ["web-2"])
+    principal.after_approval = lambda _row: [row["properties"].update(EventStatus="Started") for row in principal.rows]
+    result = approve(event_ids=[FIRST], resources_ready=["web-1", "web-2"])
+    assert (results(result), result["in_doubt"]) == ({FIRST: "approved"}, False)
+    assert len(posts(principal)) == 1
+
+
+def test_two_resources_that_fail_are_asked_by_turns_with_pauses(principal, approve):
+    other = VM.replace("web-1", "web-2")
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_event(SECOND, other, ["web-2"])
+    principal.add_fault(ACKNOWLEDGE, 503, times=99)
+    result = approve(event_ids=[FIRST, SECOND], resources_ready=["web-1", "web-2"], timeout=4)
+    assert results(result) == {FIRST: "failed", SECOND: "failed"}
+    asked = ["web-2" in each["path"] for each in posts(principal)]
+    assert asked[:3] == [False, True, False]
+    assert len(asked) <= 6
 
 
 def test_p15_an_approval_that_hangs(principal, approve):

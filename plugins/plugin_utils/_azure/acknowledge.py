@@ -9,9 +9,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Iterable, Mapping, NamedTuple
+from collections import Counter
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 from ...module_utils._approval.guard import (
+    ALREADY_STARTED,
     APPROVED,
     NOT_FOUND,
     REFUSED,
@@ -172,66 +174,87 @@ def _not_found(event_id: str, found: Found) -> Outcome:
 
 
 class _Work:
-    """The results of the events while approvals are sent.
-
-    :ivar in_doubt: keys of events for which the answer to an approval was lost, and none was taken afterwards.
-    """
+    """The results of the events while approvals are sent."""
 
     def __init__(self, outcomes: Iterable[Outcome], events: Mapping[str, OutsideEvent]) -> None:
         self._outcomes = {fold_case(each.event_id): each for each in outcomes}
         self._events = dict(events)
         self._before = {each.event_id: each.event_status for each in self._outcomes.values() if each.event_status}
-        # Of an event of several resources, which of them have taken the approval
+        # Which resources of the events have taken the approval, and for which the answer to it was lost
         self._taken: set[tuple[str, str]] = set()
+        self._doubts: set[tuple[str, str]] = set()
+        # How often each resource was asked, and the latest failure of each event and resource, by their keys
+        self._tries: Counter[str] = Counter()
+        self._errors: dict[str, AzureError] = {}
         self._failure: AzureError | None = None
-        self.in_doubt: set[str] = set()
 
     @property
     def refused(self) -> bool:
         return any(each.result == REFUSED for each in self._outcomes.values())
 
+    @property
+    def in_doubt(self) -> set[str]:
+        """The keys of events for which the answer to an approval was lost, and none was taken afterwards."""
+        return {key for key, _target in self._doubts}
+
     def send(self, client: ArmClient, scope: Scope, request: ApprovalRequest, warn: Callable[[str], None]) -> None:
-        """Send the approvals, and failed ones again as long as there is time and the guard allows it."""
+        """Send the approvals, and failed ones again as long as there is time and the guard allows it.
+
+        Before each request but the first Resource Graph is asked anew (P1).
+        """
         open_ = {key for key, each in self._outcomes.items() if each.result == APPROVED}
         pauses = growing_pauses()
         while open_:
-            failures = self._send_once(client, open_)
-            open_ = {key for key, error in failures.items() if error.may_pass}
+            failures = self._send_next(client, open_)
+            passing = {key for key, error in failures.items() if error.may_pass}
             unknown = {key for key, error in failures.items() if error.http_status == 404}
-            for key in failures.keys() - open_ - unknown:
+            for key in failures.keys() - passing - unknown:
                 self._fail(key, failures[key])
+            open_ = passing | {key for key in open_ - failures.keys() if self._open_targets(key)}
             if not open_ and not unknown:
                 return
             try:
-                if open_:
-                    wait = max(failures[key].retry_after for key in open_)
-                    client.pause(max(next(pauses), wait), failures[min(open_)])
+                self._pause_before_retry(client, open_, pauses)
                 found = ask_events(client, scope, warn)
             except AzureError as error:
                 self._failure = error
                 for key in open_ | unknown:
-                    self._fail(key, failures[key])
+                    self._fail(key, self._errors.get(key, error))
                 return
             ids = tuple(self._outcomes[key].event_id for key in open_ | unknown)
             again, events = judge(found, request._replace(event_ids=ids), client)
             self._events.update(events)
-            open_ = self._take_up({fold_case(each.event_id): each for each in again}, open_, unknown, failures)
+            open_ = self._take_up({fold_case(each.event_id): each for each in again}, open_, unknown)
 
-    def _send_once(self, client: ArmClient, keys: set[str]) -> dict[str, AzureError]:
-        """Send one request for each resource, and return why events were not taken."""
-        by_target: dict[ResourceId, list[str]] = {}
-        for key in self._outcomes:
-            if key in keys:
-                for target in self._events[key].targets:
-                    if (key, target.key) not in self._taken:
-                        by_target.setdefault(target, []).append(key)
-        failures: dict[str, AzureError] = {}
-        for target, of_target in by_target.items():
-            failed = self._post(client, target, of_target)
-            failures.update(failed)
-            self._taken.update((key, target.key) for key in of_target if key not in failed)
-        self.in_doubt.update(key for key, error in failures.items() if not error.refused)
-        self.in_doubt.difference_update(keys - failures.keys())
+    def _open_targets(self, key: str) -> list[ResourceId]:
+        return [target for target in self._events[key].targets if (key, target.key) not in self._taken]
+
+    def _next_target(self, keys: set[str]) -> ResourceId:
+        """Return the resource to ask next: one that fails does not keep the others waiting."""
+        targets = [target for key in self._outcomes if key in keys for target in self._open_targets(key)]
+        return min(targets, key=lambda each: self._tries[each.key])
+
+    def _pause_before_retry(self, client: ArmClient, keys: set[str], pauses: Iterator[float]) -> None:
+        failure = self._errors.get(self._next_target(keys).key) if keys else None
+        if failure is not None:
+            client.pause(max(next(pauses), failure.retry_after), failure)
+
+    def _send_next(self, client: ArmClient, keys: set[str]) -> dict[str, AzureError]:
+        """Send the approvals of one resource, and return why some were not taken."""
+        target = self._next_target(keys)
+        of_target = [key for key in self._outcomes if key in keys and target in self._open_targets(key)]
+        self._tries[target.key] += 1
+        failures = self._post(client, target, of_target)
+        self._errors.update(failures)
+        for error in failures.values():
+            self._errors[target.key] = error
+        for key in of_target:
+            error = failures.get(key)
+            if error is None:
+                self._taken.add((key, target.key))
+                self._doubts.discard((key, target.key))
+            elif not error.refused:
+                self._doubts.add((key, target.key))
         return failures
 
     def _post(self, client: ArmClient, target: ResourceId, keys: list[str]) -> dict[str, AzureError]:
@@ -247,10 +270,8 @@ class _Work:
             return dict.fromkeys(keys, error)
         return _read_partial_failure(answer.body, answer.status, keys)
 
-    def _take_up(
-        self, again: Mapping[str, Outcome], open_: set[str], unknown: set[str], failures: Mapping[str, AzureError]
-    ) -> set[str]:
-        """Read the events that were not taken from Resource Graph again; return those to send again."""
+    def _take_up(self, again: Mapping[str, Outcome], open_: set[str], unknown: set[str]) -> set[str]:
+        """Judge the events that are not approved yet as Resource Graph has them now; return those to send."""
         if any(again[key].result == REFUSED for key in open_):
             # After a change, such as another VM in one of the events, no approval is sent any more.
             self._outcomes.update({key: again[key] for key in open_})
@@ -258,10 +279,13 @@ class _Work:
         for key in (*open_, *unknown):
             now = again[key]
             if key in unknown and now.result == APPROVED:
-                self._fail(key, failures[key], "Resource Graph lists it, but Azure's maintenance service does not.")
+                self._fail(key, self._errors[key], "Resource Graph lists it, but Azure's maintenance service does not.")
+            elif now.result in (ALREADY_STARTED, ENDED) and any(key == taken for taken, _target in self._taken):
+                # Azure did not wait for its other resources.
+                continue
             elif now.result != APPROVED:
                 self._outcomes[key] = now
-        return {key for key in open_ if again[key].result == APPROVED}
+        return {key for key in open_ if again[key].result == APPROVED and self._open_targets(key)}
 
     def _fail(self, key: str, error: AzureError, more: str = "") -> None:
         event_id, status = self._outcomes[key].event_id, self._outcomes[key].event_status

@@ -77,6 +77,8 @@ class ArmClient:
         self._warn = warn
         self._credential: Any = None
         self._token: str | None = None
+        # Whether a request that changes something has already led to a new login
+        self._renewed_for_change = False
         self._cloud: Cloud | None = None
         self._skew: float | None = None
         self.timeout = timeout
@@ -136,7 +138,7 @@ class ArmClient:
         again: bool,
     ) -> Answer:
         pauses = growing_pauses()
-        logged_in_anew = False
+        renewed = not again and self._renewed_for_change
         while True:
             try:
                 token = self._get_token()
@@ -148,10 +150,13 @@ class ArmClient:
                 failure.retry_after = read_retry_after(answer.headers)
             except AzureError as error:
                 failure = error
-            if failure.http_status == 401 and not logged_in_anew:
+            if failure.http_status == 401 and not renewed:
                 # The token ran out, or Azure wants another. azure-identity would give the same one again.
-                logged_in_anew, self._token, self._credential = True, None, None
-                continue
+                renewed, self._token, self._credential = True, None, None
+                if again:
+                    continue
+                # What must come before the change must also come before the next try.
+                self._renewed_for_change = failure.login_was_old = True
             if not (again and failure.may_pass):
                 raise failure
             self.pause(max(next(pauses), failure.retry_after), failure)

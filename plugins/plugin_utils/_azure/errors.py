@@ -46,13 +46,15 @@ class AzureError(Exception):
         self.code = code
         self.details = details
         self.retry_after = 0.0
+        # The next request logs in anew.
+        self.login_was_old = False
 
     @property
     def may_pass(self) -> bool:
         """Whether asking again may help."""
         status = self.http_status
         passes = status in (408, 429) or (status is not None and status >= 500)
-        return passes or self.reason in (UNREACHABLE, TIMEOUT)
+        return passes or self.login_was_old or self.reason in (UNREACHABLE, TIMEOUT)
 
     @property
     def refused(self) -> bool:
