@@ -112,6 +112,35 @@ def test_no_event_goes_back(read):
     assert [each["maintenance_phase"] for events in found for each in events] == ["announced", "started", "ended"]
 
 
+@pytest.mark.parametrize("bad", [as_captured(status="Paused"), as_captured(names=["web*"]), {"text": "another"}])
+@pytest.mark.parametrize("order", [1, -1])
+def test_p7_a_message_that_cannot_be_read_costs_no_other(read, bad, order):
+    messages = [bad, of_the_page("m-2", event_id=SECOND)][::order]
+    assert told(read({"body": messages})) == [(SECOND, "announced", None)]
+
+
+def test_messages_without_an_id_are_not_taken_for_each_other(read):
+    messages = [
+        {**as_captured(status=status), "id": None} for status in ("Scheduled", "Started", "Started", "Completed")
+    ]
+    found = [each["maintenance_phase"] for message in messages for each in read({"body": message})]
+    assert found == ["announced", "started", "ended"]
+
+
+def test_an_event_that_is_sent_for_each_of_its_vms_has_phases_for_each(read):
+    def message(vm, status):
+        text = json.dumps(as_captured(f"{vm}-{status}", names=[vm], status=status))
+        return json.loads(text.replace("virtualmachines/web-1", f"virtualmachines/{vm}"))
+
+    found = [
+        (vm, each["maintenance_phase"])
+        for vm in ("web-1", "web-2")
+        for status in ("Scheduled", "Started", "Completed")
+        for each in read({"body": message(vm, status)})
+    ]
+    assert found == [(vm, phase) for vm in ("web-1", "web-2") for phase in ("announced", "started", "ended")]
+
+
 def test_p9_its_memory_is_bounded(read):
     for number in range(20_050):
         read({"body": {**as_captured(f"m-{number}", event_id=f"{number:08}{FIRST[8:]}")}})

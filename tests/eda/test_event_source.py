@@ -123,7 +123,8 @@ def test_an_end_that_came_while_nothing_ran_is_told_with_a_state_file_only(simul
             assert await source.silent()
 
     asyncio.run(scenario())
-    assert list(tmp_path.iterdir()) == ([tmp_path / "state.json"] if remembers else [])
+    files = {"state.json", "state.json.lock"} if remembers else set()
+    assert {path.name for path in tmp_path.iterdir()} == files
 
 
 @pytest.mark.parametrize(("changed", "told"), [("BootId", ("ended", "completed")), ("Resources", None)])
@@ -249,18 +250,19 @@ def test_what_somebody_put_at_the_name_of_the_state_file_blocks_nothing_and_stay
     assert not state.is_symlink()
 
 
-def test_a_state_file_of_version_1_0_is_of_the_same_boot(simulator, watch, tmp_path):
+def test_p16_two_sources_do_not_replace_the_events_of_each_other(simulator, watch, plugin, tmp_path):
     azure = simulator("--vms", "web-1")
-    state = tmp_path / "state.json"
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        boot_id = file.read().strip()
-    write_state(state, of_web_1("A1", EventStatus="Scheduled", BootId=boot_id))
+    state = str(tmp_path / "state.json")
+    options = plugin["read_options"]({"endpoint": azure.endpoint("web-1"), "state_file": state})
 
     async def scenario():
-        async with watch(azure, state_file=str(state)) as source:
-            assert brief(await source.next()) == ("ended", "withdrawn")
+        async with watch(azure, state_file=state) as source:
+            await source.polled(1)
+            with pytest.raises(ValueError, match=f"{re.escape(state)} is in use by another source[.] Give each source"):
+                plugin["make_watcher"](options)
 
     asyncio.run(scenario())
+    plugin["make_watcher"](options).close()
 
 
 FAULTS = [
@@ -403,7 +405,12 @@ REFUSED = [
     ({"intervall": 1}, UNKNOWN),
     (
         {"state_file": "/nowhere/state.json"},
-        "state_file /nowhere/state.json cannot be written. Its folder must exist and be writable.",
+        "state_file /nowhere/state.json cannot be written: No such file or directory. Its folder must exist and be "
+        "writable.",
+    ),
+    (
+        {"state_file": f"/tmp/{'s' * 240}"},
+        f"state_file /tmp/{'s' * 240} cannot be written: File name too long. Its folder must exist and be writable.",
     ),
     ({"state_file": "/etc"}, "state_file /etc cannot be read: Is a directory."),
     ({"state_file": "/dev/null"}, "state_file /dev/null cannot be read: It is a device."),

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from datetime import datetime
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
@@ -48,7 +49,7 @@ class Message(NamedTuple):
 
 
 def read_messages(content: Any, warn: Warn) -> list[Message] | None:
-    """Return the events in the messages of a source, or None where they are about something else, or cannot be read.
+    """Return the events in the messages of a source, or None where there is none that can be read.
 
     :param content: one message, or a list of them.
     """
@@ -56,9 +57,8 @@ def read_messages(content: Any, warn: Warn) -> list[Message] | None:
     for message in content if isinstance(content, list) else [content]:
         for resource in _resources(message):
             read = _read(message, resource, warn)
-            if read is None:
-                return None
-            found.append(read)
+            # One that cannot be read is warned of, and costs no other its place.
+            found += [read] if read else []
     return found or None
 
 
@@ -98,7 +98,9 @@ def _read(message: Mapping[str, Any], resource: Mapping[str, Any], warn: Warn) -
     target = read_event_target(resource.get("id")) or read_event_target(message.get("subject"))
     location = resource.get("location")
     told = OutsideEvent(event, (target,) if target else (), location if isinstance(location, str) else None)
-    return Message(told, phase, f"{message.get('id')}/{event.key}")
+    # Each schema wants an id. Without one the message is taken for another by all that it says.
+    message_id = message.get("id") or json.dumps([message.get("subject"), resource], sort_keys=True, default=str)
+    return Message(told, phase, f"{message_id}/{event.key}")
 
 
 class Latest:
@@ -111,7 +113,8 @@ class Latest:
 
     def is_news(self, message: Message) -> bool:
         """Tell whether the message is new and not older than the last one of its event, and keep it."""
-        key = message.told.event.key
+        # Azure may send an event for each of its VMs.
+        key = " ".join([message.told.event.key, *(target.key for target in message.told.targets)])
         known = self._phases.get(key, ANNOUNCED)
         if message.message_id in self._messages or _ORDER.index(message.phase) < _ORDER.index(known):
             return False

@@ -59,7 +59,7 @@ class Watcher:
     ) -> None:
         self._boot_id = read_boot_id()
         self._state_file = StateFile(state_file) if state_file else None
-        state = self._state_file.read(self._boot_id) if self._state_file else State()
+        state = self._state_file.read() if self._state_file else State()
         self._seen = dict(state.seen)
         self._ended: dict[str, Seen] = {}
         answered = self._boot_id is not None and state.answered_boot_id == self._boot_id
@@ -81,6 +81,11 @@ class Watcher:
             # The content of one answer must not end the asking: the next one may matter.
             self._complain(error)
         return told, self._poller.pause
+
+    def close(self) -> None:
+        """Let another source have the state file."""
+        if self._state_file:
+            self._state_file.close()
 
     def keep(self) -> None:
         """Write down the open events. An ended one is forgotten only after its message."""

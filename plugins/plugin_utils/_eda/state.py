@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import logging
 import os
@@ -28,6 +29,7 @@ from ...module_utils._imds.client import DEFAULT_API_VERSION
 # ansible-rulebook gives the file of a source no name of its own.
 logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")
 
+_UNWRITABLE = "cannot be written: {reason}. Its folder must exist and be writable."
 _MOST_LINES = 10
 # Many times the file for the largest document, of 1 MiB.
 _LARGEST_FILE = 64 * 1024 * 1024
@@ -68,27 +70,25 @@ class StateFile:
         self._path = Path(path)
         self._written: State | None = None
         self._failed = False
+        self._lock: int | None = None
 
-    def read(self, boot_id: str | None) -> State:
+    def read(self) -> State:
         """Return the readable part. A damaged file is put aside; events that are listed later are not lost.
 
-        :param boot_id: the boot of now.
         :raises ValueError: the path is that of something else, or cannot be used.
         """
+        # A file of another program gets no lock beside it.
+        self._read_ours()
+        self._take_lock()
         try:
-            body = self._read_bytes()
+            os.unlink(_write_beside(self._path, {}))
         except OSError as error:
-            raise ValueError(f"state_file {self._path} cannot be read: {error.strerror}.") from error
-        if not os.access(self._path.parent, os.W_OK | os.X_OK):
-            raise ValueError(f"state_file {self._path} cannot be written. Its folder must exist and be writable.")
-        if body is None:
-            self._remove_unfinished()
-            return State()
-        too_large = len(body) > _LARGEST_FILE
-        if not (_is_surely_ours(body) if too_large else _may_be_ours(body)):
-            raise ValueError(f"state_file {self._path} was not written by this source. Remove it.")
+            raise ValueError(f"state_file {self._path} {_UNWRITABLE.format(reason=error.strerror)}") from error
+        body = self._read_ours()
         self._remove_unfinished()
-        if too_large:
+        if body is None:
+            return State()
+        if len(body) > _LARGEST_FILE:
             self._put_aside("is too large")
             return State()
         content = _decode(body)
@@ -96,7 +96,43 @@ class StateFile:
             self._put_aside("is damaged")
             return State()
         answered = content.get("AnsweredBootId")
-        return State(self._read_records(content["Events"], boot_id), answered if isinstance(answered, str) else None)
+        return State(self._read_records(content["Events"]), answered if isinstance(answered, str) else None)
+
+    def _read_ours(self) -> bytes | None:
+        """:raises ValueError: the path is that of something else, or cannot be read."""
+        try:
+            body = self._read_bytes()
+        except OSError as error:
+            raise ValueError(f"state_file {self._path} cannot be read: {error.strerror}.") from error
+        if body is not None and not (_is_surely_ours(body) if len(body) > _LARGEST_FILE else _may_be_ours(body)):
+            raise ValueError(f"state_file {self._path} was not written by this source. Remove it.")
+        return body
+
+    def _take_lock(self) -> None:
+        """Keep other sources from the file until close(): each would replace the events of the other.
+
+        :raises ValueError: it cannot be written, or another source has it.
+        """
+        lock = self._path.with_name(f"{self._path.name}.lock")
+        try:
+            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ValueError(f"state_file {self._path} {_UNWRITABLE.format(reason=error.strerror)}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.close()
+            raise ValueError(
+                f"state_file {self._path} is in use by another source. Give each source a file of its own."
+            ) from error
+        except OSError as error:
+            # Some network file systems know no locks.
+            logger.warning("state_file %s cannot be locked: %s.", self._path, error.strerror)
+
+    def close(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _read_bytes(self) -> bytes | None:
         """Return the content, of one that is too large the beginning; None where there is no file.
@@ -147,13 +183,13 @@ class StateFile:
             where = f"It cannot be renamed ({error.strerror})"
         logger.error("state_file %s %s. %s, and no earlier event is remembered.", self._path, fault, where)
 
-    def _read_records(self, records: list[Any], boot_id: str | None) -> dict[str, Seen]:
+    def _read_records(self, records: list[Any]) -> dict[str, Seen]:
         seen = {}
         unreadable = 0
         for number, raw in enumerate(records, start=1):
             events = parse_document({"Events": [raw]}, DEFAULT_API_VERSION).events
             if events:
-                seen[events[0].key] = _read_record(events[0], raw, boot_id)
+                seen[events[0].key] = _read_record(events[0], raw)
                 continue
             unreadable += 1
             if unreadable <= _MOST_LINES:
@@ -217,14 +253,10 @@ def _is_whole(text: bytes) -> bool:
     return True
 
 
-def _read_record(event: Event, raw: Mapping[str, Any], boot_id: str | None) -> Seen:
+def _read_record(event: Event, raw: Mapping[str, Any]) -> Seen:
     stored = raw.get("BootId")
-    if not isinstance(stored, str):
-        stored = None
-    elif boot_id is not None and stored == boot_id.partition("/")[0]:
-        # Version 1.0 did not tell apart the boots of a container.
-        stored = boot_id
-    return Seen(event._replace(names_its_vms=event.names_its_vms and raw.get("NamesItsVms") is not False), stored)
+    names_its_vms = event.names_its_vms and raw.get("NamesItsVms") is not False
+    return Seen(event._replace(names_its_vms=names_its_vms), stored if isinstance(stored, str) else None)
 
 
 def written_size(seen: Seen) -> int:
@@ -252,6 +284,20 @@ def _as_azure_does(seen: Seen) -> dict[str, Any]:
 def _replace(path: Path, content: Any) -> None:
     """Replace a file by one with this as JSON, in one step.
 
+    :raises OSError: it cannot be written.
+    """
+    beside = _write_beside(path, content)
+    try:
+        os.replace(beside, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _write_beside(path: Path, content: Any) -> Path:
+    """Write a new file beside another one, and return its path.
+
     The folder may belong to somebody else: the new file has a name that cannot be guessed and did not exist before,
     so that no link and no FIFO is opened.
 
@@ -266,8 +312,8 @@ def _replace(path: Path, content: Any) -> None:
             file.write("\n")
             file.flush()
             os.fsync(descriptor)
-        os.replace(beside, path)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         raise
+    return beside

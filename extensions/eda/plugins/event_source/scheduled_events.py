@@ -80,6 +80,7 @@ options:
     description:
       - A file for the events that have not ended. With it the end of an event is reported even if it came while the
         source did not run, as when the maintenance reboots this VM. The file is created, its folder is not.
+      - Each source needs a file of its own. A file C(.lock) beside it keeps other sources from it.
       - An event in it that cannot be read costs no other event. A file that cannot be read at all, or has more than
         64 MiB, is renamed, and the log says so.
       - If not set, nothing is written.
@@ -204,7 +205,11 @@ async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
 
     :raises ValueError: an argument is wrong.
     """
-    await _tell(queue, make_watcher(read_options(args)))
+    watcher = make_watcher(read_options(args))
+    try:
+        await _tell(queue, watcher)
+    finally:
+        watcher.close()
 
 
 async def _tell(queue: asyncio.Queue[Any], watcher: source.Watcher) -> None:
