@@ -89,7 +89,8 @@ class Response:
 
     def conclude(self, summary):
         for event in summary.get("events") or ():
-            if event.get("outcome"):
+            # A play of somebody else may give its own numbers this name.
+            if isinstance(event, dict) and event.get("outcome"):
                 self.outcomes[fold_case(str(event.get("event_id")))] = str(event["outcome"])
 
     def all_answers(self):

@@ -210,6 +210,31 @@ def test_a_certificate_that_nobody_trusts(azure, monkeypatch):
     assert "REQUESTS_CA_BUNDLE" in str(failure)
 
 
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://alice:hunter2#x@127.0.0.1:3128",
+        "http://alice:hun[ter2@127.0.0.1:3128",
+        "http://alice:hunter2/@h:1",
+        ":hunter2",
+    ],
+)
+def test_p12_a_proxy_that_cannot_be_used_is_refused_without_its_password(azure, monkeypatch, variable, proxy):
+    monkeypatch.setenv(variable, proxy)
+    with pytest.raises(ValueError, match=f"{variable.upper()} is no address of a proxy") as refused:
+        ask(PRINCIPAL)
+    assert "hun" not in str(refused.value)
+    assert azure.journal == []
+
+
+def test_a_missing_file_of_certificates_is_told_at_once(azure, monkeypatch):
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent/ca.pem")
+    failure = fails(PRINCIPAL)
+    assert failure.reason == "certificate"
+    assert "/nonexistent/ca.pem. Check the variable REQUESTS_CA_BUNDLE." in str(failure)
+
+
 def test_the_token_goes_nowhere_else(azure):
     client, _answer = ask(PRINCIPAL)
     with pytest.raises(AzureError, match="is not https://"):

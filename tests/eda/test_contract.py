@@ -93,6 +93,13 @@ def test_the_filter_leaves_no_template_at_any_depth(text, plain):
     assert filtered == {"a": [{plain: plain}, plain], "b": None, "c": 5, "d": True}
 
 
+def test_p7_an_event_that_is_nested_too_deeply_does_not_end_the_source():
+    event = {"a": "{{ 7 }}"}
+    for _level in range(20_000):
+        event = {"a": event}
+    assert runpy.run_path(str(FILTER))["main"](event) == {"left_out": "The event is nested too deeply."}
+
+
 def test_what_is_shipped(tmp_path):
     build = ["ansible-galaxy", "collection", "build", "--output-path", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, env=plain_environment())

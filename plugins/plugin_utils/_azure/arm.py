@@ -16,6 +16,7 @@ from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from ...module_utils._errors import excerpt
 from ...module_utils._imds.transport import Deadline
@@ -58,6 +59,12 @@ class Answer(NamedTuple):
     body: Any
 
 
+_WRONG_PROXY = (
+    "{variable} is no address of a proxy, such as http://proxy.example.com:3128. In a user and a password characters "
+    "such as # / [ @ are written %23 %2F %5B %40."
+)
+
+
 class ArmClient:
     """Asks Azure Resource Manager, all within one time.
 
@@ -71,6 +78,7 @@ class ArmClient:
             import requests
         except ImportError as error:
             raise missing_library(error) from error
+        _check_proxies()
         self._requests = requests
         self._session = requests.Session()
         self._login = login
@@ -234,7 +242,10 @@ class ArmClient:
             ) from error
         except requests.exceptions.Timeout as error:
             raise AzureError(f"{host} gave no answer in time: {plain(error)}", TIMEOUT) from error
-        except (requests.exceptions.RequestException, OSError) as error:
+        except OSError as error:
+            if not isinstance(error, requests.exceptions.RequestException) and error.errno is None:
+                # The file of REQUESTS_CA_BUNDLE is missing.
+                raise AzureError(f"{plain(error)}. Check the variable REQUESTS_CA_BUNDLE.", CERTIFICATE) from error
             raise AzureError(f"{host} cannot be reached: {plain(error)}", UNREACHABLE) from error
         self._compare_clocks(found.get("date"))
         return Answer(response.status_code, found, _decode(raw, response.status_code, host))
@@ -264,6 +275,23 @@ class ArmClient:
                 f"The clock of this machine is {abs(skew):.0f} s {side} Azure's. Times are told by Azure's clock. "
                 "Set the clock of this machine, for a login may fail by it."
             )
+
+
+def _check_proxies() -> None:
+    """Refuse a proxy that cannot be used: the errors of the libraries would show a part of its password (P12).
+
+    :raises ValueError: the address is wrong.
+    """
+    for kind, address in getproxies().items():
+        if kind not in ("https", "all"):
+            continue
+        try:
+            parts = urlsplit(address if "://" in address else f"http://{address}")
+            right = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            right = False
+        if not right:
+            raise ValueError(_WRONG_PROXY.format(variable=f"{kind.upper()}_PROXY"))
 
 
 def growing_pauses() -> Iterator[float]:
