@@ -140,8 +140,8 @@ approvals:
       type: str
 in_doubt:
   description:
-    - Whether the answer to an approval was lost, so that Azure may have taken it although
-      RV(approvals[].result) is not V(approved).
+    - Whether the answer to an approval was lost, or only some resources of an event have taken it, so that Azure may
+      begin the event although RV(approvals[].result) is not V(approved).
   returned: always, but where an option is wrong
   type: bool
   sample: false

@@ -313,6 +313,15 @@ def test_an_event_that_starts_once_one_of_its_resources_took_the_approval_is_app
     assert len(posts(principal)) == 1
 
 
+def test_an_event_that_one_of_its_resources_took_and_another_refused_is_in_doubt(principal, approve):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_event(FIRST, VM.replace("web-1", "web-2"), ["web-2"])
+    body = {"error": {"code": "AuthorizationFailed", "message": "No role."}}
+    principal.add_fault(f"web-2{'/providers/microsoft.maintenance'}", 403, body=body)
+    result = approve(event_ids=[FIRST], resources_ready=["web-1", "web-2"])
+    assert (results(result), result["in_doubt"], result["changed"]) == ({FIRST: "failed"}, True, True)
+
+
 def test_two_resources_that_fail_are_asked_by_turns_with_pauses(principal, approve):
     other = VM.replace("web-1", "web-2")
     principal.add_event(FIRST, VM, ["web-1"])

@@ -194,8 +194,11 @@ class _Work:
 
     @property
     def in_doubt(self) -> set[str]:
-        """The keys of events for which the answer to an approval was lost, and none was taken afterwards."""
-        return {key for key, _target in self._doubts}
+        """The keys of events that Azure may begin although they do not count as approved: the answer of a resource to the
+        approval was lost, or only some of their resources have taken it.
+        """
+        partly = {key for key, _target in self._taken if self._outcomes[key].result != APPROVED}
+        return partly | {key for key, _target in self._doubts}
 
     def send(self, client: ArmClient, scope: Scope, request: ApprovalRequest, warn: Callable[[str], None]) -> None:
         """Send the approvals, and failed ones again as long as there is time and the guard allows it.
