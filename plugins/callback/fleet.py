@@ -17,8 +17,9 @@ description:
   - Below the table stand the hosts that gave no answer, each with a reason, and a line that counts the hosts.
     V(quiet) hosts have no event of those asked for, V(affected) hosts have some. V(unreachable) hosts could not be
     reached by Ansible. V(not on Azure) hosts have no metadata service. V(failed) hosts gave no answer for any other
-    reason, or one that was empty or could not be read as a whole. VMs of an event that were not asked, or did not
-    answer, are named before that line.
+    reason, or one that was empty or could not be read as a whole. A host whose task failed after its answer, as by
+    C(failed_when), counts as V(failed), too, and stands under a heading of its own. VMs of an event that were not
+    asked, or did not answer, are named before that line.
   - Of other tasks of a play, failures, unreachable hosts and the output of C(debug) are printed as they come, the
     rest is not. Other modules run by C(ansible) are printed as P(ansible.builtin.minimal#callback) does.
   - The questions of the role P(fleetops.azure_maintenance.event_response#role) make one table together, at the end of

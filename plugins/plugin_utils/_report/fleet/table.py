@@ -54,8 +54,9 @@ def fleet_lines(
     """
     events = merge_events(results, now)
     lines = _table(events, width, now, outcomes or {})
-    states = {told["host"]: told["state"] for told in results}
-    others = [vm["resource"] for event in events for vm in event["vms"] if states.get(vm["host"]) != AFFECTED]
+    answered = {told["host"] for told in results if told["state"] in (QUIET, AFFECTED) or told["resource_name"]}
+    affected = {told["host"] for told in results if told["host"] in answered and told["events"]}
+    others = [vm["resource"] for event in events for vm in event["vms"] if vm["host"] not in affected]
     if others:
         shown = [_cut(one_line(name), _LONGEST_NAME) for name in sorted(dict.fromkeys(others), key=natural_key)]
         lines += ["", "Also affected: " + _fit(shown, width - len("Also affected: "))]
@@ -64,8 +65,11 @@ def fleet_lines(
         lines += ([""] if lines else []) + ["Out of service:"] + _out_lines(out, width)
     silent = [told for told in results if told["state"] not in (QUIET, AFFECTED)]
     silent.sort(key=lambda told: natural_key(told["host"]))
-    if silent:
-        lines += ([""] if lines else []) + ["No answer from:"] + _silent_lines(silent, width)
+    # A condition of the task, such as failed_when, may make it fail after a whole answer.
+    for heading, of_answered in (("Failed after their answer:", True), ("No answer from:", False)):
+        failed = [told for told in silent if (told["host"] in answered) is of_answered]
+        if failed:
+            lines += ([""] if lines else []) + [heading] + _silent_lines(failed, width)
     if lines:
         lines.append("")
     numbers = Counter(told["state"] for told in results)

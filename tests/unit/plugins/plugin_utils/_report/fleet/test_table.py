@@ -93,6 +93,23 @@ def test_a_fleet_as_it_is_seen_at_80_columns():
     ]
 
 
+def test_a_task_that_fails_by_a_condition_of_its_own_is_not_told_as_a_host_without_an_answer():
+    """Such as failed_when, by which a job of a pipeline fails where an event is there."""
+    answers = [
+        look("web-1", FAILED, "failed_when is true", "web-1", [event(resources=["web-1", "web-2"])]),
+        look("web-3", QUIET, "", "web-3"),
+    ]
+    assert fleet_lines(answers, 80)[2:] == [
+        "",
+        "Also affected: web-2",
+        "",
+        "Failed after their answer:",
+        "  web-1  failed: failed_when is true",
+        "",
+        "2 hosts asked: 1 quiet, 0 unreachable, 0 not on Azure, 1 failed",
+    ]
+
+
 def test_a_wide_terminal_shows_whole_ids_all_vms_and_the_whole_time():
     assert lines(event(), width=120)[:2] == [
         f"START      NOT BEFORE            TYPE    LASTS  SOURCE    EVENT{' ' * 33}VMS",
