@@ -194,8 +194,9 @@ class _Work:
 
     @property
     def in_doubt(self) -> set[str]:
-        """The keys of events that Azure may begin although they do not count as approved: the answer of a resource to the
-        approval was lost, or only some of their resources have taken it.
+        """The keys of events that Azure may begin although they do not count as approved.
+
+        The answer of a resource to the approval was lost, or only some of their resources have taken it.
         """
         partly = {key for key, _target in self._taken if self._outcomes[key].result != APPROVED}
         return partly | {key for key, _target in self._doubts}
