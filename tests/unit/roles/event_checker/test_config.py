@@ -542,6 +542,15 @@ class TestFile:
         with pytest.raises(ConfigError, match=r"cannot be read .No such file or directory.. Run the role"):
             read_config(str(tmp_path / "config.json"))
 
+    def test_one_of_root(self, tmp_path, monkeypatch):
+        def refuse(*_arguments, **_more):
+            raise PermissionError(13, "Permission denied")
+
+        with monkeypatch.context() as patched, pytest.raises(ConfigError) as refused:
+            patched.setattr("builtins.open", refuse)
+            read_config(str(tmp_path / "config.json"))
+        assert str(refused.value).endswith("cannot be read (Permission denied). Do this as root.")
+
     def test_a_folder(self, tmp_path):
         with pytest.raises(ConfigError, match=r"cannot be read .Is a directory."):
             read_config(str(tmp_path))

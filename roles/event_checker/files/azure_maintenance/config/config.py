@@ -132,7 +132,8 @@ def read_config(path: str) -> Config:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{path}: cannot be read ({reason}). Run the role event_checker again.") from error
+        advice = "Do this as root." if isinstance(error, PermissionError) else "Run the role event_checker again."
+        raise ConfigError(f"{path}: cannot be read ({reason}). {advice}") from error
     try:
         return parse_config(json.loads(text))
     except ConfigError as error:
