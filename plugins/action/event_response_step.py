@@ -16,7 +16,7 @@ import os
 import secrets
 import socket
 import time
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
@@ -33,7 +33,7 @@ from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.approval import could_not_be_asked, take_acknowledgement
 from ..plugin_utils._run.checker_status import read_checker
 from ..plugin_utils._run.hosts import NEW_HOST, is_usable
-from ..plugin_utils._run.marks import find_hindering, find_removable
+from ..plugin_utils._run.marks import find_hindering, find_removable, has_older
 from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._run.peers import describe_hosts
 from ..plugin_utils._step.mark_files import Written, remove_marks, write_mark
@@ -344,7 +344,11 @@ class ActionModule(ActionBase):
         if mark and report.get("reached") and not restores:
             self._write(mark, PREPARED)
         elif mark and report.get("reached") is False and report["began"]:
-            self._write(mark, FAILED)
+            known = self._own()[0]["hosts"][self._vars["inventory_hostname"]]
+            if restores and has_older(known, mark):
+                self._remove(known, mark, True, ())
+            else:
+                self._write(mark, FAILED)
 
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
         mark = {**mark, "state": state, "state_since": _utc_now()}
@@ -361,10 +365,11 @@ class ActionModule(ActionBase):
             return Written(self._reach(lambda: write_anew(self, self._vars, mark)), {})
         return written._replace(why=self._reach(write))
 
-    def _remove(self, known: Mapping[str, Any], mark: Mapping[str, Any], order: Mapping[str, Any]) -> str | None:
+    def _remove(
+        self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool, waited_out: Sequence[str]
+    ) -> str | None:
         """Remove the mark, and those of other runs for its event that do not restore at this moment; return why one is
         left, None where all are gone."""
-        only_own, waited_out = order["only_marked"], order["waited_out"]
         if not is_windows(self):
             return self._reach(lambda: remove_marks(self, mark, only_own, waited_out))
         for each in [mark, *find_removable(known, mark, only_own, waited_out)]:
@@ -405,7 +410,9 @@ class ActionModule(ActionBase):
         report = self._outcome(run["orders"][host])
         mark = self._order()["mark"]
         if mark and report["reached"]:
-            report["mark_left"] = self._remove(run["hosts"][host], mark, self._order())
+            report["mark_left"] = self._remove(
+                run["hosts"][host], mark, self._order()["only_marked"], self._order()["waited_out"]
+            )
         self._note_state(mark, report)
         return self._reported(run, report)
 

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable, Mapping
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
+    FAILED,
     PREPARED,
     PREPARING,
     RESTORING,
@@ -25,7 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.ap
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.checker_status import read_checker
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering, has_older
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import FALLBACK, NOTHING
 
 from . import fleet_outside
@@ -289,6 +290,12 @@ class FleetRun:
             return None
         fails = has_file and self._chance.random() < 0.05
         self.judge.restore_ends(host, event_id, fails)
+        own = self.world.vms[host].marks.get((event_id, self._id))
+        if fails and own:
+            if has_older(self.run["hosts"][host], own):
+                del self.world.vms[host].marks[event_id, self._id]
+            else:
+                own["state"] = FAILED
         if not fails and order["is_marked"] and not self._check_mode:
             marks = self.world.vms[host].marks
             for key in [key for key, mark in marks.items() if key[0] == event_id and mark["by"] == RUN]:

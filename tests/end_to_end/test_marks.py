@@ -256,6 +256,21 @@ def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet
 
 
 @pytest.mark.matrix
+def test_a_restore_that_fails_in_each_run_is_tried_once_in_each_and_leaves_one_mark(fleet, marks):
+    fleet.announce("web-1", notice=FAR_OFF, started_for=0)
+    fails = "- name: Refill\n  ansible.builtin.raw: echo tried >>{{ story }}; false\n"
+    for number in (1, 2, 3):
+        run = fleet.respond(playbook=RESPOND, restore=fails)
+        assert run.code == 2, run.out + run.err
+        assert "host-a could not be restored: Refill" in run.words
+        assert fleet.story("host-a").count("tried") == number
+        assert [mark["state"] for mark in marks()] == ["failed"]
+    run = fleet.respond(playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert marks() == []
+
+
+@pytest.mark.matrix
 def test_the_playbook_restore_needs_a_file(fleet):
     run = fleet.run("fleetops.azure_maintenance.restore")
     assert run.code == 2, run.out + run.err

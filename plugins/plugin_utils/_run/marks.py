@@ -99,6 +99,16 @@ def find_hindering(
     ]
 
 
+def has_older(host: Host, mark: Mapping[str, Any]) -> bool:
+    """Tell whether an earlier run has left a mark for an event: where the restore fails, that one is enough.
+
+    :param mark: of this run for the event.
+    """
+    key = fold_case(mark["event_id"])
+    others = (each for each in host["marks"] or () if each["by"] == RUN and each["run"] != mark["run"])
+    return any(fold_case(each["event_id"]) == key and each["state"] not in (PREPARING, RESTORING) for each in others)
+
+
 def find_removable(
     host: Host, mark: Mapping[str, Any], only_own: bool, waited_out: Sequence[str]
 ) -> list[Mapping[str, Any]]:
@@ -145,6 +155,9 @@ def take_up_marks(
         own = [each for each in events if progress_key(each) == key]
         if mark["by"] == CHECKER or mark["file"] not in found or any(each["marked"] == mark["run"] for each in own):
             continue
+        if any(each["restored"] is False for each in own):
+            # The restore file runs once for each event, also where several runs have left marks.
+            continue
         before = next((each for each in own if each["restored"] is None), None)
         if before is not None:
             if before["phase"] != ANNOUNCED and not must_restore(before):
@@ -156,7 +169,7 @@ def take_up_marks(
         elif run["only_marked"]:
             why = _OPEN.format(host=name, mark=tell_mark(mark))
             events.append({**_take_up_ended(name, host, mark, True, now), **_left(why)})
-    return {**host, "events": events, "found_marks": found}, told
+    return {**host, "events": events, "found_marks": found}, list(dict.fromkeys(told))
 
 
 def tell_unclear(name: str, host: Host) -> list[str]:

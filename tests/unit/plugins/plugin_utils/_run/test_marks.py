@@ -96,6 +96,23 @@ def test_d1_the_word_nothing_removes_the_mark():
     assert (fleet.marks, faults(after)) == ({"web-1": {}}, {})
 
 
+def test_a_restore_that_fails_again_and_again_runs_once_in_each_run_and_leaves_one_mark():
+    first = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
+    # Two runs at once may each have left one.
+    (mark,) = first.marks["web-1"].values()
+    first.marks["web-1"]["A1 other"] = {**mark, "run": "other"}
+    for _run in range(3):
+        after = first.again()
+        after.failing.add("restore web-1")
+        after.go()
+        assert after.story["web-1"].pop() == "restore A1 failed"
+        assert after.story["web-1"] == ["prepare A1"]
+        assert after.said.count("web-1 is out of service since") == 1
+        assert "web-1 could not be restored" in faults(after)["web-1"][0]
+    after = first.again().go()
+    assert (after.story["web-1"], first.marks) == (["prepare A1", "restore A1"], {"web-1": {}})
+
+
 @pytest.mark.parametrize("restore", ["", "nothing"])
 def test_a_run_without_a_restore_file_leaves_no_mark(restore):
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]), restore=restore).go()
