@@ -199,6 +199,7 @@ class ActionModule(ActionBase):
             {host: known["settings"] for host, known in run["hosts"].items() if host in batch and is_usable(known)},
             only_marked,
         )
+        faults += settings.tell_wrong_switch("restore_open", self._templar.template(self._vars.get(OPEN_TOO)))
         run["refused"] = [*faults, "No host was asked."] if faults else []
         run = _normalize(run)
         kept = self._keep(run)

@@ -271,6 +271,15 @@ def test_a_restore_that_fails_in_each_run_is_tried_once_in_each_and_leaves_one_m
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize(("given", "refused"), [("ture", True), ("[]", True), ("", False), ("no", False)])
+def test_restore_open_must_be_true_or_false(fleet, given, refused):
+    settings = json.dumps({"restore_open": given, "event_response_restore": "nothing"})
+    run = fleet.run("fleetops.azure_maintenance.restore", "-e", settings)
+    assert run.code == (2 if refused else 0), run.out + run.err
+    assert (f"restore_open must be true or false, not '{given}'. No host was asked." in run.words) is refused
+
+
+@pytest.mark.matrix
 def test_the_playbook_restore_needs_a_file(fleet):
     run = fleet.run("fleetops.azure_maintenance.restore")
     assert run.code == 2, run.out + run.err

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 NEW_RUNBOOK = "fleetops.azure_maintenance.new_runbook"
@@ -25,6 +27,14 @@ def test_a_new_runbook_is_rehearsed_as_it_says_and_is_never_overwritten(ansible,
     (tmp_path / "shop" / "prepare.yml").write_text("mine")
     run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", "new_runbook_path=shop", cwd=tmp_path)
     assert (run.code, (tmp_path / "shop" / "prepare.yml").read_text()) == (0, "mine")
+
+
+@pytest.mark.parametrize("name", ["my book", "a;b", "$(id)", "it's"])
+def test_a_folder_whose_name_a_shell_would_change_is_refused(ansible, tmp_path, name):
+    run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", json.dumps({"new_runbook_path": name}), cwd=tmp_path)
+    assert run.code == 2, run.out + run.err
+    assert "new_runbook_path must have only letters, digits and" in run.words
+    assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("given", [(), ("-e", "new_runbook_path=")])

@@ -222,7 +222,7 @@ def hold_back_refused(
         if why:
             wait = is_near(plan["event"], max_wait, now)
             why = f"Not approved: {approver}: {why}"
-            plan = {**plan, "approver": None, "why": why, "blocked": True, "wait": wait}
+            plan = {**plan, "approver": None, "why": why, "blocked": True, "wait": wait, "was_tried": True}
         held.append(plan)
     return held
 

@@ -44,9 +44,11 @@ def format_held_back(
     reasons = [(host, why) for host, found in own.items() for each in found if each["failed"] for why in each["why"]]
     # Only these need be asked: a question switches Scheduled Events on where they are off.
     target = ",".join(host for host, found in own.items() if found)
+    # Where the approval was tried, all VMs were prepared, and Azure or the metadata service refused it.
+    approve = "once more" if plan.get("was_tried") else "although a VM is not prepared"
     todo = (
-        "To do before then: repair the cause and run this again. Or approve the event although a VM is not prepared, "
-        "by this command in one line, with the -i and the login options of this run:"
+        f"To do before then: repair the cause and run this again. Or approve the event {approve}, by this command in "
+        "one line, with the -i and the login options of this run:"
     )
     return [
         *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),

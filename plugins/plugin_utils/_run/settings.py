@@ -274,6 +274,13 @@ def tell_replaced(extra_variables: Iterable[str]) -> list[str]:
     return [_REPLACED.format(names=", ".join(names))] if names else []
 
 
+def tell_wrong_switch(variable: str, value: Any) -> list[str]:
+    """Return the fault of a variable that is true or false, and false where it is empty, a sentence."""
+    told = "" if value is None else str(value).strip()
+    wrong = told and told.lower() not in _MEANS
+    return [f"{variable} must be true or false, not '{one_line(told)}'."] if wrong else []
+
+
 def as_boolean(value: Any) -> bool:
-    """Return the value of a variable that was checked by tell_wrong_words()."""
+    """Return the value of a variable that was checked by tell_wrong_words() or tell_wrong_switch()."""
     return _MEANS.get(str(value).strip().lower()) == "true"

@@ -546,9 +546,10 @@ class TestFile:
         def refuse(*_arguments, **_more):
             raise PermissionError(13, "Permission denied")
 
-        with monkeypatch.context() as patched, pytest.raises(ConfigError) as refused:
+        with monkeypatch.context() as patched:
             patched.setattr("builtins.open", refuse)
-            read_config(str(tmp_path / "config.json"))
+            with pytest.raises(ConfigError) as refused:
+                read_config(str(tmp_path / "config.json"))
         assert str(refused.value).endswith("cannot be read (Permission denied). Do this as root.")
 
     def test_a_folder(self, tmp_path):

@@ -190,6 +190,13 @@ def test_what_is_told_at_the_end_fits_a_terminal():
 STEERS = "web-9\x1b]0;pwned\x07\x9b31m\u202e"
 
 
+def test_an_approval_that_azure_refused_is_to_be_tried_once_more():
+    lines = format_held_back(make_plan(was_tried=True), {"host-a": [make_progress()]}, 3600, NOW)
+    told = " ".join(" ".join(lines).split())
+    assert "Or approve the event once more, by this command" in told
+    assert "is not prepared, by" not in told
+
+
 def test_no_text_from_outside_steers_the_terminal():
     event = {"event_type": f"Reb{STEERS}oot", "resources": ["web-1", STEERS]}
     each = make_progress(event, failed=True, why=[f"No: {STEERS}"])
