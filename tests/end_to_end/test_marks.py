@@ -244,11 +244,13 @@ def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet
     listed = fleet.run(*restore, "--check")
     assert listed.code == 0, listed.out + listed.err
     assert f"for Reboot {event[:8]} by AWX job 812 of" in listed.words
+    assert f"Reboot {event} ended, would be restored: host-a, host-b" in listed.words
     assert len(marks()) == 2
     assert fleet.story("host-a") == ["prepare host-a Reboot"]
     # The run that was killed may be at work for as long as a preparation may take.
     run = fleet.run(*restore, "-e", "event_response_prepare_timeout=5")
     assert run.code == 0, run.out + run.err
+    assert f"Reboot {event} ended, restored: host-a, host-b" in run.words
     assert marks() == []
     for host in ("host-a", "host-b"):
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot -"]

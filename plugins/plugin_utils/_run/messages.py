@@ -221,6 +221,7 @@ def format_outcome(
     empty: Sequence[str] = (),
     staying: Sequence[str] = (),
     only_marked: bool = False,
+    check_mode: bool = False,
 ) -> list[str]:
     """Return the result of each event, and the faults.
 
@@ -233,11 +234,13 @@ def format_outcome(
     """
     lines = []
     for event in summary["events"]:
-        approved = f", approved by {event['approved_by']}" if event["approved_by"] else ""
+        how = f", approved by {event['approved_by']}" if event["approved_by"] else ""
         if event["would_be_approved_by"]:
-            approved = f", would be approved by {event['would_be_approved_by']}"
+            how = f", would be approved by {event['would_be_approved_by']}"
+        if only_marked and not any(faults.get(host) for host in event["hosts"]):
+            how = ", would be restored" if check_mode else ", restored"
         lines += _wrap(
-            f"{event['event_type']} {event['event_id']} {event['outcome'] or event['phase']}{approved}: "
+            f"{event['event_type']} {event['event_id']} {event['outcome'] or event['phase']}{how}: "
             + ", ".join(event["hosts"]),
             "",
         )

@@ -56,7 +56,8 @@ def conclude(run: Mapping[str, Any], in_one_play: bool = False) -> dict[str, Any
     summary = summarize(progress)
     told = {tell_reason(why) for followed in progress.values() for each in followed or () for why in each["why"]}
     staying = [host for host, followed in progress.items() if any(map(_stays_prepared, followed or ()))]
-    lines = format_outcome(summary, faults, told, find_empty(progress, answers), staying, run["only_marked"])
+    empty, modes = find_empty(progress, answers), (run["only_marked"], run["check_mode"])
+    lines = format_outcome(summary, faults, told, empty, staying, *modes)
     away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
     return {
         "summary": {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines},
