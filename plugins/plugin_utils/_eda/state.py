@@ -17,8 +17,9 @@ import os
 import re
 import secrets
 import stat
+import weakref
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
 # Relative, because the event source imports this file where ansible_collections cannot be imported.
 from ...module_utils._errors import excerpt
@@ -70,7 +71,8 @@ class StateFile:
         self._path = Path(path)
         self._written: State | None = None
         self._failed = False
-        self._lock: int | None = None
+        # Called, it lets another source have the file; so does the end of this object.
+        self.close: Callable[[], Any] = lambda: None
 
     def read(self) -> State:
         """Return the readable part. A damaged file is put aside; events that are listed later are not lost.
@@ -115,11 +117,12 @@ class StateFile:
         """
         lock = self._path.with_name(f"{self._path.name}.lock")
         try:
-            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise ValueError(f"state_file {self._path} {_UNWRITABLE.format(reason=error.strerror)}") from error
+        self.close = weakref.finalize(self, os.close, descriptor)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.close()
             raise ValueError(
@@ -128,11 +131,6 @@ class StateFile:
         except OSError as error:
             # Some network file systems know no locks.
             logger.warning("state_file %s cannot be locked: %s.", self._path, error.strerror)
-
-    def close(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
 
     def _read_bytes(self) -> bytes | None:
         """Return the content, of one that is too large the beginning; None where there is no file.

@@ -78,6 +78,7 @@ def limits_of(tmp_path, documents):
     watcher = source.Watcher(service, "web-1", 1.0, str(tmp_path / "state.json"))
     for _document in documents:
         told(watcher)
+    watcher.close()
     return service.limits
 
 
@@ -125,6 +126,7 @@ def test_an_end_that_was_not_told_is_told_after_a_restart(boot, tmp_path):
     told(watcher)
     assert watcher.poll()[0][0]["maintenance_phase"] == "ended"
     # It is killed before it has told this.
+    watcher.close()
     again = source.Watcher(Service([], [NOTHING, NOTHING]), "web-1", 1.0, state)
     assert [told(again), told(again)] == [[("ended", "withdrawn")], []]
 
@@ -173,6 +175,7 @@ def test_e2_an_event_whose_type_or_source_changes_is_told_again(boot, tmp_path):
     uuids = [each[2] for news in seen for each in news]
     assert len(set(uuids)) == len(uuids)
     # After a restart the same is told with the same uuid.
+    watcher.close()
     again = source.Watcher(Service([], [documents[-1]]), "web-1", 1.0, state)
     assert kinds(again) == seen[-1]
 

@@ -113,7 +113,7 @@ def test_p9_answers_that_cannot_be_read_in_full_take_a_bounded_amount_of_memory_
     assert peak <= MOST_MIB, f"{peak:.0f} MiB"
     assert size <= MOST_MIB_ON_DISK, f"{size:.0f} MiB"
     with caplog.at_level(logging.WARNING):
-        remembered = eda_state.StateFile(str(state)).read(None).seen
+        remembered = eda_state.StateFile(str(state)).read().seen
     assert caplog.messages == []
     assert len(remembered) == len(json.loads(state.read_text())["Events"])
     assert len({event["EventId"] for event in events}) < len(remembered)
