@@ -250,14 +250,13 @@ class _Work:
         self._tries[target.key] += 1
         failures = self._post(client, target, of_target)
         self._errors.update(failures)
-        for error in failures.values():
-            self._errors[target.key] = error
         for key in of_target:
-            error = failures.get(key)
-            if error is None:
+            if key not in failures:
                 self._taken.add((key, target.key))
                 self._doubts.discard((key, target.key))
-            elif not error.refused:
+                continue
+            self._errors[target.key] = failures[key]
+            if not failures[key].refused:
                 self._doubts.add((key, target.key))
         return failures
 

@@ -115,6 +115,8 @@ class Source:
 
     def ask(self) -> None:
         if self._boot_id != self._world.boot_id:
+            if self._watcher:
+                self._watcher.close()
             self._watcher = source.Watcher(self._world, None, 1.0, self._state_file)
             self._boot_id = self._world.boot_id
         told, _pause = self._watcher.poll()

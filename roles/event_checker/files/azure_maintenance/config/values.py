@@ -163,8 +163,11 @@ def join_names(words: Iterable[str]) -> str:
 
 def kind_of(value: Any) -> str:
     """Return the kind of a value that may hold a secret, such as the address of a webhook."""
-    kinds = {dict: "a mapping", list: "a list", str: "a string" if value else "an empty string"}
-    return kinds.get(type(value)) or show(value)
+    if isinstance(value, str):
+        return "a string" if value else "an empty string"
+    if isinstance(value, dict):
+        return "a mapping"
+    return "a list" if isinstance(value, list) else show(value)
 
 
 def show(value: Any) -> str:
