@@ -165,6 +165,7 @@ class ActionModule(ActionBase):
 
     def _keep(self, run: engine.Run) -> dict[str, Any]:
         kept = {name: run[name] for name in ("serial", "batch", "turn", "turns", "do", "orders", "lines", "done")}
+        kept["refused"] = " ".join(run["refused"])
         return {**kept, "state": json.dumps(run), "ends_play": ANCHORS in self._vars and not run["orders"]}
 
     # Steps that are run once
@@ -238,7 +239,7 @@ class ActionModule(ActionBase):
         kept = {**self._keep({**run, "lines": []}), "lines": run["lines"], "orders": _complete(run, self._author())}
         # One for all hosts, of which each leaves out itself where a file asks for it
         peers = describe_hosts(run["hosts"]) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}
-        return {**kept, "refused": " ".join(run["refused"]), "peers": peers}
+        return {**kept, "peers": peers}
 
     def _author(self) -> dict[str, str | None]:
         """Return the controller, user and job of this run, for the marks. AWX gives each job its number."""

@@ -41,6 +41,11 @@ LARGEST = 16 * 1024
 MOST_MARKS = 100
 _LONGEST_WORD = 200
 _MOST_FAULTS = 10
+# Where the homes of ordinary users are
+HOMES = "/home"
+_MOST_USERS = 200
+# Types of file systems that ask another machine or program
+_DISTANT = ("nfs", "cifs", "smb", "autofs", "fuse", "ceph", "gluster", "lustre", "afs", "9p")
 # No words of a mark
 NO_MARK = "This is no mark that this version can read. The VM may be out of service."
 
@@ -105,8 +110,36 @@ def read_marks(places: Sequence[str] = ()) -> list[dict[str, Any]]:
     :param places: folders; those of root and of the user where none is given.
     """
     user_id = os.getuid()
-    places = places or list(dict.fromkeys([*folders(os.environ, 0), *folders(os.environ, user_id)]))
+    if not places:
+        places = list(dict.fromkeys([*folders(os.environ, 0), *folders(os.environ, user_id)]))
+        # Those of others count for nothing, and are told.
+        places += _folders_of_users() if user_id == 0 and not os.environ.get(ENVIRONMENT) else []
     return [mark for place in places for mark in _read_folder(place, user_id)]
+
+
+def _folders_of_users(homes: str = HOMES, sessions: str = "/run/user", mounts: str = "/proc/self/mounts") -> list[str]:
+    """Return the folders of marks of ordinary users, which only root may read. A home on a network is left out: a
+    server that is away would keep everybody waiting (P15).
+    """
+    distant = _distant_places(mounts)
+    found = []
+    for above, below in ((homes, OF_USER[0]), (sessions, OF_USER[1])):
+        try:
+            users = [] if above in distant else sorted(os.listdir(above))[:_MOST_USERS]
+        except OSError:
+            continue
+        places = (os.path.join(above, user) for user in users)
+        found += [os.path.join(place, below) for place in places if place not in distant]
+    return found
+
+
+def _distant_places(mounts: str) -> set[str]:
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as file:
+            lines = [line.split() for line in file]
+    except OSError:
+        return set()
+    return {words[1] for words in lines if len(words) > 2 and words[2].startswith(_DISTANT)}
 
 
 def select_marks(found: Iterable[dict[str, Any]], vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:

@@ -16,10 +16,11 @@ from typing import Any, Iterable, Mapping, Sequence
 from ...module_utils._errors import escape
 from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import COMPLETED, ENDED, WITHDRAWN
+from ...module_utils._event.marks import tell_mark
 from ...module_utils._event.selection import words
 from .._failure_text import tell_failure
 from .hosts import Host
-from .marks import tell_unclear
+from .marks import find_holding, tell_unclear
 from .messages import format_outcome, merge_reasons, name_event
 from .progress import is_coming, must_restore, progress_key, state_of, was_begun
 from .settings import as_boolean
@@ -78,29 +79,36 @@ def _close(run: Mapping[str, Any], host: str, known: Host) -> list[Mapping[str, 
         return None
     settings = known["settings"]
     waited = float(settings["wait_timeout"]) if run["done"] and not known["away"] else None
-    return list(note_unrestored(known["events"], host, not as_boolean(settings["wait"]), waited))
+    held = [tell_mark(mark) for mark in find_holding(known)]
+    return list(note_unrestored(known["events"], host, not as_boolean(settings["wait"]), waited, held))
 
 
 def note_unrestored(
-    progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None
+    progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None, held: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
     """Return the progress of a host at the end of a run; a host that is not known to be restored has failed.
 
     :param may_stay: whether the host may stay prepared for an event that is still to come.
     :param waited: how many seconds the host waited for the end of its events, None where the run ended for it before.
+    :param held: of each mark of others for an event that is not known to be over, the result of tell_mark().
     """
     closed = []
     followed = list(progress)
     for each in followed:
         others = [other for other in followed if other is not each and is_coming(other)]
-        why = _why_left(each, others, host, may_stay, waited)
+        why = _why_left(each, others, host, may_stay, waited, held)
         known = why is None or why in each["why"]
         closed.append({**each} if known else {**each, "failed": True, "why": [*each["why"], why]})
     return closed
 
 
 def _why_left(
-    each: Mapping[str, Any], others: list[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None
+    each: Mapping[str, Any],
+    others: list[Mapping[str, Any]],
+    host: str,
+    may_stay: bool,
+    waited: float | None,
+    held: Sequence[str],
 ) -> str | None:
     """Return why a host is still prepared for an event, None where it is not, or is meant to be.
 
@@ -121,6 +129,8 @@ def _why_left(
         return f"{host} was not restored: the event did not end within {waited:g} s."
     if other and waited is not None:
         return f"{host} was not restored: its other event {other} did not end within {waited:g} s."
+    if held and waited is not None:
+        return f"{host} was not restored: it is also out of service {held[0]}, and that event is not known to be over."
     return (
         f"{host} is not known to be restored: the run ended for it, or its connection was lost, before that was done; "
         "see the output above."

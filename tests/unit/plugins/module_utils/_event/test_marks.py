@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
@@ -53,6 +54,27 @@ def test_the_marks_of_a_disk_that_was_copied_to_another_vm_count_for_nothing(pla
     assert vm_marks.select_marks(vm_marks.read_marks(), "11111111-74ef-476e-8182-f6d2ba4166a6") == ([], [])
     assert len(vm_marks.select_marks(vm_marks.read_marks(), VM.upper())[0]) == 1
     assert len(vm_marks.select_marks(vm_marks.read_marks(), None)[0]) == 1
+
+
+@pytest.mark.parametrize("mounted", ["ext4", "nfs4"])
+def test_p16_root_is_told_of_the_marks_of_other_users_but_asks_no_network(tmp_path, monkeypatch, mounted):
+    folder = tmp_path / "home/anna" / vm_marks.OF_USER[0]
+    folder.mkdir(parents=True)
+    path = folder / vm_marks.file_name(make_mark())
+    path.write_bytes(vm_marks.encode(make_mark()))
+    if os.getuid() == 0:
+        os.chown(path, 4711, 4711)
+    (tmp_path / "mounts").write_text(f"server:/anna {tmp_path}/home/anna {mounted} rw 0 0\n")
+    places = [str(tmp_path / name) for name in ("home", "run", "mounts")]
+    monkeypatch.delenv(vm_marks.ENVIRONMENT, raising=False)
+    monkeypatch.setattr(vm_marks, "_folders_of_users", partial(vm_marks._folders_of_users, *places))
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    found, faults = vm_marks.select_marks(vm_marks.read_marks(), VM)
+    assert [(mark["file"], mark["counts"]) for mark in found] == ([(str(path), False)] if mounted == "ext4" else [])
+    assert all("Another user wrote it (uid " in fault for fault in faults)
+    assert len(faults) == len(found)
+    monkeypatch.setattr(os, "getuid", lambda: 4712)
+    assert vm_marks.select_marks(vm_marks.read_marks(), VM) == ([], [])
 
 
 def test_each_event_vm_and_kind_of_program_has_a_file_of_its_own():

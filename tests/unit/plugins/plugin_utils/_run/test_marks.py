@@ -96,6 +96,16 @@ def test_d1_the_word_nothing_removes_the_mark():
     assert (fleet.marks, faults(after)) == ({"web-1": {}}, {})
 
 
+def test_who_may_not_be_restored_because_of_the_mark_of_another_run_is_told_so():
+    events = [FleetEvent("A1", ["web-1"], notice=9000.0), FleetEvent("B2", ["web-1"], notice=9000.0)]
+    first = Fleet(["web-1"], *events, event_ids=["A1"]).stop_after(2)
+    after = first.again(event_ids=["B2"], approve=False, wait=False).go()
+    *others, fault = faults(after)["web-1"]
+    assert not [why for why in others if "not known to be restored" in why], others
+    assert fault.startswith("web-1 was not restored: it is also out of service since 2026-11-21T10:0")
+    assert fault.endswith(" for Reboot A1 by a run of anna on control, and that event is not known to be over.")
+
+
 def test_a_restore_that_fails_again_and_again_runs_once_in_each_run_and_leaves_one_mark():
     first = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     # Two runs at once may each have left one.
