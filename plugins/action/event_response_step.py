@@ -166,7 +166,7 @@ class ActionModule(ActionBase):
     def _keep(self, run: engine.Run) -> dict[str, Any]:
         kept = {name: run[name] for name in ("serial", "batch", "turn", "turns", "do", "orders", "lines", "done")}
         kept["refused"] = " ".join(run["refused"])
-        return {**kept, "state": json.dumps(run), "ends_play": ANCHORS in self._vars and not run["orders"]}
+        return {**kept, "state": json.dumps(run)}
 
     # Steps that are run once
 
@@ -239,6 +239,9 @@ class ActionModule(ActionBase):
         kept = {**self._keep({**run, "lines": []}), "lines": run["lines"], "orders": _complete(run, self._author())}
         # One for all hosts, of which each leaves out itself where a file asks for it
         peers = describe_hosts(run["hosts"]) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}
+        if ANCHORS in self._vars and not run["orders"]:
+            # The playbook respond ends its play.
+            kept.update(do="end", orders={self._vars["inventory_hostname"]: {}})
         return {**kept, "peers": peers}
 
     def _author(self) -> dict[str, str | None]:
