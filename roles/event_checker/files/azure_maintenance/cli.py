@@ -203,7 +203,7 @@ def _known_response(store: Store, number: int) -> ResponseRecord:
 
 def _status(options: SimpleNamespace, folders: Folders) -> int:
     from .report.history_text import history_text
-    from .report.report import BesideState, exit_status, history_report, needing_attention, report
+    from .report.report import BesideState, exit_status, history_report, status_report
     from .report.status_text import status_text
 
     whole = options.command == "history"
@@ -219,7 +219,7 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
         if whole:
             found = history_report(store, now, warnings, beside)
         else:
-            found = report(store, now, needing_attention(store), beside)
+            found = status_report(store, now, warnings, beside)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The terminal may know fewer characters than Azure.
         sys.stdout.reconfigure(errors="backslashreplace")

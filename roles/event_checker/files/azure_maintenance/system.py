@@ -48,8 +48,10 @@ def say(message: str, priority: int = NOTICE) -> None:
     lines = message.splitlines() or [""]
     if "JOURNAL_STREAM" in os.environ:
         lines = [f"<{priority}>{line}" for line in lines]
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
-    sys.stderr.flush()
+    # A log that cannot be written decides nothing about this VM.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        sys.stderr.flush()
 
 
 def warn(message: str) -> None:

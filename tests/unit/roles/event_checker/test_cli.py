@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gc
 import json
@@ -395,10 +396,23 @@ class TestStatus:
         page = content.index(b'"A1"') // 4096 * 4096
         content[page : page + 4096] = b"\xff" * 4096
         path.write_bytes(content)
-        _status, _printed, said = shell(command)
+        status, printed, said = shell(command)
+        # P13: monitoring must not take what could not be read for an all-clear.
+        assert (status, "no maintenance is announced" in printed) == (3 if command == "status" else 0, False)
         assert said.startswith(f"{path} ")
         assert said.count("\n") == 1
         assert path.read_bytes() == content
+
+
+def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch):
+    with open("/dev/full", "w", encoding="utf-8", buffering=1) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        system.say("Response 1 begins.")
+        monkeypatch.undo()
+        with pytest.raises(OSError, match="No space left"):
+            full.write("really full\n")
+        with contextlib.suppress(OSError):
+            full.close()
 
 
 def start(folders: Any, *arguments: str, stdout: int = subprocess.PIPE, **variables: str) -> subprocess.Popen[str]:

@@ -18,8 +18,8 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
     exit_status,
     history_report,
-    needing_attention,
     report,
+    status_report,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.status_text import (  # noqa: E501
     status_text,
@@ -93,7 +93,7 @@ class Scene:
     @property
     def status(self) -> str:
         now = self.clock.now()
-        return self._fit(status_text(report(self.state, now, needing_attention(self.state)), now.wall))
+        return self._fit(status_text(status_report(self.state, now, ()), now.wall))
 
     @property
     def history(self) -> str:
@@ -117,7 +117,7 @@ def scene(state, clock):
 
 
 def test_before_the_first_answer(state, clock):
-    found = report(state, clock.now(), [])
+    found = status_report(state, clock.now(), [])
     told = "This VM: whether maintenance is announced is unknown. Azure has never answered.\n"
     assert status_text(found, NOW) == told
     assert history_text(history_report(state, clock.now(), []), NOW) == "The history has no event.\n"
@@ -132,6 +132,7 @@ def test_before_the_first_answer(state, clock):
         "events": [],
         "marks": [],
         "state_put_aside": [],
+        "warnings": [],
     }
 
 
@@ -447,14 +448,27 @@ EXIT_STATUSES = [
 @pytest.mark.parametrize(("happens", "expected"), EXIT_STATUSES, ids=lambda value: getattr(value, "__name__", ""))
 def test_the_exit_status_for_monitoring(scene, happens, expected):
     happens(scene)
-    assert exit_status(report(scene.state, scene.clock.now(), needing_attention(scene.state))) == expected
+    assert exit_status(status_report(scene.state, scene.clock.now(), ())) == expected
+
+
+def test_p13_a_state_that_could_not_be_read_is_no_all_clear(scene):
+    scene.polls(last_answer_at=NOW.timestamp())
+    found = status_report(scene.state, scene.clock.now(), ["The state cannot be read."])
+    assert exit_status(found) == 1
+    told = status_text(found, NOW)
+    assert "whether maintenance is announced is unknown" in told
+    assert "\n!! The state cannot be read.\n" in told
+    scene.state.needs_repair = True
+    found = status_report(scene.state, scene.clock.now(), [])
+    assert found["warnings"] == ["Records of the state are damaged, and are left out."]
+    assert exit_status(found) == 1
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(299, 0), (300, 0), (301, 3)])
 def test_the_exit_status_when_nothing_was_heard_for_some_time(scene, seconds, expected):
     scene.polls(last_answer_at=NOW.timestamp())
     scene.clock.advance(seconds)
-    assert exit_status(report(scene.state, scene.clock.now(), [])) == expected
+    assert exit_status(status_report(scene.state, scene.clock.now(), ())) == expected
 
 
 def test_a_response_that_is_written_down_and_not_yet_begun(scene):

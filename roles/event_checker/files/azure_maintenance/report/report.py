@@ -102,10 +102,22 @@ def history_report(
     """
     found = report(store, now, store.all_events(), beside)
     rows = history.read_rows(store, found["resource_name"])
-    said = list(warnings)
-    if store.needs_repair:
-        said.append("Records of the state are damaged, and are left out.")
-    return {**found, "history_format": FORMAT, "version": __version__, "warnings": said, "history": rows}
+    told = {"warnings": _faults(store, warnings), "history": rows}
+    return {**found, "history_format": FORMAT, "version": __version__, **told}
+
+
+def status_report(store: Store, now: Moment, warnings: Iterable[str], beside: BesideState = _NOTHING) -> dict[str, Any]:
+    """Return the report on the events that need attention.
+
+    :param warnings: the faults of the state: of an event that it cannot tell nothing is known (P13).
+    """
+    found = report(store, now, needing_attention(store), beside)
+    return {**found, "warnings": _faults(store, warnings)}
+
+
+def _faults(store: Store, warnings: Iterable[str]) -> list[str]:
+    damaged = ["Records of the state are damaged, and are left out."] if store.needs_repair else []
+    return [*warnings, *damaged]
 
 
 def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], float]:
@@ -215,10 +227,13 @@ def public(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def exit_status(found: Mapping[str, Any]) -> int:
-    """Return the status for monitoring: 0 fine, 1 a response failed or waits for a person, 3 no answer lately."""
+    """Return the status for monitoring.
+
+    0 fine, 1 a response failed or waits for a person, or the state could not be read whole, 3 no answer lately.
+    """
     if not found["heard_lately"]:
         return 3
-    if found["state_put_aside"]:
+    if found["state_put_aside"] or found["warnings"]:
         return 1
     for event in found["events"]:
         if any(may_be_retried(response, event) for response in event["responses"]):

@@ -32,12 +32,15 @@ def status_text(found: dict[str, Any], now: datetime) -> str:
     past = [event for event in found["events"] if event["ended_at"] is not None]
     heard = found["heard_lately"] and not found["last_error"]
     name = one_line(found["resource_name"] or "This VM")
-    lines = fold(f"{name}: {_count(coming, found['heard_lately'])}. {_heard(found, now, heard)}", "")
+    is_known = found["heard_lately"] and not found["warnings"]
+    lines = fold(f"{name}: {_count(coming, is_known)}. {_heard(found, now, heard)}", "")
     if found["last_error"]:
         lines += fold(f"{_ALARM}{found['last_error']['message']}", "")
     if found["unclear_seconds"]:
         unclear = format_duration(found["unclear_seconds"])
         lines += fold(f"{_ALARM}No answer of the last {unclear} could be read as a whole, so no event ends.", "")
+    for warning in found["warnings"]:
+        lines += fold(f"{_ALARM}{escape(warning)}", "")
     for path in found["state_put_aside"]:
         why = f"The state could not be read and was put aside as {escape(path)}. Check what was running on this VM"
         lines += fold(f"{_ALARM}{why}, then move that file away.", "")
@@ -52,9 +55,9 @@ def status_text(found: dict[str, Any], now: datetime) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _count(events: list[dict[str, Any]], heard: bool) -> str:
+def _count(events: list[dict[str, Any]], is_known: bool) -> str:
     if not events:
-        return "no maintenance is announced" if heard else "whether maintenance is announced is unknown"
+        return "no maintenance is announced" if is_known else "whether maintenance is announced is unknown"
     return "1 event" if len(events) == 1 else f"{len(events)} events"
 
 

@@ -128,7 +128,8 @@ def open_snapshot(folder: str, fallback_folder: str, warn: Warn) -> sqlite3.Conn
             check(copy)
             return copy
         except (sqlite3.Error, OSError) as error:
-            warn(f"{found[0]} cannot be read ({error}). Its events are missing here. The next check puts it aside.")
+            todo = " The next check puts it aside." if isinstance(error, sqlite3.Error) else ""
+            warn(f"{found[0]} cannot be read ({error}). Its events are missing here.{todo}")
             copy.close()
     copy = _open_memory()
     make_tables(copy)
