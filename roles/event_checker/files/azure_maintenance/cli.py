@@ -216,10 +216,8 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
 
     with closing(Store(open_snapshot(folders.state, folders.run, note))) as store:
         beside = BesideState.read(store, folders)
-        if whole:
-            found = history_report(store, now, warnings, beside)
-        else:
-            found = status_report(store, now, warnings, beside)
+        make_report = history_report if whole else status_report
+        found = make_report(store, now, warnings, beside)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # The terminal may know fewer characters than Azure.
         sys.stdout.reconfigure(errors="backslashreplace")
