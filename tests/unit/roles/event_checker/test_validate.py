@@ -29,8 +29,9 @@ URL = "https://example.com/"
 @pytest.fixture
 def files(tmp_path):
     """A folder with everything that a step may name."""
-    for name, mode in (("secret", 0o600), ("open", 0o644), ("empty", 0o600), ("ca.pem", 0o644), ("program", 0o755)):
-        (tmp_path / name).write_text("" if name == "empty" else "s3cret\n")
+    modes = {"secret": 0o600, "open": 0o644, "empty": 0o600, "words": 0o600, "ca.pem": 0o644, "program": 0o755}
+    for name, mode in modes.items():
+        (tmp_path / name).write_text({"empty": "", "words": "two words\n"}.get(name, "s3cret\n"))
         (tmp_path / name).chmod(mode)
     return tmp_path
 
@@ -55,7 +56,8 @@ def missing(folders, files, monkeypatch):
         }
         found = [sentence.replace(str(files), "FILES") for sentence in find_missing(parse_config(content), folders)]
         # What may be wrong with a secret is told in test_notify_secrets.
-        return [re.sub(r"The secret file (\S+) .*", r"secret \1", sentence) for sentence in found]
+        found = [re.sub(r"The secret file (\S+) .*", r"secret \1", sentence) for sentence in found]
+        return [re.sub(r"used \(.*", "used.", sentence) for sentence in found]
 
     return find
 
@@ -76,9 +78,27 @@ def missing(folders, files, monkeypatch):
         pytest.param({"command": ["/etc/passwd"]}, ["there is no program /etc/passwd."], id="no program at all"),
         pytest.param({"webhook": URL}, [], id="a webhook"),
         pytest.param(
-            {"webhook": URL, "ca_file": "FILES/ca.pem", "hmac_file": "FILES/secret", "token_file": "FILES/secret"},
-            [],
-            id="a webhook with files",
+            {"webhook": URL, "hmac_file": "FILES/secret", "token_file": "FILES/secret"}, [], id="a webhook with files"
+        ),
+        pytest.param(
+            {"webhook": URL, "ca_file": "FILES/ca.pem", "token_file": "FILES/nosuch"},
+            ["ca_file FILES/ca.pem has no certificates that can be used."],
+            id="a ca_file without a certificate",
+        ),
+        pytest.param(
+            {"webhook": URL.replace("https", "http"), "token_file": "FILES/secret", "hmac_file": "FILES/secret"},
+            ["The secret in FILES/secret is not sent to http://example.com unencrypted. Give an address https://…."],
+            id="a token without TLS",
+        ),
+        pytest.param(
+            {"awx_job": URL.replace("https", "http"), "template": 7, "token_file": "FILES/secret"},
+            ["The secret in FILES/secret is not sent to http://example.com unencrypted. Give an address https://…."],
+            id="a job of AWX without TLS",
+        ),
+        pytest.param(
+            {"webhook": URL, "token_file": "FILES/words"},
+            ["The token in FILES/words must be one word of ASCII characters."],
+            id="a token of two words",
         ),
         pytest.param(
             {"webhook": URL, "ca_file": "FILES/nosuch"}, ["there is no ca_file FILES/nosuch."], id="no such ca_file"

@@ -12,7 +12,7 @@ import os
 import shutil
 from typing import Any, Callable, Iterator
 
-from ..respond.http_client import NotifyError, read_secret
+from ..respond.http_client import NotifyError, Service
 from ..respond.playbook_evidence import why_it_would_run_nothing
 from ..respond.steps import (
     find_ansible_playbook,
@@ -57,11 +57,26 @@ def _missing_for(step: dict[str, Any], folders: Folders, look_at: Callable[[str]
             yield why
     if COMMAND in step and shutil.which(step[COMMAND][0]) is None:
         yield f"there is no program {step[COMMAND][0]}."
-    for key, path in step.items():
-        if key == "ca_file" and not os.path.isfile(path):
-            yield f"there is no ca_file {path}."
-        elif key.endswith("_file") and key != "ca_file":
+    address = next((step[kind] for kind in (WEBHOOK, AWX_CALLBACK, AWX_JOB) if kind in step), None)
+    if address is not None:
+        yield from _missing_for_service(address, step)
+
+
+def _missing_for_service(address: str, step: dict[str, Any]) -> Iterator[str]:
+    """What a request would refuse before it is sent, it would refuse for ever."""
+    ca_file = step.get("ca_file")
+    if ca_file is not None and not os.path.isfile(ca_file):
+        yield f"there is no ca_file {ca_file}."
+        ca_file = None
+    try:
+        service = Service(address, ca_file)
+    except NotifyError as error:
+        yield str(error)
+        return
+    uses = {"token_file": service.use_token, "key_file": service.read_sent_secret, "hmac_file": service.read_secret}
+    for key, use in uses.items():
+        if key in step:
             try:
-                read_secret(path)
+                use(step[key])
             except NotifyError as error:
                 yield str(error)
