@@ -54,7 +54,7 @@ def fleet_lines(
     """
     events = merge_events(results, now)
     lines = _table(events, width, now, outcomes or {})
-    answered = {told["host"] for told in results if told["state"] in (QUIET, AFFECTED) or told["resource_name"]}
+    answered = {told["host"] for told in results if told["reason"] is None}
     affected = {told["host"] for told in results if told["host"] in answered and told["events"]}
     others = [vm["resource"] for event in events for vm in event["vms"] if vm["host"] not in affected]
     if others:

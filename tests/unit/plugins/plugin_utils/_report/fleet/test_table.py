@@ -34,9 +34,11 @@ def event(event_id=ID, **changes):
 STARTED = {"event_status": "Started", "not_before": None}
 
 
-def look(host, state, message=None, resource_name=None, events=(), out=()):
+def look(host, state, message=None, resource_name=None, events=(), out=(), reason="as of the state"):
     told = {"host": host, "state": state, "message": message, "resource_name": resource_name, "events": events}
-    return {**told, "out_of_service": list(out), "resource_id": None, "azure_events": []}
+    if reason == "as of the state":
+        reason = None if state in (QUIET, AFFECTED) else "module_failed"
+    return {**told, "reason": reason, "out_of_service": list(out), "resource_id": None, "azure_events": []}
 
 
 def fleet_lines(looks, width):
@@ -96,8 +98,9 @@ def test_a_fleet_as_it_is_seen_at_80_columns():
 def test_a_task_that_fails_by_a_condition_of_its_own_is_not_told_as_a_host_without_an_answer():
     """Such as failed_when, by which a job of a pipeline fails where an event is there."""
     answers = [
-        look("web-1", FAILED, "failed_when is true", "web-1", [event(resources=["web-1", "web-2"])]),
+        look("web-1", FAILED, "failed_when is true", "web-1", [event(resources=["web-1", "web-2"])], reason=None),
         look("web-3", QUIET, "", "web-3"),
+        look("web-4", FAILED, "Part of the answer could not be read.", "web-4", reason="unclear_document"),
     ]
     assert fleet_lines(answers, 80)[2:] == [
         "",
@@ -106,7 +109,10 @@ def test_a_task_that_fails_by_a_condition_of_its_own_is_not_told_as_a_host_witho
         "Failed after their answer:",
         "  web-1  failed: failed_when is true",
         "",
-        "2 hosts asked: 1 quiet, 0 unreachable, 0 not on Azure, 1 failed",
+        "No answer from:",
+        "  web-4  failed: Part of the answer could not be read.",
+        "",
+        "3 hosts asked: 1 quiet, 0 unreachable, 0 not on Azure, 2 failed",
     ]
 
 
