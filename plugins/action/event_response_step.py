@@ -28,6 +28,7 @@ from ..module_utils._event.marks import FAILED, PREPARED, PREPARING, RESTORING, 
 from ..module_utils._event.marks import RUN as BY_RUN
 from ..module_utils._imds.fetch import now_utc
 from ..module_utils._time_limit import TimeIsUpError, limit
+from ..plugin_utils._conditions import find_conditions
 from ..plugin_utils._failure_text import tell_error, tell_failure, without_frames
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.approval import could_not_be_asked, take_acknowledgement
@@ -91,7 +92,7 @@ class ActionModule(ActionBase):
     def _read_settings(self) -> dict[str, Any]:
         """Keep the values that the variables of the role have now: a template could give others later."""
         # In the playbook respond the condition may leave out the first host, which would check it for all.
-        conditions = self._condition_faults() if ANCHORS in self._vars else []
+        conditions = settings.tell_conditions(find_conditions(self._task)) if ANCHORS in self._vars else []
         if conditions:
             return {"failed": True, "msg": " ".join([*conditions, "No host was asked."])}
         given, faults = {}, []
@@ -218,16 +219,13 @@ class ActionModule(ActionBase):
         faults += settings.tell_check_mode(self._task.check_mode, bool(self._vars.get("ansible_check_mode")))
         faults += settings.tell_strategy(play.strategy, _is_linear(play.strategy))
         faults += settings.tell_max_fail(play.max_fail_percentage)
-        faults += self._condition_faults()
+        faults += settings.tell_conditions(find_conditions(self._task))
         doubts = settings.tell_replaced(load_extra_vars(self._loader))
         for hosts, own in settings.group_input(given):
             found = settings.tell_wrong_input(own, only_marked) + self._file_faults(own)
             faults += [hosts + fault for fault in found]
             doubts += [hosts + doubt for doubt in settings.tell_doubtful_input(own)]
         return faults, doubts
-
-    def _condition_faults(self) -> list[str]:
-        return settings.tell_conditions([*self._task.when, *(self._task.get_play()._included_conditional or ())])
 
     def _decide(self) -> dict[str, Any]:
         now = time.time()

@@ -15,7 +15,8 @@ from typing import Any, Mapping
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._errors import escape, one_line
+from ..module_utils._errors import escape
+from ..plugin_utils._conditions import find_conditions
 from ..plugin_utils._failure_text import tell_error
 from ..plugin_utils._report.settings import MERGE, PLAYBOOKS, read_settings
 from ..plugin_utils._unsafe import mark_unsafe
@@ -44,7 +45,10 @@ class ActionModule(ActionBase):
         from ..plugin_utils._report.files import FolderError, make_folder
 
         given, faults = self._read_variables()
-        faults += self._condition_faults()
+        conditions = find_conditions(self._task)
+        if conditions:
+            # The report would call the hosts that it leaves out silent.
+            faults.append(f"when must not stand at import_playbook: choose the hosts by target. It is: {conditions}.")
         settings: dict[str, Any] = {}
         if not faults:
             settings, faults = read_settings(self._playbook, given, self._vars.get("awx_job_id"))
@@ -67,12 +71,6 @@ class ActionModule(ActionBase):
             except AnsibleError as error:
                 faults.append(f"{variable} cannot be evaluated: {tell_error(error)}")
         return given, faults
-
-    def _condition_faults(self) -> list[str]:
-        """Return a fault where a condition may leave out hosts that the report would call silent."""
-        conditions = [*self._task.when, *(self._task.get_play()._included_conditional or ())]
-        told = " and ".join(dict.fromkeys(one_line(str(condition)) for condition in conditions))
-        return [f"when must not stand at import_playbook: choose the hosts by target. It is: {told}."] if told else []
 
     def _ask_azure(self) -> dict[str, Any]:
         """Ask Azure Resource Graph, in one question for all hosts."""

@@ -19,9 +19,9 @@ OURS = "ansible_collections.fleetops.azure_maintenance"
 UTILS, ON_CONTROLLER = "plugins/module_utils", "plugins/plugin_utils"
 ERRORS, TIME_LIMIT = f"{UTILS}/_errors", f"{UTILS}/_time_limit"
 EVENT, IMDS, APPROVAL, MODULE = f"{UTILS}/_event", f"{UTILS}/_imds", f"{UTILS}/_approval", f"{UTILS}/_module"
-FAILURE, MASKING, TEXT_INPUT, UNSAFE, LOAD_ACTION, HOST_NAME = (
+FAILURE, MASKING, TEXT_INPUT, UNSAFE, LOAD_ACTION, HOST_NAME, CONDITIONS = (
     f"{ON_CONTROLLER}/{name}"
-    for name in ("_failure_text", "_masking", "_text_input", "_unsafe", "_load_action", "_host_name")
+    for name in ("_failure_text", "_masking", "_text_input", "_unsafe", "_load_action", "_host_name", "_conditions")
 )
 AZURE, EDA, REPORT, RUN, STEP, WINDOWS = (
     f"{ON_CONTROLLER}/{name}" for name in ("_azure", "_eda", "_report", "_run", "_step", "_windows")
@@ -50,6 +50,7 @@ MAY_IMPORT = {
     UNSAFE: ["ansible", "jinja2"],
     LOAD_ACTION: [],
     HOST_NAME: [],
+    CONDITIONS: [ERRORS],
     AZURE: [
         ERRORS,
         TIME_LIMIT,

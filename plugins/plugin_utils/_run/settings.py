@@ -155,8 +155,7 @@ def tell_wrong_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for given in settings.values():
         texts = {name: "" if value is None else str(value) for name, value in given.items()}
         for name in _BOOLEAN:
-            if name in texts and texts[name].lower() not in _MEANS:
-                faults.append(f"event_response_{name} must be true or false, not '{one_line(texts[name])}'.")
+            faults += _tell_not_boolean(f"event_response_{name}", texts[name]) if name in texts else []
         for name, choices in _CHOICES.items():
             if name in texts and texts[name] not in choices:
                 told = one_line(texts[name])
@@ -250,13 +249,12 @@ def tell_max_fail(percentage: float | None) -> list[str]:
     return [] if percentage is None or percentage >= 100 else [_MAX_FAIL.format(percentage=percentage)]
 
 
-def tell_conditions(conditions: Sequence[Any]) -> list[str]:
+def tell_conditions(conditions: str) -> list[str]:
     """Return the fault where the play gives the response a condition, a sentence.
 
-    :param conditions: those that hold for each task of the response.
+    :param conditions: those that hold for each task of the response, of find_conditions().
     """
-    told = " and ".join(dict.fromkeys(one_line(str(condition)) for condition in conditions))
-    return [_CONDITION.format(condition=told)] if told else []
+    return [_CONDITION.format(condition=conditions)] if conditions else []
 
 
 def tell_doubtful_input(given: Mapping[str, str]) -> list[str]:
@@ -277,8 +275,11 @@ def tell_replaced(extra_variables: Iterable[str]) -> list[str]:
 def tell_wrong_switch(variable: str, value: Any) -> list[str]:
     """Return the fault of a variable that is true or false, and false where it is empty, a sentence."""
     told = "" if value is None else str(value).strip()
-    wrong = told and told.lower() not in _MEANS
-    return [f"{variable} must be true or false, not '{one_line(told)}'."] if wrong else []
+    return _tell_not_boolean(variable, told) if told else []
+
+
+def _tell_not_boolean(variable: str, text: str) -> list[str]:
+    return [] if text.lower() in _MEANS else [f"{variable} must be true or false, not '{one_line(text)}'."]
 
 
 def as_boolean(value: Any) -> bool:
