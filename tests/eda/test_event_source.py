@@ -468,6 +468,24 @@ def test_run_by_itself_with_a_wrong_argument_it_prints_the_sentence_alone(argume
     assert (run.returncode, run.stdout, run.stderr) == (1, "", f"{sentence}\n")
 
 
+def test_p16_a_second_program_is_refused_a_state_file_until_the_first_is_killed(simulator, tmp_path):
+    azure = simulator("--vms", "web-1")
+    azure.announce("Reboot", "web-1")
+    given = [f"endpoint={azure.endpoint('web-1')}", "poll_interval=0.2", f"state_file={tmp_path / 'state.json'}"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    where = {"cwd": os.path.dirname(SOURCE), "env": plain_environment()}
+    command = [sys.executable, "-B", str(SOURCE), *given]
+    for _start in range(2):
+        with subprocess.Popen(command, **pipes, **where) as first:
+            try:
+                assert first.stdout.readline() == "{\n"
+                second = subprocess.run(command, **pipes, **where, timeout=600, check=False)
+            finally:
+                first.kill()
+        assert (second.returncode, second.stdout) == (1, "")
+        assert second.stderr.endswith("is in use by another source. Give each source a file of its own.\n")
+
+
 def test_the_file_can_be_run_by_itself(simulator):
     """It prints what it tells, and Ctrl+C ends it even while Azure holds an answer."""
     azure = simulator("--vms", "web-1")

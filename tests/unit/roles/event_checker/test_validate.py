@@ -20,10 +20,12 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.requirements import (  # noqa: E501
     find_missing,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-URL = "https://example.com/"
+URL, PLAIN = "https://example.com/", "http://example.com/"
+UNENCRYPTED = "The secret in FILES/secret is not sent to http://example.com unencrypted. Give an address https://…."
 
 
 @pytest.fixture
@@ -33,6 +35,7 @@ def files(tmp_path):
     for name, mode in modes.items():
         (tmp_path / name).write_text({"empty": "", "words": "two words\n"}.get(name, "s3cret\n"))
         (tmp_path / name).chmod(mode)
+    make_certificate(tmp_path / "tls.pem", "DNS:example.com")
     return tmp_path
 
 
@@ -78,7 +81,9 @@ def missing(folders, files, monkeypatch):
         pytest.param({"command": ["/etc/passwd"]}, ["there is no program /etc/passwd."], id="no program at all"),
         pytest.param({"webhook": URL}, [], id="a webhook"),
         pytest.param(
-            {"webhook": URL, "hmac_file": "FILES/secret", "token_file": "FILES/secret"}, [], id="a webhook with files"
+            {"webhook": URL, "ca_file": "FILES/tls.crt", "hmac_file": "FILES/secret", "token_file": "FILES/secret"},
+            [],
+            id="a webhook with files",
         ),
         pytest.param(
             {"webhook": URL, "ca_file": "FILES/ca.pem", "token_file": "FILES/nosuch"},
@@ -86,13 +91,13 @@ def missing(folders, files, monkeypatch):
             id="a ca_file without a certificate",
         ),
         pytest.param(
-            {"webhook": URL.replace("https", "http"), "token_file": "FILES/secret", "hmac_file": "FILES/secret"},
-            ["The secret in FILES/secret is not sent to http://example.com unencrypted. Give an address https://…."],
+            {"webhook": PLAIN, "token_file": "FILES/secret", "hmac_file": "FILES/secret"},
+            [UNENCRYPTED],
             id="a token without TLS",
         ),
         pytest.param(
-            {"awx_job": URL.replace("https", "http"), "template": 7, "token_file": "FILES/secret"},
-            ["The secret in FILES/secret is not sent to http://example.com unencrypted. Give an address https://…."],
+            {"awx_job": PLAIN, "template": 7, "token_file": "FILES/secret"},
+            [UNENCRYPTED],
             id="a job of AWX without TLS",
         ),
         pytest.param(
