@@ -98,7 +98,7 @@ def _read(message: Mapping[str, Any], resource: Mapping[str, Any], warn: Warn) -
     target = read_event_target(resource.get("id")) or read_event_target(message.get("subject"))
     location = resource.get("location")
     told = OutsideEvent(event, (target,) if target else (), location if isinstance(location, str) else None)
-    # Each schema wants an id. Without one the message is taken for another by all that it says.
+    # Each schema wants an id. Two messages without one are the same if they say the same.
     message_id = message.get("id") or json.dumps([message.get("subject"), resource], sort_keys=True, default=str)
     return Message(told, phase, f"{message_id}/{event.key}")
 

@@ -30,7 +30,6 @@ from ...module_utils._imds.client import DEFAULT_API_VERSION
 # ansible-rulebook gives the file of a source no name of its own.
 logger = logging.getLogger("fleetops.azure_maintenance.scheduled_events")
 
-_UNWRITABLE = "cannot be written: {reason}. Its folder must exist and be writable."
 _MOST_LINES = 10
 # Many times the file for the largest document, of 1 MiB.
 _LARGEST_FILE = 64 * 1024 * 1024
@@ -71,7 +70,7 @@ class StateFile:
         self._path = Path(path)
         self._written: State | None = None
         self._failed = False
-        # Called, it lets another source have the file; so does the end of this object.
+        # Releases the lock, as the end of this object does.
         self.close: Callable[[], Any] = lambda: None
 
     def read(self) -> State:
@@ -81,11 +80,13 @@ class StateFile:
         """
         # A file of another program gets no lock beside it.
         self._read_ours()
-        self._take_lock()
         try:
+            self._take_lock()
             os.unlink(_write_beside(self._path, {}))
         except OSError as error:
-            raise ValueError(f"state_file {self._path} {_UNWRITABLE.format(reason=error.strerror)}") from error
+            raise ValueError(
+                f"state_file {self._path} cannot be written: {error.strerror}. Its folder must exist and be writable."
+            ) from error
         body = self._read_ours()
         self._remove_unfinished()
         if body is None:
@@ -113,13 +114,11 @@ class StateFile:
     def _take_lock(self) -> None:
         """Keep other sources from the file until close(): each would replace the events of the other.
 
-        :raises ValueError: it cannot be written, or another source has it.
+        :raises ValueError: another source has it.
+        :raises OSError: the file of the lock cannot be written.
         """
         lock = self._path.with_name(f"{self._path.name}.lock")
-        try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise ValueError(f"state_file {self._path} {_UNWRITABLE.format(reason=error.strerror)}") from error
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self.close = weakref.finalize(self, os.close, descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -63,7 +63,7 @@ def _missing_for(step: dict[str, Any], folders: Folders, look_at: Callable[[str]
 
 
 def _missing_for_service(address: str, step: dict[str, Any]) -> Iterator[str]:
-    """What a request would refuse before it is sent, it would refuse for ever."""
+    """Yield each fault for which the step would fail before it sends a request, however often it is tried."""
     ca_file = step.get("ca_file")
     if ca_file is not None and not os.path.isfile(ca_file):
         yield f"there is no ca_file {ca_file}."
