@@ -122,7 +122,14 @@ def _check(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
     from .poll.check import LOCK_WAIT, START_TIMEOUT, begin_check
 
-    with lock(folders.run, "check") as free:
+    with contextlib.ExitStack() as held:
+        try:
+            free = held.enter_context(lock(folders.run, "check"))
+        except PermissionError:
+            raise
+        except OSError:
+            # Nothing can be written there. systemd runs one check at a time, and the state cannot be opened either.
+            free = True
         if not free:
             say("Another check is running. Nothing to do.")
             return FINE

@@ -181,6 +181,44 @@ def test_a_disk_that_was_never_writable(stage, how):
     stage(scenario, how)
 
 
+def make_read_only(folder):
+    for mount in (["--bind", str(folder), str(folder)], ["-o", "remount,bind,ro", str(folder)]):
+        subprocess.run(["mount", *mount], check=True)
+    return lambda: subprocess.run(["umount", str(folder)], check=True)
+
+
+def leave_no_names(folder):
+    """Mount a disk with the same files there, on which no file can be made any more."""
+    names = os.listdir(folder)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=300k,nr_inodes={len(names) + 1}", "tmpfs", folder], check=True)
+    for name in names:
+        (folder / name).touch()
+    return lambda: subprocess.run(["umount", str(folder)], check=True)
+
+
+@cases
+@pytest.mark.parametrize("spoil_run", [make_read_only, leave_no_names])
+def test_p8_azure_is_asked_where_no_folder_can_be_written(stage, how, spoil_run):
+    """The memory is lost to the checker, too: nothing is done about an event, and a person reads of it in the log."""
+
+    def scenario(vm, control, spoil, mend):
+        vm.check()
+        spoil()
+        mend_run = spoil_run(vm.folder / "run")
+        event = announce(control)
+        done = vm.check(expected=1)
+        assert "cannot be opened" in done.stderr, done
+        assert "Azure is asked, but nothing is done." in done.stderr
+        assert "Reboot Scheduled" in done.stderr
+        assert vm.ran == []
+        mend_run()
+        mend()
+        vm.check_until_quiet()
+        assert vm.ran == [f"prepare announced {event}"]
+
+    stage(scenario, how)
+
+
 def leave_log(vm, control):
     """Prepare for an event, and crash while that is in the write-ahead log; returns the id of the event."""
     event_id = announce(control)

@@ -317,15 +317,15 @@ def begin_check(
     """Make the checker, as soon as its state can be opened. Until then Azure is asked all the same (P8).
 
     :param once: ask once, and do not wait for the state.
-    :raises sqlite3.Error: the state cannot be opened until the next check is due.
+    :raises sqlite3.Error, OSError: the state cannot be opened until the next check is due.
     """
     poller = None
     end = clock.now().uptime + config.timer_interval
     while True:
         try:
             return Checker(config, folders, clock, open_store, start_unit)
-        except sqlite3.Error as error:
-            if not is_locked(error):
+        except (sqlite3.Error, OSError) as error:
+            if isinstance(error, sqlite3.Error) and not (is_locked(error) or is_unwritable(error)):
                 raise
             if poller is None:
                 # Nothing is done about the events, so the name of this VM is not asked for. A first answer is not
