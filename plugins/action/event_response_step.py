@@ -164,9 +164,9 @@ class ActionModule(ActionBase):
         latest = max(states, key=lambda said: (said["serial"], said["turn"]), default=None)
         return json.loads(latest["state"]) if latest else engine.new_run(0, "", ())
 
-    def _keep(self, run: engine.Run) -> dict[str, Any]:
-        kept = {name: run[name] for name in ("serial", "batch", "turn", "turns", "do", "orders", "lines", "done")}
-        kept["refused"] = " ".join(run["refused"])
+    def _keep(self, run: engine.Run, lines: Sequence[str] = ()) -> dict[str, Any]:
+        kept = {name: run[name] for name in ("serial", "batch", "turn", "turns", "do", "done")}
+        kept.update(lines=list(lines), orders=_complete(run, self._author()), refused=" ".join(run["refused"]))
         return {**kept, "state": json.dumps(run)}
 
     # Steps that are run once
@@ -175,7 +175,8 @@ class ActionModule(ActionBase):
         earlier = self._latest()
         # The batch before may have ended in the middle, when no host was left in it.
         earlier = engine.take_reports(earlier, self._reports_of_turn(earlier), time.time())
-        batch = [host for host in self._vars["ansible_play_batch"] if host in set(self._hosts())]
+        own = set(self._hosts())
+        batch = [host for host in self._vars["ansible_play_batch"] if host in own]
         same_play = earlier["play"] == self._play() and not set(earlier["batch"]) & set(batch)
         known = {**earlier["hosts"]} if same_play else {}
         run_id = earlier["id"] if same_play else secrets.token_hex(8)
@@ -204,7 +205,9 @@ class ActionModule(ActionBase):
         faults += settings.tell_wrong_switch("restore_open", self._templar.template(self._vars.get(OPEN_TOO)))
         run["refused"] = [*faults, "No host was asked."] if faults else []
         run = _normalize(run)
-        kept = self._keep(run)
+        first = engine.decide(run, time.time())
+        # Nearly each run asks first, and saves a turn. Its lines are said in the next one.
+        kept = self._keep(first if first["do"] == engine.ASK else run)
         if doubts:
             kept["warnings"] = doubts
         return kept
@@ -234,13 +237,11 @@ class ActionModule(ActionBase):
         run = engine.take_reports(run, self._reports_of_turn(run), now)
         run = engine.enter_play(run, self._play(), self._vars["ansible_play_hosts"])
         run = engine.decide(run, now, returns=bool(self._task.args.get("returns")))
-        kept = {**self._keep({**run, "lines": []}), "lines": run["lines"], "orders": _complete(run, self._author())}
+        kept = self._keep({**run, "lines": []}, run["lines"])
         # One for all hosts, of which each leaves out itself where a file asks for it
-        peers = describe_hosts(run["hosts"]) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}
-        if ANCHORS in self._vars and not run["orders"]:
-            # The playbook respond ends its play.
-            kept.update(do="end", orders={self._vars["inventory_hostname"]: {}})
-        return {**kept, "peers": peers}
+        kept["peers"] = describe_hosts(run["hosts"]) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}
+        kept["ends_play"] = ANCHORS in self._vars and not run["orders"]
+        return kept
 
     def _author(self) -> dict[str, str | None]:
         """Return the controller, user and job of this run, for the marks. AWX gives each job its number."""

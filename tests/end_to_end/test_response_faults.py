@@ -425,6 +425,7 @@ def test_p13_a_handler_of_the_play_that_fails_before_the_role_is_a_failure_of_th
     "arguments",
     [
         ("--tags", "drain"),
+        ("--start-at-task", "Ask"),
         ("--start-at-task", "Decide the next step of each host"),
         ("--skip-tags", "untagged"),
     ],
