@@ -27,6 +27,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.f
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config.config import (
     Config,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
+    status_report,
+)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond import (
     approval,
     http_client,
@@ -338,6 +341,8 @@ class TestInterrupted:
         assert stage.steps == [("failed", message), ("pending", None)]
         assert stage.response[0] == "failed"
         assert stage.response[1].endswith(message)
+        (event,) = status_report(stage.state, stage.clock.now(), [])["events"]
+        assert [step["tries"] for step in event["responses"][0]["steps"]] == [3, 0]
 
     def test_a_retry_forgets_the_interruptions(self, stage):
         self.interrupt_three_times(stage)

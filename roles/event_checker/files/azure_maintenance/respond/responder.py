@@ -166,11 +166,12 @@ class Responder:
             # It was killed between the last try and the end of the response.
             return step.message or "It failed."
         if step.state == records.RUNNING:
-            self._writer.write(lambda store: store.interrupt_step(step))
             if step.interruptions + 1 >= _MOST_INTERRUPTIONS:
+                # Counted as the failure that it becomes, and not as an interruption too.
                 message = f"It was interrupted {_MOST_INTERRUPTIONS} times and is not run again."
                 self._finish_step(task, step, records.FAILED, message)
                 return message
+            self._writer.write(lambda store: store.interrupt_step(step))
             say(f"{title} was interrupted and runs again.")
         ends_at = self._ends_at(task, step)
         tries = CallbackTries(
