@@ -76,7 +76,7 @@ def drain(folders, tmp_path):
         Path(folders.playbooks, "work.yml").write_text(json.dumps([DRAIN]))
         Path(folders.playbooks, "skipped.yml").write_text(json.dumps([with_keywords(DRAIN, when=False)]))
         Path(folders.playbooks, "other.yml").write_text(json.dumps([play(DRAIN)]))
-        context = StepContext(make_event(), "announced", None, "web-1", "mark", False)
+        context = StepContext(1, make_event(), "announced", None, "web-1", "mark", False)
         config = Config(ansible_playbook=program or shutil.which("ansible-playbook"))
         try:
             return run_step(

@@ -153,7 +153,7 @@ class Maintenance:
 
 def announced(**changes):
     """What the checker of redis-1 prepares for."""
-    return StepContext(make_event(**changes), "announced", None, "redis-1", "mark", False)
+    return StepContext(1, make_event(**changes), "announced", None, "redis-1", "mark", False)
 
 
 @pytest.fixture

@@ -145,8 +145,10 @@ def _check(options: SimpleNamespace, folders: Folders) -> int:
 def _respond(options: SimpleNamespace, folders: Folders) -> int:
     config = read_config(folders.config)
     from .respond.responder import Responder
+    from .respond.steps import remove_folders_of_killed_runs
     from .respond.writer import Writer
 
+    remove_folders_of_killed_runs(folders)
     # is_running() in another process holds the lock for an instant.
     with lock(folders.run, response_lock(options.number), patience=2.0) as free:
         if not free:

@@ -528,6 +528,42 @@ class TestRespond:
         assert shell.response.state == "running"
         assert [(step.state, step.failures) for step in shell.response.steps] == [("running", 0), ("pending", 0)]
 
+    def test_the_folder_of_a_killed_playbook_stays_while_anything_of_it_lives_and_goes_at_the_next_start(
+        self, shell, tmp_path
+    ):
+        begun, ended, may_end = tmp_path / "begun", tmp_path / "ended", tmp_path / "may end"
+        program = tmp_path / "ansible-playbook"
+        # It takes its time to end.
+        wait = f"while ! test -e '{may_end}'; do sleep 0.05; done; touch '{ended}'; exit 0"
+        program.write_text(f'#!/bin/sh\ntrap "{wait}" TERM\ntouch {begun}\nwhile :; do sleep 0.05; done\n')
+        program.chmod(0o755)
+        Path(shell.folders.playbooks, "drain.yml").touch()
+        shell.configure(ansible_playbook=str(program))
+        shell.respond_to({"playbook": "drain.yml"})
+
+        def left():
+            return sorted(path.name for path in Path(shell.folders.run).glob("playbook-*"))
+
+        process = start(shell.folders, "respond", "1")
+        end = time.monotonic() + 600
+        while not begun.exists():
+            assert time.monotonic() < end, process.communicate()
+            time.sleep(0.01)
+        process.kill()
+        folder = left()
+        assert len(folder) == 1
+        assert shell("respond", "7")[0] == 2
+        assert left() == folder
+        may_end.touch()
+        # The supervisor has its stderr, and closes that before the lock.
+        process.communicate(timeout=600)
+        while system.is_running(shell.folders, 1):
+            assert time.monotonic() < end
+        assert ended.exists()
+        assert left() == folder
+        assert shell("respond", "7")[0] == 2
+        assert left() == []
+
 
 def test_sigterm_ends_a_check_in_peace(shell, simulator):
     """Nothing failed when the timer or the role stops it, and systemd is not to say so."""

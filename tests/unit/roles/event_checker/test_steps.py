@@ -51,7 +51,7 @@ def run(folders, clock):
     """Run a step for an event that was announced, unless told otherwise; limits are for a busy machine."""
 
     def run(step, event=None, phase="announced", outcome=None, timeout=30, config=None):
-        context = StepContext(event or make_event(), phase, outcome, "web-1", "mark", False)
+        context = StepContext(1, event or make_event(), phase, outcome, "web-1", "mark", False)
         return run_step(step, context, config or Config(), folders, clock.now(), timeout)
 
     return run
@@ -475,5 +475,5 @@ class TestMessages:
 
 @pytest.mark.parametrize(("phase", "ids"), [("announced", None), ("waiting", "A1"), ("ended", None)])
 def test_what_is_launched_while_an_approval_waits_is_for_this_event_only(phase, ids):
-    context = StepContext(make_event(), phase, None, "web-1", "mark", False)
+    context = StepContext(1, make_event(), phase, None, "web-1", "mark", False)
     assert context.variables(Moment(0.0, 0.0, "boot-1")).get("event_response_event_ids") == ids

@@ -249,7 +249,7 @@ class Responder:
         mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
         # The tasks that put this VM back are the same before the event and after it; there is no outcome before.
         phase = ENDED if task.response.phase == RESTORE else task.response.phase
-        context = StepContext(record.event, phase, record.outcome, name, mark, again, tries)
+        context = StepContext(step.response, record.event, phase, record.outcome, name, mark, again, tries)
         return run_step(step.content, context, self._config, self._folders, now, seconds)
 
     def _mark(self, record: EventRecord) -> None:

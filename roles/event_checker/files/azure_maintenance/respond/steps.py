@@ -24,7 +24,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ..config.config import Config
 from ..config.step import AWX_CALLBACK, AWX_JOB, COMMAND, PLAYBOOK, WEBHOOK
 from ..state.records import Moment
-from ..system import Folders
+from ..system import Folders, lock, response_lock
 from . import notify, playbook_evidence
 from .programs import ProgramError, StepError, run_program
 
@@ -32,11 +32,13 @@ from .programs import ProgramError, StepError, run_program
 class StepContext(NamedTuple):
     """The event of a response, for its steps.
 
+    :ivar response: the number of the response, whose lock is held.
     :ivar mark: tells this step of this response, in this boot, from all others.
     :ivar again: whether the step was begun before.
     :ivar tries: of this step, where it is a callback.
     """
 
+    response: int
     event: Event
     phase: str
     outcome: str | None
@@ -131,7 +133,7 @@ def _run_playbook(
     path = playbook_path(name, folders)
     if not os.path.isfile(path):
         raise StepError(f"There is no playbook {path}.", permanent=True)
-    with _folder_of_run(folders.run) as folder:
+    with _folder_of_run(folders.run, context.response) as folder:
         variables = os.path.join(folder, "variables.yml")
         try:
             with open(variables, "w", encoding="ascii") as file:
@@ -166,16 +168,31 @@ def playbook_environment() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _folder_of_run(parent: str) -> Iterator[str]:
+def _folder_of_run(parent: str, response: int) -> Iterator[str]:
     """Make a folder into which nobody else may look, for as long as a playbook runs."""
     try:
-        folder = tempfile.mkdtemp(dir=parent)
+        folder = tempfile.mkdtemp(prefix=f"playbook-{response}-", dir=parent)
     except OSError as error:
         raise _no_room(parent, error) from error
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_folders_of_killed_runs(folders: Folders) -> None:
+    """Remove the folders of playbooks that were killed with their response; the caller holds no lock of a response.
+
+    The supervisor of a try holds the lock of its response as long as anything of the try lives.
+    """
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folders.run):
+            found = re.fullmatch(r"playbook-([0-9]+)-.*", name)
+            if found is None:
+                continue
+            with lock(folders.run, response_lock(int(found[1]))) as free:
+                if free:
+                    shutil.rmtree(os.path.join(folders.run, name), ignore_errors=True)
 
 
 def _no_room(folder: str, error: OSError) -> StepError:
