@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Iterator, NamedTuple
 
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as _marks
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.boot_id import read_boot_id
 
@@ -44,8 +45,8 @@ class Folders(NamedTuple):
 
 
 def say(message: str, priority: int = NOTICE) -> None:
-    """Write a line to stderr, with the priority by which the journal knows it."""
-    lines = message.splitlines() or [""]
+    """Write a message to stderr, with the priority by which the journal knows it, and nothing that steers a terminal."""
+    lines = [escape(line) for line in message.splitlines()] or [""]
     if "JOURNAL_STREAM" in os.environ:
         lines = [f"<{priority}>{line}" for line in lines]
     # A log that cannot be written decides nothing about this VM.

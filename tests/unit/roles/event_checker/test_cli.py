@@ -465,6 +465,14 @@ class TestRespond:
         # No line can claim a priority of its own.
         assert {line[:3] for line in lines} == {"<3>", "<5>"}
 
+    def test_no_word_of_a_command_steers_the_terminal_that_shows_the_journal(self, shell, tmp_path):
+        program = tmp_path / "\x1b[2J\u202e"
+        shell.respond_to({"command": [str(program), "one\ntwo\x1b[31m\x85three"]}, retries=0)
+        status, _printed, said = shell("respond", "1")
+        assert (status, "\x1b" in said, "\u202e" in said, "\x85" in said) == (1, False, False, False)
+        name = f"command {tmp_path}/\\u001b[2J\\u202e one\\u000atwo\\u001b[31m\\u0085three: "
+        assert said.splitlines()[1].startswith(f"Response 1 (announced, Reboot A1), step 1: {name}")
+
     def test_one_that_is_not_known(self, shell):
         message = "There is no response 7. azure-maintenance history lists them.\n"
         assert shell("respond", "7") == (2, "", message)

@@ -539,7 +539,7 @@ def test_text_from_outside_can_neither_steer_the_terminal_nor_leave_the_screen(s
     event = make_event(event_id=text, event_type=text, description=text, event_source=text, resources=("web-1", text))
     scene.see(event, name=text, on_announced=[{"command": [text, text]}])
     for _number in range(2):
-        scene.run(1, (states.FAILED, "It ended with status 2."))
+        scene.run(1, (states.FAILED, f"{text} could not be started."))
     scene.finish(1, states.FAILED, "Step 1")
     scene.approve(states.WAITING, text)
     for shown in (scene.status, scene.history):

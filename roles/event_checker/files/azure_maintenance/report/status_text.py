@@ -40,9 +40,9 @@ def status_text(found: dict[str, Any], now: datetime) -> str:
         unclear = format_duration(found["unclear_seconds"])
         lines += fold(f"{_ALARM}No answer of the last {unclear} could be read as a whole, so no event ends.", "")
     for warning in found["warnings"]:
-        lines += fold(f"{_ALARM}{escape(warning)}", "")
+        lines += fold(f"{_ALARM}{warning}", "")
     for path in found["state_put_aside"]:
-        why = f"The state could not be read and was put aside as {escape(path)}. Check what was running on this VM"
+        why = f"The state could not be read and was put aside as {path}. Check what was running on this VM"
         lines += fold(f"{_ALARM}{why}, then move that file away.", "")
     for mark in found["marks"]:
         lines += fold(_mark_line(mark), "")
@@ -72,7 +72,7 @@ def _heard(found: dict[str, Any], now: datetime, heard: bool) -> str:
 
 def _mark_line(mark: dict[str, Any]) -> str:
     if mark["fault"]:
-        return f"{_ALARM}A mark on this VM: {escape(mark['file'])}: {mark['fault']}"
+        return f"{_ALARM}A mark on this VM: {mark['file']}: {mark['fault']}"
     return f"Out of service {tell_mark(mark)}."
 
 
@@ -181,7 +181,8 @@ def _since(text: str, now: datetime) -> str:
 def fold(text: str, indent: str, further: str | None = None) -> list[str]:
     """Return a text as lines that fit a terminal of 80 columns."""
     return textwrap.wrap(
-        text,
+        # A message may hold words of the configuration or of the system.
+        escape(text),
         _WIDTH,
         initial_indent=indent,
         subsequent_indent=f"{indent}  " if further is None else further,

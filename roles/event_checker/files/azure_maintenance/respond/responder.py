@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
     ENDED,
@@ -106,7 +106,7 @@ class Responder:
                 self._note_success(task)
                 say(f"{task.title} succeeded.")
                 return True
-            name = describe_step(step.content)
+            name = escape(describe_step(step.content))
             title = f"{task.title}, step {step.position}: {name}"
             try:
                 message = self._run_step(task, step, title)
