@@ -69,7 +69,8 @@ def main(arguments: Sequence[str] | None = None, folders: Folders | None = None)
     except sqlite3.Error as error:
         say(f"The state in {folders.state} cannot be used ({error}). {_advice(error)}", ERROR)
     except OSError as error:
-        say(f"{error.filename or 'The system'}: {error.strerror or error}.", ERROR)
+        advice = " Do this as root." if isinstance(error, PermissionError) and os.geteuid() else ""
+        say(f"{error.filename or 'The system'}: {error.strerror or error}.{advice}", ERROR)
     except (_StoppedError, KeyboardInterrupt):
         say("Stopped.")
         # A stopped check has lost nothing; another command has not done its work.

@@ -356,7 +356,9 @@ class TestStatus:
             raise PermissionError(13, "Permission denied", path)
 
         monkeypatch.setattr(database.os, "stat", refuse)
-        assert shell("status") == (1, "", f"{shell.folders.run}/state.db: Permission denied.\n")
+        monkeypatch.setattr(cli.os, "geteuid", lambda: 1000)
+        advice = "Permission denied. Do this as root.\n"
+        assert shell("status") == (1, "", f"{shell.folders.run}/state.db: {advice}")
 
     def test_it_only_reads(self, shell):
         """It makes no file, waits for no lock, and does not bring the state up to another version."""
