@@ -96,7 +96,8 @@ OLD, NEW = "/opt/azure-maintenance/venv/bin/ansible-playbook", "/usr/local/bin/a
 @pytest.mark.parametrize(
     ("said", "before", "variables", "after"),
     [
-        pytest.param(OPEN, OLD, {}, OLD, id="an event is open"),
+        # Some releases read the text of a configuration as a value.
+        pytest.param(OPEN, OLD, {}, OLD, id="an event is open", marks=pytest.mark.every_core),
         pytest.param({"events": []}, OLD, {}, None, id="all is over"),
         pytest.param(OPEN, None, {}, None, id="there was none"),
         pytest.param(OPEN, OLD, {"event_checker_ansible_playbook": NEW}, NEW, id="another is configured"),
