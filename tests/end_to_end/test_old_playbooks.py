@@ -90,6 +90,33 @@ def test_p13_a_playbook_that_a_rule_needs_is_not_taken_away(checker_tasks, tmp_p
     assert checker_tasks("needed_playbooks.yml", event_checker_rules=rules, **variables).code == 0
 
 
+@pytest.mark.parametrize(
+    ("listed", "after"),
+    [
+        pytest.param('["drain.yml"]\n', ["drain.yml", "restore.yml"], id="whole", marks=pytest.mark.every_core),
+        pytest.param("", ["restore.yml"], id="empty, as after a loss of power"),
+        pytest.param('["drain.ym', ["restore.yml"], id="cut"),
+        pytest.param("\0" * 20, ["restore.yml"], id="zeros"),
+    ],
+)
+def test_p7_a_damaged_list_of_playbooks_stops_no_run(checker_tasks, tmp_path, listed, after):
+    need_root("the list is given to root")
+    path = tmp_path / "playbooks.json"
+    path.write_text(listed)
+    variables = {
+        "__event_checker_etc": str(tmp_path),
+        "__event_checker_playbook_dir": str(tmp_path / "playbooks"),
+        "__event_checker_installed_playbooks_file": str(path),
+        "__event_checker_was_installed": True,
+        "__event_checker_playbooks_found": {
+            "stdout": json.dumps({"files": [{"name": "restore.yml", "source": __file__, "mode": "0600"}], "folders": []})
+        },
+    }
+    run = checker_tasks("playbooks.yml", **variables)
+    assert run.code == 0, run.out
+    assert json.loads(path.read_text()) == after
+
+
 OLD, NEW = "/opt/azure-maintenance/venv/bin/ansible-playbook", "/usr/local/bin/ansible-playbook"
 
 
