@@ -23,7 +23,7 @@ def stop(checker_tasks, tmp_path):
     for folder in (programs, run_dir):
         folder.mkdir()
 
-    def run(running="", **variables):
+    def run(running="", *options, **variables):
         systemctl = programs / "systemctl"
         systemctl.write_text(
             f"""#!/bin/sh
@@ -36,7 +36,7 @@ esac
         )
         systemctl.chmod(0o755)
         variables = {"programs": os.fspath(programs), "__event_checker_run_dir": os.fspath(run_dir), **variables}
-        done = checker_tasks("stop.yml", play=PLAY, **variables)
+        done = checker_tasks("stop.yml", *options, play=PLAY, **variables)
         return done, [line.split()[0] for line in asked.read_text().splitlines()]
 
     run.run_dir = run_dir
@@ -84,3 +84,19 @@ def test_the_checker_is_stopped_once_nothing_is_left_to_do(stop, tmp_path):
     assert asked.count("list-units") == 2
     assert asked.index("list-units") < asked.index("stop")
     assert "stop" not in asked[asked.index("disable") :]
+
+
+@pytest.mark.matrix
+def test_check_mode_waits_for_no_response_and_names_the_event_that_would_stop_the_removal(stop, tmp_path):
+    command = tmp_path / "azure-maintenance"
+    command.write_text(
+        """#!/bin/sh\necho '{"events": [{"event_id": "A1", "ended_at": null, "responses": [{"phase": "announced", '"""
+        """'"state": "running"}]}]}'\n"""
+    )
+    command.chmod(0o755)
+    run, _asked = stop(
+        RESPONSE, "--check", __event_checker_was_installed=True, __event_checker_command=os.fspath(command)
+    )
+    assert run.code == 2, run.out
+    assert "the checker has not finished with event A1" in run.words
+    assert "Responses still run" not in run.words

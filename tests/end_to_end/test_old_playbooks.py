@@ -109,7 +109,9 @@ def test_p7_a_damaged_list_of_playbooks_stops_no_run(checker_tasks, tmp_path, li
         "__event_checker_installed_playbooks_file": str(path),
         "__event_checker_was_installed": True,
         "__event_checker_playbooks_found": {
-            "stdout": json.dumps({"files": [{"name": "restore.yml", "source": __file__, "mode": "0600"}], "folders": []})
+            "stdout": json.dumps(
+                {"files": [{"name": "restore.yml", "source": __file__, "mode": "0600"}], "folders": []}
+            )
         },
     }
     run = checker_tasks("playbooks.yml", **variables)
