@@ -45,7 +45,7 @@ class Folders(NamedTuple):
 
 
 def say(message: str, priority: int = NOTICE) -> None:
-    """Write a message to stderr, with the priority by which the journal knows it, and nothing that steers a terminal."""
+    """Write a message to stderr, escaped for a terminal, with the priority by which the journal knows it."""
     lines = [escape(line) for line in message.splitlines()] or [""]
     if "JOURNAL_STREAM" in os.environ:
         lines = [f"<{priority}>{line}" for line in lines]
