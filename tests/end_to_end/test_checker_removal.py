@@ -100,3 +100,31 @@ def test_check_mode_waits_for_no_response_and_names_the_event_that_would_stop_th
     assert run.code == 2, run.out
     assert "the checker has not finished with event A1" in run.words
     assert "Responses still run" not in run.words
+
+
+@pytest.mark.parametrize(
+    ("mark", "options", "refused"),
+    [
+        pytest.param("a1.0f.checker.mark.json", {}, True, id="P16: the checker has it out of service"),
+        pytest.param("a1.0f.checker.mark.json", {"event_checker_force": True}, False, id="forced"),
+        pytest.param("a1.0f.run-1.mark.json", {}, False, id="a run has it out of service, and puts it back"),
+        pytest.param(None, {}, False, id="it is in service"),
+    ],
+)
+@pytest.mark.matrix
+def test_a_checker_whose_program_does_not_run_is_not_removed_while_the_vm_is_out_of_service(
+    stop, tmp_path, mark, options, refused
+):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    if mark:
+        (marks / mark).write_text("{}")
+    run, asked = stop(
+        __event_checker_was_installed=True,
+        __event_checker_command=os.fspath(tmp_path / "nosuch"),
+        __event_checker_marks_dirs=[os.fspath(marks), os.fspath(tmp_path / "no folder")],
+        **options,
+    )
+    assert run.code == (2 if refused else 0), run.out
+    assert ("azure-maintenance status does not run there" in run.words) is refused
+    assert ("stop" in asked) is not refused
