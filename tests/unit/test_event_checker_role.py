@@ -227,6 +227,21 @@ def test_the_removal_names_the_events_with_which_the_checker_has_not_finished(ev
     assert not_over(json.dumps({"events": events})) == named
 
 
+@pytest.mark.parametrize(
+    ("mark", "named"),
+    [
+        ({"event_id": "A", "by": "checker", "counts": True}, "A"),
+        ({"event_id": "A", "by": "run", "counts": True}, ""),
+        # Of another VM, whose disk was copied
+        ({"event_id": "A", "by": "checker", "counts": False}, ""),
+    ],
+)
+def test_p16_where_the_state_was_lost_the_mark_tells_that_the_vm_is_out_of_service(mark, named):
+    assert not_over(json.dumps({"events": [], "marks": [mark]})) == named
+    told = [said_of("A", None, "succeeded")]
+    assert not_over(json.dumps({"events": told, "marks": [mark]})) == "A"
+
+
 @pytest.mark.parametrize("said", ["", "azure-maintenance: something is wrong", None])
 def test_a_program_that_does_not_run_can_be_removed(said):
     assert not_over(said) == ""
