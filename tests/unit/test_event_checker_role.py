@@ -271,6 +271,15 @@ def test_p7_the_journal_tells_why_a_program_that_is_torn_does_not_start(tmp_path
     assert all(line.startswith("<3>") for line in done.stderr.splitlines())
 
 
+def test_a_removal_that_was_broken_off_can_be_done_again():
+    """A timer without its service cannot be stopped and started, and it makes the role take the checker for installed."""
+    assert load("vars/main.yml")["__event_checker_units"][0] == load("vars/main.yml")["__event_checker_timer"]
+    (remove,) = (task for task in load("tasks/remove.yml") if task["name"] == "Remove installed files")
+    assert remove["loop"].startswith("{{ __event_checker_units ")
+    installed = [task["name"] for task in load("tasks/units.yml")]
+    assert installed[:2] == ["Install the services", "Install the timer"]
+
+
 def test_the_removal_asks_before_anything_is_removed_and_the_timer_starts_again():
     (block, _disable) = load("tasks/stop.yml")
     names = [task["name"] for task in block["block"]]
