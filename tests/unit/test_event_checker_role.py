@@ -272,7 +272,7 @@ def test_p7_the_journal_tells_why_a_program_that_is_torn_does_not_start(tmp_path
 
 
 def test_a_removal_that_was_broken_off_can_be_done_again():
-    """A timer without its service cannot be stopped and started, and it makes the role take the checker for installed."""
+    """A timer without its service cannot be started, and makes the role take the checker for installed."""
     assert load("vars/main.yml")["__event_checker_units"][0] == load("vars/main.yml")["__event_checker_timer"]
     (remove,) = (task for task in load("tasks/remove.yml") if task["name"] == "Remove installed files")
     assert remove["loop"].startswith("{{ __event_checker_units ")
