@@ -37,6 +37,7 @@ from .limit import BOTH, NEITHER, next_urgent, queue_events
 from .marks import base_name, compare_marks, event_of, find_at_work, find_left, find_removable, take_up_marks
 from .messages import (
     format_at_work,
+    format_given_up,
     format_held_back,
     format_limit,
     format_not_asked,
@@ -290,11 +291,25 @@ def _look_around(run: Run, now: float) -> None:
     }
     run["lines"] += format_not_asked(silent)
     run["said"] += silent
+    given_up = {host: known["no_answer"] for host, known in _own(run).items() if _is_given_up(run, host, known, now)}
+    run["lines"] += format_given_up(given_up)
+    run["said"] += map(_given_up_key, given_up)
     run["queue"] = queue_events(run["hosts"], now)
     for key, entry in run["queue"].items():
         sayings = _sayings(key, entry) - set(run["said"])
         run["lines"] += format_queued(entry, now) if sayings else []
         run["said"] += sorted(sayings)
+
+
+def _is_given_up(run: Run, host: str, known: Host, now: float) -> bool:
+    """Tell whether a host that cannot be asked is not waited for any more, though it waits for something."""
+    is_news = known["given_up_at"] is not None and _given_up_key(host) not in run["said"]
+    until = awaited_until(known, max_wait(run), False) if is_news and may_wait(run) else None
+    return until is not None and until <= now
+
+
+def _given_up_key(host: str) -> str:
+    return f"{host} is given up"
 
 
 def _take_up_news(run: Run, host: str, known: Host, first: bool, now: float) -> Host:

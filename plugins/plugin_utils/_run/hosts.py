@@ -57,6 +57,8 @@ NEW_HOST: Host = {
     "no_answer": None,
     "unreachable": False,
     "lost_since": None,
+    # It can be reached, and no question can be asked: until when it is waited for all the same
+    "given_up_at": None,
     "boot_id": None,
     # It fell out of the play: its connection was lost in a file of the user, or a task there ended it.
     "away": False,
@@ -96,6 +98,7 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
         "times_asked": host["times_asked"] + 1,
         "unreachable": unreachable,
         "lost_since": (host["lost_since"] or now) if unreachable else None,
+        "given_up_at": _given_up_at(host, answer, now),
         "no_answer": None if "document_received" in answer else answer.get("msg") or "no answer",
     }
     if not unreachable:
@@ -124,6 +127,18 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
         )
         taken["at_work"] = note_at_work(taken, now)
     return taken
+
+
+def _given_up_at(host: Host, answer: Mapping[str, Any], now: float) -> float | None:
+    """Return until when a host is waited for that cannot be asked, None for one that can.
+
+    One that comes up may not be able to start a module for a moment. A password that is wrong stays so, and to try it
+    again and again locks accounts. Where Azure does not answer, there is a reason.
+    """
+    if answer.get("unreachable") or "document_received" in answer or answer.get("reason"):
+        return None
+    until = now if answer.get("wrong_password") else now + seconds(host, "reconnect_timeout")
+    return min(until, host["given_up_at"] or until)
 
 
 def _list_events(before: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -260,6 +275,11 @@ def awaited_until(host: Host, wait_timeout: float, is_in_the_way: bool) -> float
     :param is_in_the_way: other hosts wait until it is back in service. Then it is waited for until all its events are
         over, also those for which it was not prepared.
     """
+    until = _events_awaited_until(host, wait_timeout, is_in_the_way)
+    return until if until is None or host["given_up_at"] is None else min(until, host["given_up_at"])
+
+
+def _events_awaited_until(host: Host, wait_timeout: float, is_in_the_way: bool) -> float | None:
     coming = [each for each in host["events"] if is_coming(each) and each["waits_since"] is not None]
     if coming:
         return float(max(each["waits_since"] for each in coming)) + wait_timeout
@@ -282,7 +302,7 @@ def news(before: Host, after: Host) -> bool:
         listed = [(fold_case(event["event_id"]), read_event(event).has_started) for event in host["listed"]]
         # A host that goes down for its event is expected to come back, unless Azure deletes it.
         is_lost = host["unreachable"] and (not has_coming(host) or any(map(is_deletion, host["events"])))
-        return phases, sorted(listed), is_lost, sorted(host["at_work"])
+        return phases, sorted(listed), is_lost, host["given_up_at"], sorted(host["at_work"])
 
     return bool(known(before) != known(after))
 

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from typing import Any, Container, Iterable, Mapping, Sequence
 
 from ...module_utils._errors import escape, one_line
-from ...module_utils._event.lifecycle import STARTED
+from ...module_utils._event.lifecycle import ENDED, STARTED
 from ...module_utils._event.sentences import format_duration
 from .progress import is_coming, progress_key, seconds_left
 
@@ -142,13 +142,26 @@ def format_waiting(progress: Mapping[str, Iterable[Mapping[str, Any]]], deadline
     lost = [host for host, events in progress.items() if any(each["unreachable"] for each in events)]
     if lost:
         parts.append(f"cannot be reached now: {shorten(lost)}")
+    silent = [host for host, events in progress.items() if host not in lost and any(map(_is_silent, events))]
+    if silent:
+        parts.append(f"cannot be asked now: {shorten(silent)}")
     what = "; ".join(parts) or "somebody may be at work there"
     return f"Waiting for {shorten(list(progress))}{at_most}: {what}"
+
+
+def _is_silent(each: Mapping[str, Any]) -> bool:
+    return bool(each["phase"] != ENDED and each["no_answer"])
 
 
 def format_not_asked(reasons: Mapping[str, str]) -> list[str]:
     """Return which hosts did not answer, and why; one sentence for each reason."""
     told = merge_reasons([(host, f"{host} could not be asked: {why}") for host, why in reasons.items()])
+    return [line for sentence in told for line in _wrap(sentence, "")]
+
+
+def format_given_up(reasons: Mapping[str, str]) -> list[str]:
+    """Return which hosts can be reached and not asked, and are not waited for any more; a sentence for each reason."""
+    told = merge_reasons([(host, f"{host} is not waited for any more: {why}") for host, why in reasons.items()])
     return [line for sentence in told for line in _wrap(sentence, "")]
 
 

@@ -80,23 +80,30 @@ def _close(run: Mapping[str, Any], host: str, known: Host) -> list[Mapping[str, 
     settings = known["settings"]
     waited = float(settings["wait_timeout"]) if run["done"] and not known["away"] else None
     held = [tell_mark(mark) for mark in find_holding(known)]
-    return list(note_unrestored(known["events"], host, not as_boolean(settings["wait"]), waited, held))
+    may_stay = not as_boolean(settings["wait"])
+    return list(note_unrestored(known["events"], host, may_stay, waited, held, known["no_answer"]))
 
 
 def note_unrestored(
-    progress: Iterable[Mapping[str, Any]], host: str, may_stay: bool, waited: float | None, held: Sequence[str] = ()
+    progress: Iterable[Mapping[str, Any]],
+    host: str,
+    may_stay: bool,
+    waited: float | None,
+    held: Sequence[str] = (),
+    no_answer: str | None = None,
 ) -> list[dict[str, Any]]:
     """Return the progress of a host at the end of a run; a host that is not known to be restored has failed.
 
     :param may_stay: whether the host may stay prepared for an event that is still to come.
     :param waited: how many seconds the host waited for the end of its events, None where the run ended for it before.
     :param held: of each mark of others for an event that is not known to be over, the result of tell_mark().
+    :param no_answer: why the host gave no answer when it was asked last, None where it did.
     """
     closed = []
     followed = list(progress)
     for each in followed:
         others = [other for other in followed if other is not each and is_coming(other)]
-        why = _why_left(each, others, host, may_stay, waited, held)
+        why = _why_left(each, others, host, may_stay, waited, held, no_answer)
         known = why is None or why in each["why"]
         closed.append({**each} if known else {**each, "failed": True, "why": [*each["why"], why]})
     return closed
@@ -109,6 +116,7 @@ def _why_left(
     may_stay: bool,
     waited: float | None,
     held: Sequence[str],
+    no_answer: str | None,
 ) -> str | None:
     """Return why a host is still prepared for an event, None where it is not, or is meant to be.
 
@@ -125,6 +133,8 @@ def _why_left(
     other = name_event(others[0]["event"]) if others else ""
     if other and may_stay:
         return f"{host} was not restored: it stays prepared for its other event {other}."
+    if no_answer and waited is not None:
+        return f"{host} was not restored: it could not be asked any more: {no_answer}"
     if coming and waited is not None:
         return f"{host} was not restored: the event did not end within {waited:g} s."
     if other and waited is not None:

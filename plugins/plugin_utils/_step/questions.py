@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import time
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,8 @@ _ALL = {"scope": "this_vm", "event_types": [], "event_statuses": [], "event_sour
 # The options of the step; others come from the defaults of the action group imds.
 _OF_STEP = ("step", "reached", "checker")
 _SECONDS_BETWEEN_LINES = 60
+# As the connection plugins of Ansible say it of a become method
+_WRONG_PASSWORD = re.compile(r"\b(Incorrect|Missing) \S+ password")
 
 display = Display()
 
@@ -139,7 +142,7 @@ class Questions:
         except AnsibleError as error:
             # A host that goes down or comes up has more ways to fail, such as a prompt of sudo that does not come.
             self._leave_connection()
-            return {"failed": True, "msg": str(error)}
+            return {"failed": True, "msg": str(error), "wrong_password": bool(_WRONG_PASSWORD.search(str(error)))}
         return {**answer, "msg": tell_failure(answer)} if answer.get("failed") else answer
 
     def _leave_connection(self) -> None:

@@ -121,6 +121,9 @@ class Fleet:
         self.down: dict[str, tuple[float, float]] = {}
         # Hosts that can be reached and whose metadata service does not answer
         self.silent: set[str] = set()
+        # When a host can be reached and not asked, and whether for a wrong password: from, until, whether
+        self.refusing: dict[str, tuple[float, float, bool]] = {}
+        self.refused: list[str] = []
         # Files that fail, and those in which the host is lost: "prepare web-1"
         self.failing: set[str] = set()
         self.losing: set[str] = set()
@@ -211,7 +214,11 @@ class Fleet:
         if self.is_down(host):
             return {"unreachable": True, "msg": "The host is down."}
         if host in self.silent:
-            return {"msg": "The metadata service does not answer."}
+            return {"msg": "The metadata service does not answer.", "reason": "timeout"}
+        first, last, wrong_password = self.refusing.get(host, (0.0, 0.0, False))
+        if first <= self.now < last:
+            self.refused.append(host)
+            return {"msg": "Not allowed.", "wrong_password": wrong_password}
         name = self.names[host]
         listed = [event.told(name, self.now) for event in self.events if event.status(self.now)]
         return {

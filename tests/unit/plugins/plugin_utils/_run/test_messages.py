@@ -121,6 +121,16 @@ STARTED = {"event_id": "b2", "event_type": "Freeze", "event_status": "Started", 
             id="lost",
         ),
         pytest.param(
+            {
+                "host-a": [
+                    make_progress(phase="started", no_answer="No."),
+                    make_progress(phase="ended", no_answer="No."),
+                ]
+            },
+            "Waiting for host-a, 8 min 20 s at most: Reboot C7061BAC has started; cannot be asked now: host-a",
+            id="silent",
+        ),
+        pytest.param(
             {f"host-{number}": [make_progress(phase="started")] for number in range(6)},
             "Waiting for host-0, host-1, host-2, host-3, 2 more, 8 min 20 s at most: Reboot C7061BAC has started",
             id="many",
