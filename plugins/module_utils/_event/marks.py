@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import stat
 from typing import Any, Iterable, Mapping, Sequence
@@ -99,9 +100,17 @@ def folders(environment: Mapping[str, str], user_id: int) -> list[str]:
         return [given]
     if user_id == 0:
         return list(OF_ROOT)
-    home = environment.get("HOME") or os.path.expanduser("~")
+    home = _home(user_id) or environment.get("HOME") or os.path.expanduser("~")
     session = environment.get("XDG_RUNTIME_DIR") or f"/run/user/{user_id}"
     return [os.path.join(home, OF_USER[0]), os.path.join(session, OF_USER[1])]
+
+
+def _home(user_id: int) -> str | None:
+    """Return the home of a user in the user database: a play may set HOME, and the next may not (P16)."""
+    try:
+        return pwd.getpwuid(user_id).pw_dir
+    except KeyError:
+        return None
 
 
 def read_marks(places: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -16,13 +16,17 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from ...module_utils._errors import escape
 from ...module_utils._event.marks import ENDING, ENVIRONMENT, OF_ROOT, OF_USER, encode, file_name, pattern_of_event
 
-# To start a program costs more than all the rest.
+# To start a program costs more than all the rest. The home is that of marks.folders().
 _FOLDERS = f"""
 user=$(id -u)
 session=${{XDG_RUNTIME_DIR:-/run/user/$user}}
 if [ -n "${{{ENVIRONMENT}:-}}" ]; then set -- "${ENVIRONMENT}"
 elif [ "$user" = 0 ]; then set -- {" ".join(OF_ROOT)}
-else set -- "$HOME/{OF_USER[0]}" "$session/{OF_USER[1]}"; fi
+else
+  home=$(getent passwd "$user" 2>/dev/null) && home=${{home%:*}}
+  home=${{home##*:}}
+  set -- "${{home:-$HOME}}/{OF_USER[0]}" "$session/{OF_USER[1]}"
+fi
 """
 _AND_OF_ROOT = f'[ -n "${{{ENVIRONMENT}:-}}" ] || set -- "$@" {" ".join(OF_ROOT)}\n'
 # The last place says why: the first is the disk, the second is in memory. Then it lists the marks of others on this VM.

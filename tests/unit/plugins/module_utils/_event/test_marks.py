@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
@@ -150,7 +152,18 @@ def test_no_folder_is_no_mark(tmp_path, monkeypatch):
 
 def test_root_and_others_have_places_of_their_own(monkeypatch):
     assert vm_marks.folders({}, 0) == ["/var/lib/azure-maintenance-marks", "/run/azure-maintenance-marks"]
-    assert vm_marks.folders({"HOME": "/home/anna"}, 1000) == [
-        "/home/anna/.local/state/azure-maintenance/marks",
-        "/run/user/1000/azure-maintenance/marks",
-    ]
+    assert vm_marks.folders({"HOME": "/home/other"}, 1000)[1] == "/run/user/1000/azure-maintenance/marks"
+
+
+@pytest.mark.parametrize(
+    ("entry", "home"),
+    [
+        pytest.param("/home/anna", "/home/anna", id="its own"),
+        pytest.param("", "/home/other", id="without a home"),
+        pytest.param(None, "/home/other", id="not in the user database"),
+    ],
+)
+def test_p16_the_home_of_the_user_database_counts_and_not_home_that_a_play_may_set(monkeypatch, entry, home):
+    users = {} if entry is None else {1000: SimpleNamespace(pw_dir=entry)}
+    monkeypatch.setattr(pwd, "getpwuid", users.__getitem__)
+    assert vm_marks.folders({"HOME": "/home/other"}, 1000)[0] == f"{home}/.local/state/azure-maintenance/marks"

@@ -23,15 +23,17 @@ MARK = vm_marks.new_mark(
 
 
 class Action:
-    """As an action plugin, for this machine; a user of the number that ``id`` tells."""
+    """As an action plugin, for this machine; a user of the number that ``id`` tells, whose home ``getent`` tells."""
 
-    def __init__(self, folder, user_id=None, **environment):
+    def __init__(self, folder, user_id=None, home=None, **environment):
         self._environment = {**os.environ, **environment}
         self._environment.pop("XDG_RUNTIME_DIR", None)
         if user_id is not None:
+            entry = f'[ "$*" = "passwd {user_id}" ] && echo "anna:x:{user_id}:{user_id}:Anna,,,:{home}:/bin/sh"'
             (folder / "bin").mkdir()
-            (folder / "bin/id").write_text(f"#!/bin/sh\necho {user_id}\n")
-            (folder / "bin/id").chmod(0o755)
+            for name, script in (("id", f"echo {user_id}"), ("getent", entry if home else "exit 2")):
+                (folder / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+                (folder / "bin" / name).chmod(0o755)
             self._environment["PATH"] = f"{folder}/bin:{os.environ['PATH']}"
 
     def _compute_environment_string(self):
@@ -118,8 +120,11 @@ def test_a_mark_that_cannot_be_removed_is_said(marks, tmp_path):
     assert "director" in remove_marks(action, MARK, only_own=False)
 
 
-def test_a_user_who_is_not_root_has_marks_at_home(tmp_path):
-    action = Action(tmp_path, user_id=1000, HOME=str(tmp_path / "home"))
+@pytest.mark.parametrize("home", ["home", None], ids=["in the user database", "not there"])
+def test_a_user_who_is_not_root_has_marks_at_home(tmp_path, home):
+    """P16: ``environment`` of a play may set HOME, and the next run has another play."""
+    given = {"home": tmp_path / "home", "HOME": str(tmp_path / "other")} if home else {"HOME": str(tmp_path / "home")}
+    action = Action(tmp_path, user_id=1000, **given)
     assert write_mark(action, MARK) == (None, {})
     (path,) = (tmp_path / "home/.local/state/azure-maintenance/marks").iterdir()
     assert path.name == vm_marks.file_name(MARK)
