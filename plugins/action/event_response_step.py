@@ -24,7 +24,7 @@ from ansible.plugins.loader import strategy_loader
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._event.document import format_utc
-from ..module_utils._event.marks import FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
+from ..module_utils._event.marks import ENDING, FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
 from ..module_utils._event.marks import RUN as BY_RUN
 from ..module_utils._imds.fetch import now_utc
 from ..module_utils._time_limit import TimeIsUpError, limit
@@ -332,7 +332,8 @@ class ActionModule(ActionBase):
             return {}
         written = self._write(mark, RESTORING if restores else PREPARING)
         known = self._own()[0]["hosts"][self._vars["inventory_hostname"]]["mark_states"]
-        hindering = find_hindering(written.others, restores, known, order["heeded"])
+        others = {name: state for name, state in written.others.items() if not name.endswith(f"-{mark['run']}{ENDING}")}
+        hindering = find_hindering(others, restores, known, order["heeded"])
         if hindering:
             if restores:
                 self._write(mark, PREPARED)
@@ -367,7 +368,8 @@ class ActionModule(ActionBase):
             # To look at the marks of others then would take several modules.
             write_anew = write_windows_mark if state == PREPARING else update_windows_mark
             return Written(self._reach(lambda: write_anew(self, self._vars, mark)), {})
-        return written._replace(why=self._reach(write))
+        why = self._reach(write)
+        return written._replace(why=why)
 
     def _remove(
         self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool, waited_out: Sequence[str]

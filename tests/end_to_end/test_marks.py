@@ -64,11 +64,11 @@ def phases(fleet):
     return {event["phase"] for event in fleet.azure.control("GET", "/simulator/events")["events"]}
 
 
-def least_asked(fleet):
+def least_asked(fleet, *vms):
     """Return how often that VM has asked that has asked less often."""
     requests = fleet.azure.control("GET", "/simulator/journal")["requests"]
     asked = Counter(one["vm"] for one in requests if "/metadata/scheduledevents" in one["path"])
-    return min(asked["web-1"], asked["web-2"])
+    return min(asked[vm] for vm in vms or ("web-1", "web-2"))
 
 
 def waits(fleet):
@@ -233,6 +233,47 @@ def test_p3_a_host_that_another_run_puts_back_is_prepared_when_that_has_ended(fl
     assert "Somebody may be at work on host-a." in run.words
 
 
+# In place of the id that the command calls which writes a mark: another run begins to restore at that moment
+ID = """#!/bin/sh
+if [ ! -e {begun} ]; then
+  touch {begun}
+  mkdir -p {marks}
+  mv {mark} {marks}
+fi
+PATH={path} exec id "$@"
+"""
+
+
+@pytest.mark.matrix
+@pytest.mark.releases
+def test_p3_a_restore_that_begins_between_the_question_and_the_mark_is_waited_for(fleet, tmp_path):
+    fleet.announce("web-1", notice=FAR_OFF)
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    mark = new_mark(RUN, {"event_id": "A1", "event_type": "Freeze"}, now, run="0a1b", vm_id=fleet.azure.vm_id("web-1"))
+    path, marks = tmp_path / file_name(mark), tmp_path / "home/marks"
+    path.write_bytes(encode({**mark, "state": RESTORING}))
+    programs, begun = tmp_path / "programs", tmp_path / "begun"
+    programs.mkdir()
+    (programs / "id").write_text(ID.format(begun=begun, marks=marks, mark=path, path=os.environ["PATH"]))
+    (programs / "id").chmod(0o755)
+    before = []
+
+    def end_the_restore():
+        before.extend(fleet.story("host-a"))
+        (marks / path.name).unlink()
+
+    def is_asked_since():
+        return begun.exists() and least_asked(fleet, "web-1") >= 2
+
+    play = {"hosts": "host-a", "environment": {"PATH": f"{programs}:{os.environ['PATH']}"}}
+    with fleet.meanwhile(is_asked_since, end_the_restore):
+        run = fleet.respond(play=play)
+    assert run.code == 0, run.out + run.err
+    assert before == []
+    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
+    assert "Another run, or the checker, is at work on this host at this moment." in run.words
+
+
 def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet, marks):
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
     break_off(fleet, "preparing", signal.SIGKILL)
@@ -286,3 +327,15 @@ def test_the_playbook_restore_needs_a_file(fleet):
     run = fleet.run("fleetops.azure_maintenance.restore")
     assert run.code == 2, run.out + run.err
     assert "event_response_restore must be" in run.words
+
+
+@pytest.mark.matrix
+def test_p3_a_restore_that_failed_is_not_told_as_another_run_at_work(fleet, marks):
+    """Its own mark for the first event says that, when the host is to be restored for the second."""
+    for _event in range(2):
+        fleet.announce("web-1", notice=FAR_OFF)
+    run = fleet.respond(playbook=RESPOND, restore="- name: Refill\n  ansible.builtin.raw: 'false'\n")
+    assert run.code == 2, run.out + run.err
+    assert [line.split()[0] for line in fleet.story("host-a")] == ["prepare", "prepare", "restore", "restore"]
+    assert [mark["state"] for mark in marks()] == ["failed", "failed"]
+    assert "Another run, or the checker" not in run.words

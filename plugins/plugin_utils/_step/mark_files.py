@@ -97,7 +97,9 @@ def write_mark(action: Any, mark: Mapping[str, Any]) -> Written:
     except ValueError as error:
         return Written(str(error), {})
     why, listed = _run(action, _WRITE, file_name(mark), content=content)
-    return Written(why, {line.split(" ")[0]: line.split(" ")[-1] for line in listed.splitlines()})
+    # Over ssh there may be a terminal, on which the shell and sudo complain among these lines.
+    words = [line.partition(" ") for line in listed.splitlines()]
+    return Written(why, {name: state for name, _blank, state in words if name.endswith(ENDING)})
 
 
 def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool, waited_out: Iterable[str] = ()) -> str | None:

@@ -28,6 +28,7 @@ class Action:
     def __init__(self, folder, user_id=None, home=None, **environment):
         self._environment = {**os.environ, **environment}
         self._environment.pop("XDG_RUNTIME_DIR", None)
+        self.has_terminal = False
         if user_id is not None:
             entry = f'[ "$*" = "passwd {user_id}" ] && echo "anna:x:{user_id}:{user_id}:Anna,,,:{home}:/bin/sh"'
             (folder / "bin").mkdir()
@@ -40,10 +41,10 @@ class Action:
         return ""
 
     def _low_level_execute_command(self, command):
-        ended = subprocess.run(
-            command, shell=True, env=self._environment, capture_output=True, text=True, check=False, timeout=60
-        )
-        return {"rc": ended.returncode, "stdout": ended.stdout, "stderr": ended.stderr}
+        errors = subprocess.STDOUT if self.has_terminal else subprocess.PIPE
+        given = {"stdout": subprocess.PIPE, "stderr": errors, "text": True, "check": False, "timeout": 60}
+        ended = subprocess.run(command, shell=True, env=self._environment, **given)
+        return {"rc": ended.returncode, "stdout": ended.stdout, "stderr": ended.stderr or ""}
 
 
 @pytest.fixture
@@ -132,12 +133,15 @@ def test_a_user_who_is_not_root_has_marks_at_home(tmp_path, home):
     assert not path.exists()
 
 
-def test_where_the_disk_takes_none_the_mark_is_in_memory(tmp_path):
-    """As the state of the checker; a home that is a file takes no folder."""
+@pytest.mark.parametrize("has_terminal", [False, True])
+def test_where_the_disk_takes_none_the_mark_is_in_memory(tmp_path, has_terminal):
+    """As the state of the checker; a home that is a file takes no folder. Over ssh there is a terminal without
+    pipelining, and its complaints are no marks of others (P3)."""
     (tmp_path / "home").write_text("")
     session = {"HOME": str(tmp_path / "home"), "XDG_RUNTIME_DIR": str(tmp_path / "session")}
     action = Action(tmp_path, user_id=1000)
     action._environment.update(session)
+    action.has_terminal = has_terminal
     assert write_mark(action, MARK) == (None, {})
     assert len(list((tmp_path / "session/azure-maintenance/marks").iterdir())) == 1
     assert remove_marks(action, MARK, only_own=False) is None
