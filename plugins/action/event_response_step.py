@@ -62,6 +62,10 @@ _NOT_BEGUN = (
     "The run did not begin, so no host was asked. Was it started with --tags, --skip-tags or --start-at-task? Start it "
     "without them."
 )
+_MARK_IS_OLD = (
+    "The mark of {host} could not be changed to {state}: {why}. For a while other runs may take this one to be at work "
+    "there, and wait."
+)
 _HIDDEN = "the task has no_log, so its reason is hidden."
 _UNKNOWN = "a file or role that it includes could not be loaded, or Ansible gave no reason; see the output above."
 
@@ -343,17 +347,20 @@ class ActionModule(ActionBase):
         # Where a disk is full, a VM is put back all the same.
         return {}
 
-    def _note_state(self, mark: Mapping[str, Any] | None, report: Mapping[str, Any]) -> None:
-        """Note on the VM that nobody is at work there any more."""
-        restores = self._vars[RUN]["do"] == engine.RESTORE
+    def _note_state(self, mark: Mapping[str, Any] | None, report: Mapping[str, Any]) -> list[str]:
+        """Note on the VM that nobody is at work there any more; return a warning where that is not possible."""
+        restores, host = self._vars[RUN]["do"] == engine.RESTORE, self._vars["inventory_hostname"]
+        state, why = FAILED, None
         if mark and report.get("reached") and not restores:
-            self._write(mark, PREPARED)
+            state = PREPARED
+            why = self._write(mark, PREPARED).why
         elif mark and report.get("reached") is False and report["began"]:
-            known = self._own()[0]["hosts"][self._vars["inventory_hostname"]]
+            known = self._own()[0]["hosts"][host]
             if restores and has_older(known, mark):
-                self._remove(known, mark, True, ())
+                why = self._remove(known, mark, True, ())
             else:
-                self._write(mark, FAILED)
+                why = self._write(mark, FAILED).why
+        return [_MARK_IS_OLD.format(host=host, state=state, why=verdict.tell_reason(why))] if why else []
 
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
         mark = {**mark, "state": state, "state_since": _utc_now()}
@@ -402,13 +409,15 @@ class ActionModule(ActionBase):
         questions = Questions(self, self._vars)
         report = self._outcome(order)
         mark = self._order().get("mark")
-        self._note_state(mark, report)
+        warnings = self._note_state(mark, report)
         if run["do"] == engine.WAIT:
             awaited = {name: run["hosts"][name] for name in run["orders"]}
             known, answer = questions.wait(known, order, awaited, f"{run['serial']}_{run['turn']}")
         else:
             known, answer = questions.ask(known)
         said = {name: answer.pop(name) for name in ("warnings", "deprecations") if name in answer}
+        if warnings:
+            said["warnings"] = [*warnings, *said.get("warnings", ())]
         return {**said, **self._reported(run, {**report, "host": known}), "answer": answer}
 
     def _note(self) -> dict[str, Any]:
@@ -419,8 +428,8 @@ class ActionModule(ActionBase):
             report["mark_left"] = self._remove(
                 run["hosts"][host], mark, self._order()["only_marked"], self._order()["waited_out"]
             )
-        self._note_state(mark, report)
-        return self._reported(run, report)
+        warnings = self._note_state(mark, report)
+        return {**self._reported(run, report), **({"warnings": warnings} if warnings else {})}
 
     def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:
         return {"report": json.dumps({**report, "serial": run["serial"], "turn": run["turn"]}, default=str)}

@@ -339,3 +339,30 @@ def test_p3_a_restore_that_failed_is_not_told_as_another_run_at_work(fleet, mark
     assert [line.split()[0] for line in fleet.story("host-a")] == ["prepare", "prepare", "restore", "restore"]
     assert [mark["state"] for mark in marks()] == ["failed", "failed"]
     assert "Another run, or the checker" not in run.words
+
+
+BASE64 = """#!/bin/sh
+if [ -e {full} ]; then echo 'No space left on device' >&2; exit 1; fi
+PATH={path} exec base64 "$@"
+"""
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("fails", ["", "false"], ids=["prepared", "failed"])
+def test_p16_a_mark_that_cannot_be_changed_is_said_and_loses_no_run(fleet, marks, tmp_path, fails):
+    fleet.announce("web-1", notice=FAR_OFF)
+    programs, full = tmp_path / "programs", tmp_path / "full"
+    programs.mkdir()
+    (programs / "base64").write_text(BASE64.format(full=full, path=os.environ["PATH"]))
+    (programs / "base64").chmod(0o755)
+    task = "- name: Fill or free the disk\n  ansible.builtin.raw: {}\n"
+    play = {"hosts": "host-a", "environment": {"PATH": f"{programs}:{os.environ['PATH']}"}}
+    files = {"prepare": task.format(f"touch {full}; {fails}"), "restore": task.format(f"rm {full}")}
+    run = fleet.respond(play=play, **files)
+    assert run.code == (2 if fails else 0), run.out + run.err
+    assert [line.split()[0] for line in fleet.story("host-a")] == ["prepare", "restore"]
+    assert marks() == []
+    told = " ".join((run.out + run.err).split())
+    state = "failed" if fails else "prepared"
+    assert f"The mark of host-a could not be changed to {state}: No space left on device" in told
+    assert told.count("The mark of host-a could not be changed") == 1
