@@ -18,6 +18,7 @@ import socket
 import time
 from typing import Any, Callable, Mapping, Sequence
 
+from ansible import context
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import strategy_loader
@@ -224,6 +225,7 @@ class ActionModule(ActionBase):
         play = self._task.get_play()
         faults = settings.tell_wrong_words(given) + settings.tell_differences(given)
         faults += settings.tell_check_mode(self._task.check_mode, bool(self._vars.get("ansible_check_mode")))
+        faults += settings.tell_step(bool(context.CLIARGS.get("step")))
         faults += settings.tell_strategy(play.strategy, _is_linear(play.strategy))
         faults += settings.tell_max_fail(play.max_fail_percentage)
         faults += settings.tell_conditions(find_conditions(self._task))

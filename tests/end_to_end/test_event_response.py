@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import textwrap
 
 import pytest
@@ -447,6 +448,17 @@ def test_any_errors_fatal_still_restores_what_was_prepared(fleet):
     assert run.code == 2
     assert fleet.approved == []
     assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot -"]
+
+
+@pytest.mark.matrix
+@pytest.mark.releases
+def test_p2_step_by_which_a_person_may_leave_out_a_preparation_is_refused(fleet, ansible):
+    fleet.announce("web-1", notice=FAR_OFF)
+    fleet._ansible = lambda *argv, env: ansible("sh", "-c", f"yes | {shlex.join(argv)}", env=env)
+    run = fleet.respond("--step", playbook=RESPOND)
+    assert run.code == 2, run.out + run.err
+    assert "With --step a task of a preparation or restore can be left out, and the host would count as" in run.words
+    assert fleet.azure.asked() == set()
 
 
 @pytest.mark.releases

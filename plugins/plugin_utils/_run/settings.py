@@ -55,6 +55,10 @@ _MAX_FAIL = (
     "max_fail_percentage must not be set for the play: where more hosts fail, Ansible ends the play for all at once, "
     "so no other host is restored or named. It is {percentage:g}. Leave it out."
 )
+_STEP = (
+    "With --step a task of a preparation or restore can be left out, and the host would count as prepared or restored. "
+    "Run this without --step."
+)
 _STRATEGY = (
     "The strategy must be linear, not {name}: nothing may be approved before all hosts have tried to prepare. "
     "Leave strategy out."
@@ -237,6 +241,11 @@ def tell_check_mode(own: bool, run: bool) -> list[str]:
         return []
     words = {"own": "it is true" if own else "it is false", "run": "--check" if run else "no --check"}
     return [_CHECK_MODE.format(**words)]
+
+
+def tell_step(is_given: bool) -> list[str]:
+    """Return the fault where a person is asked before each task, a sentence: a task that is left out is no failure."""
+    return [_STEP] if is_given else []
 
 
 def tell_strategy(name: str, is_linear: bool) -> list[str]:
