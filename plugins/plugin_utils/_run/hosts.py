@@ -57,7 +57,7 @@ NEW_HOST: Host = {
     "no_answer": None,
     "unreachable": False,
     "lost_since": None,
-    # It can be reached, and no question can be asked: until when it is waited for all the same
+    # Since when the password by which to become another user there is wrong, so that it is not waited for
     "given_up_at": None,
     "boot_id": None,
     # It fell out of the play: its connection was lost in a file of the user, or a task there ended it.
@@ -98,7 +98,8 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
         "times_asked": host["times_asked"] + 1,
         "unreachable": unreachable,
         "lost_since": (host["lost_since"] or now) if unreachable else None,
-        "given_up_at": _given_up_at(host, answer, now),
+        # One that is tried again and again locks the account.
+        "given_up_at": (host["given_up_at"] or now) if answer.get("wrong_password") else None,
         "no_answer": None if "document_received" in answer else answer.get("msg") or "no answer",
     }
     if not unreachable:
@@ -127,18 +128,6 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
         )
         taken["at_work"] = note_at_work(taken, now)
     return taken
-
-
-def _given_up_at(host: Host, answer: Mapping[str, Any], now: float) -> float | None:
-    """Return until when a host is waited for that cannot be asked, None for one that can.
-
-    One that comes up may not be able to start a module for a moment. A password that is wrong stays so, and to try it
-    again and again locks accounts. Where Azure does not answer, there is a reason.
-    """
-    if answer.get("unreachable") or "document_received" in answer or answer.get("reason"):
-        return None
-    until = now if answer.get("wrong_password") else now + seconds(host, "reconnect_timeout")
-    return min(until, host["given_up_at"] or until)
 
 
 def _list_events(before: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:

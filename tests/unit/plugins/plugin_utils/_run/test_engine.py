@@ -91,26 +91,23 @@ def test_a_host_that_comes_back_in_a_later_play_makes_no_other_answer_old():
     assert [event for _host, event, _names in fleet.posted] == ["B2"]
 
 
-@pytest.mark.parametrize(("wrong_password", "asked", "given_up_after"), [(True, 5, 0.0), (False, 60, 300.0)])
-def test_p15_a_host_that_cannot_be_asked_any_more_is_named_and_not_tried_for_the_whole_time(
-    wrong_password, asked, given_up_after
-):
+def test_p15_a_host_whose_password_is_wrong_is_named_and_not_tried_for_the_whole_time():
     """A wrong password that is tried again and again locks the account."""
     events = [FleetEvent("A1", ["web-1"], lasts=100.0), FleetEvent("B2", ["web-2"], lasts=1000.0)]
     fleet = Fleet(["web-1", "web-2"], *events)
-    fleet.refusing["web-1"] = (START + 20.0, START + 1e9, wrong_password)
+    fleet.refusing["web-1"] = (START + 20.0, START + 1e9, True)
     fleet.go()
     assert fleet.story == {"web-1": ["prepare A1"], "web-2": ["prepare B2", "restore B2"]}
     assert fleet.now - START < 1100
-    assert len(fleet.refused) <= asked
+    assert len(fleet.refused) <= 5
     assert fleet.said.count("web-1 is not waited for any more: Not allowed.") == 1
     summary = verdict.conclude(fleet.run)["summary"]
     assert summary["not_restored"] == ["web-1"]
     assert summary["faults"] == {"web-1": ["web-1 was not restored: it could not be asked any more: Not allowed."]}
     alone = Fleet(["web-1"], FleetEvent("A1", ["web-1"], lasts=100.0))
-    alone.refusing["web-1"] = (START + 20.0, START + 1e9, wrong_password)
+    alone.refusing["web-1"] = (START + 20.0, START + 1e9, True)
     alone.go()
-    assert given_up_after <= alone.now - START - 20.0 < given_up_after + 30.0
+    assert alone.now - START < 50.0
 
 
 @pytest.mark.parametrize("wrong_password", [True, False])
