@@ -307,7 +307,65 @@ def test_a_launch_whose_answer_is_lost_starts_no_second_job(serve, secret, short
     assert notify.awx_job(f"{server.endpoint}/api/v2", "7", {}, STOP, token_file=secret, mark=MARK) == said
     assert [request.method for request in server.requests] == methods
     (listing,) = {request.target for request in server.requests if request.method == "GET"} or {None}
-    assert listing in (None, "/api/v2/job_templates/7/jobs/?order_by=-id&page_size=100")
+    assert listing in (None, f"{LISTING}&page_size=100")
+
+
+LISTING = "/api/v2/job_templates/7/jobs/?created__gt=1970-01-01T00:00:00Z&order_by=-id"
+
+
+def page(numbers, ours=None, length=0, more=True):
+    """One page of AWX's list of jobs of a template."""
+    mark = {"maintenance_launch": MARK}
+    listed = [
+        {"id": number, "extra_vars": json.dumps({"x": "x" * length, **(mark if number == ours else {})})}
+        for number in numbers
+    ]
+    following = "/api/v2/job_templates/7/jobs/?page=2" if more else None
+    return 200, json.dumps({"count": 1000, "next": following, "results": listed}).encode()
+
+
+def test_p6_a_launch_is_found_behind_more_jobs_than_awx_lists_at_once(serve, secret):
+    server = serve(page(range(300, 200, -1)), page(range(200, 100, -1)), page(range(100, 50, -1), ours=70, more=False))
+    url = f"{server.endpoint}/api/v2"
+    said = notify.awx_job(url, "7", {}, STOP, token_file=secret, mark=MARK, again=True, since=1_800_000_000)
+    assert said == "AWX has started job 70 already."
+    # A day before, because the clocks of the VM and of AWX may differ
+    recent = LISTING.replace("1970-01-01T00", "2027-01-14T08")
+    assert [request.target for request in server.requests] == [
+        f"{recent}&page_size=100{below}" for below in ("", "&id__lt=201", "&id__lt=101")
+    ]
+
+
+def test_p6_the_last_page_without_the_job_lets_it_be_launched(serve, secret):
+    server = serve(page(range(300, 200, -1)), page([], more=True), STARTED)
+    url = f"{server.endpoint}/api/v2"
+    said = notify.awx_job(url, "7", {}, STOP, token_file=secret, mark=MARK, again=True)
+    assert said == "AWX started job 17."
+
+
+def test_p6_a_list_that_does_not_end_in_time_lets_nothing_be_launched(serve, secret, monkeypatch):
+    monkeypatch.setattr(http_client, "_LEAST", 0.2)
+    server = serve(then=page(range(300, 200, -1)))
+    url = f"{server.endpoint}/api/v2"
+    error = failure(lambda: notify.awx_job(url, "7", {}, 0.3, token_file=secret, mark=MARK, again=True))
+    assert error.permanent is False
+    assert "lists more jobs than could be read in time, so the template is not launched again" in str(error)
+    assert {request.method for request in server.requests} == {"GET"}
+
+
+def test_p6_a_list_that_is_too_long_for_one_answer_is_read_in_smaller_parts(serve, secret, clock):
+    """Each job has the names of all VMs of its event."""
+    long = 30 * 1024
+    server = serve(page(range(300, 200, -1), length=long), page(range(300, 290, -1), ours=295, length=long))
+    url = f"{server.endpoint}/api/v2"
+    said = notify.awx_job(url, "7", {}, STOP, token_file=secret, mark=MARK, again=True)
+    assert said == "AWX has started job 295 already."
+    assert [request.target for request in server.requests] == [f"{LISTING}&page_size={size}" for size in (100, 10)]
+
+    endless = serve(then=(200, b" " * (http_answer._MAX_BODY + 1)))
+    url = f"{endless.endpoint}/api/v2"
+    error = failure(lambda: notify.awx_job(url, "7", {}, 1.5, token_file=secret, mark=MARK, again=True))
+    assert "lists no jobs of the template, but a text that is too long, so it is not launched again" in str(error)
 
 
 def test_a_step_that_was_begun_before_looks_for_its_job_first(serve, secret):
@@ -539,9 +597,10 @@ def test_the_pause_a_service_asks_for(serve, steps, clock, status, retry_after, 
 
 
 def test_a_pause_longer_than_the_time_left_is_not_begun(serve, steps, clock):
-    error = failure(steps["webhook"], serve((429, b"busy", {"Retry-After": "3600"})).endpoint, 60)
-    assert error.permanent is False
-    assert str(error).endswith('answered HTTP 429: "busy". It asks to wait 3600 seconds.')
+    for asked, told in (("3600", "3600"), ("9999999999", "1000000000"), ("9" * 400, "1000000000")):
+        error = failure(steps["webhook"], serve((429, b"busy", {"Retry-After": asked})).endpoint, 60)
+        assert error.permanent is False
+        assert str(error).endswith(f'answered HTTP 429: "busy". It asks to wait {told} seconds.')
     assert clock.pauses == []
 
 

@@ -51,7 +51,7 @@ def run(folders, clock):
     """Run a step for an event that was announced, unless told otherwise; limits are for a busy machine."""
 
     def run(step, event=None, phase="announced", outcome=None, timeout=30, config=None):
-        context = StepContext(1, event or make_event(), phase, outcome, "web-1", "mark", False)
+        context = StepContext(1, event or make_event(), phase, outcome, "web-1", "mark", False, planned_at=7.5)
         return run_step(step, context, config or Config(), folders, clock.now(), timeout)
 
     return run
@@ -447,7 +447,7 @@ class TestMessages:
             (
                 "awx_job",
                 ("http://127.0.0.1:1", "A++B", variables, 30),
-                {"token_file": "/token", "mark": "mark", "again": False},
+                {"token_file": "/token", "mark": "mark", "again": False, "since": 7.5},
             ),
         ]
 

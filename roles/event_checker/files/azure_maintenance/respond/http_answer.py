@@ -21,6 +21,8 @@ _LONGEST_BODY = 10.0
 # A list of jobs of AWX has some kilobytes for each.
 _MAX_BODY = 2 * 1024 * 1024
 _PIECE = 16 * 1024
+# 30 years; of many digits a float is infinite, which no sentence can tell.
+_LONGEST_PAUSE = 1e9
 
 
 class Answer:
@@ -79,6 +81,10 @@ class Answer:
             # A body that breaks off or never ends does not undo the status.
             self._body += error.partial
 
+    def is_cut(self) -> bool:
+        """Return whether the body was longer than what is read of one."""
+        return len(self._body) >= _MAX_BODY
+
     def is_garbled(self) -> bool:
         """Return whether the bytes after the status are not HTTP, so that it may not be the service's own."""
         return self.status != 0 and isinstance(self.error, http.client.HTTPException)
@@ -89,8 +95,8 @@ class Answer:
 
     def asked_pause(self) -> float:
         """Return the seconds that the service asked to wait before the next request, 0 where it did not."""
-        if re.fullmatch(r"[0-9]{1,9}", self._retry_after):
-            return float(self._retry_after)
+        if re.fullmatch(r"[0-9]+", self._retry_after):
+            return min(float(self._retry_after), _LONGEST_PAUSE)
         try:
             moment = parsedate_to_datetime(self._retry_after)
             moment = moment.replace(tzinfo=moment.tzinfo or timezone.utc)

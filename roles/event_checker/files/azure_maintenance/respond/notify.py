@@ -14,10 +14,12 @@ import hmac
 import json
 import re
 import time
+from datetime import datetime, timezone
 from typing import Any, Callable
 from urllib.parse import quote, unquote, urlsplit
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 
 from ..config.step import CALLBACK
 from .http_answer import Answer
@@ -31,8 +33,10 @@ OTHER_JOB = (
 )
 
 _MARK = "maintenance_launch"
-# Of a template; a whole fleet may launch it at the same time.
-_NEWEST_JOBS = 100
+# Jobs in one answer of AWX, which gives at most 200. With the names of very many VMs in each they are too long for one.
+_MANY_JOBS, _FEW_JOBS = 100, 10
+# The clocks of this VM and of AWX may differ.
+_EARLIER = 24 * 60 * 60
 # Characters of a part of an address that may be a token
 _SHORTEST_PIECE = 12
 
@@ -151,6 +155,7 @@ def awx_job(
     token_file: str,
     mark: str,
     again: bool = False,
+    since: float = 0,
     ca_file: str | None = None,
 ) -> str:
     """Launch a job template of AWX, and return a sentence for the log.
@@ -162,6 +167,7 @@ def awx_job(
     :param seconds: all the time there is, tries and pauses together.
     :param mark: tells this launch from all others; the job gets it as the variable ``maintenance_launch``.
     :param again: it may have been launched before.
+    :param since: when the launch with this mark was planned, by the clock of this VM.
     :raises NotifyError: AWX has started no job.
     """
     template = str(template)
@@ -180,20 +186,11 @@ def awx_job(
     def launch(left: float) -> tuple[Answer, str | None]:
         nonlocal unsure, earlier
         if unsure:
-            answer, problem = service.send("GET", f"{place}/jobs/?order_by=-id&page_size={_NEWEST_JOBS}", b"", left)
-            if problem is not None:
+            answer, problem, earlier = _find_job(service, f"{place}/jobs/", mark, since, left)
+            if problem is not None or earlier is not None:
                 return answer, problem
             if answer.status != 200:
                 raise service.refusal(answer, advice)
-            jobs = answer.json().get("results")
-            if not isinstance(jobs, list):
-                return (
-                    answer,
-                    f"{answer.url.partition('?')[0]} lists no jobs of the template, so it is not launched again.",
-                )
-            earlier = _find_job(jobs, mark)
-            if earlier is not None:
-                return answer, None
         answer, problem = service.send("POST", f"{place}/launch/", content, left)
         unsure = answer.may_have_been_taken()
         return answer, problem
@@ -270,15 +267,46 @@ def _twice_where_not_found(template: str, ask: Callable[[float], Answer], second
     return answer
 
 
-def _find_job(jobs: list[Any], mark: str) -> str | None:
-    """Return the number of the job that got the mark, None where none did."""
-    for job in jobs:
-        try:
-            if json.loads(job["extra_vars"])[_MARK] == mark:
-                return _number(job["id"])
-        except (KeyError, TypeError, ValueError, RecursionError):
-            continue  # A job that somebody else has launched
-    return None
+def _find_job(
+    service: Service, url: str, mark: str, since: float, seconds: float
+) -> tuple[Answer, str | None, str | None]:
+    """Look for the job that got the mark: AWX does not search in the variables of jobs.
+
+    :return: the last answer, a sentence if another try may help, and the number of the job, None where there is none.
+    """
+    end = time.monotonic() + seconds
+    earliest = format_utc(datetime.fromtimestamp(max(since - _EARLIER, 0), timezone.utc))
+    size, below = _MANY_JOBS, ""
+    while True:
+        page = f"{url}?created__gt={earliest}&order_by=-id&page_size={size}{below}"
+        answer, problem = service.send("GET", page, b"", max(end - time.monotonic(), 0.1))
+        if problem is not None or answer.status != 200:
+            return answer, problem, None
+        if answer.is_cut() and size > _FEW_JOBS:
+            size = _FEW_JOBS
+            continue
+        told = answer.json()
+        jobs = told.get("results")
+        if not isinstance(jobs, list):
+            why = "lists no jobs of the template" + (", but a text that is too long" if answer.is_cut() else "")
+            return answer, f"{url} {why}, so it is not launched again.", None
+        for job in jobs:
+            if _has_mark(job, mark):
+                return answer, None, _number(job["id"])
+        if not jobs or not told.get("next"):
+            return answer, None, None
+        # Not by the number of the page: meanwhile new jobs come, and old ones are deleted.
+        below = f"&id__lt={_number(jobs[-1].get('id') if isinstance(jobs[-1], dict) else None)}"
+        if time.monotonic() >= end:
+            problem = f"{url} lists more jobs than could be read in time, so the template is not launched again."
+            return answer, f"{problem} Give the step a longer timeout.", None
+
+
+def _has_mark(job: Any, mark: str) -> bool:
+    try:
+        return json.loads(job["extra_vars"])[_MARK] == mark and bool(_number(job["id"]))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return False  # A job that somebody else has launched
 
 
 def _is_job_pending(answer: Answer) -> bool:

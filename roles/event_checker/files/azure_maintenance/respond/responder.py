@@ -246,10 +246,11 @@ class Responder:
         name = self._config.resource_name or self._store.fact("resource_name").get("name")
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
-        mark = f"{record.event.event_id} {task.response.created_at:.3f} {step.position} {now.boot_id}"
+        planned_at = task.response.created_at
+        mark = f"{record.event.event_id} {planned_at:.3f} {step.position} {now.boot_id}"
         # The tasks that put this VM back are the same before the event and after it; there is no outcome before.
         phase = ENDED if task.response.phase == RESTORE else task.response.phase
-        context = StepContext(step.response, record.event, phase, record.outcome, name, mark, again, tries)
+        context = StepContext(step.response, record.event, phase, record.outcome, name, mark, again, tries, planned_at)
         return run_step(step.content, context, self._config, self._folders, now, seconds)
 
     def _mark(self, record: EventRecord) -> None:

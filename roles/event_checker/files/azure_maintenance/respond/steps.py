@@ -36,6 +36,7 @@ class StepContext(NamedTuple):
     :ivar mark: tells this step of this response, in this boot, from all others.
     :ivar again: whether the step was begun before.
     :ivar tries: of this step, where it is a callback.
+    :ivar planned_at: when the response was planned, by the clock of this VM.
     """
 
     response: int
@@ -46,6 +47,7 @@ class StepContext(NamedTuple):
     mark: str
     again: bool
     tries: notify.CallbackTries | None = None
+    planned_at: float = 0
 
     def variables(self, now: Moment) -> dict[str, Any]:
         """Return the variables for playbooks and job templates."""
@@ -104,7 +106,7 @@ def run_step(
         if AWX_CALLBACK in step:
             options.update(tries=context.tries)
             return notify.awx_callback(step[AWX_CALLBACK], context.variables(now), timeout, **options)
-        options.update(mark=context.mark, again=context.again)
+        options.update(mark=context.mark, again=context.again, since=context.planned_at)
         return notify.awx_job(step[AWX_JOB], step["template"], context.variables(now), timeout, **options)
     except notify.NotifyError as error:
         raise StepError(str(error), error.permanent) from error
