@@ -340,7 +340,7 @@ def _parse_retry_after(value: str | None) -> float | None:
     """Return the seconds of a Retry-After header, None where there is none that can be read."""
     if value is None:
         return None
-    if re.fullmatch(r"\d{1,9}", value.strip(), re.ASCII):
+    if re.fullmatch(r"\d+", value.strip(), re.ASCII):
         return float(value)
     # Imported when needed: it takes longer than many polls, and the check of each minute imports this file.
     from email.utils import parsedate_to_datetime

@@ -257,6 +257,8 @@ def test_retry_after_does_not_shorten_a_pause(serve, clock, monkeypatch):
         "6",
         "70",
         "999999999",
+        "9999999999",
+        "9" * 400,
         pytest.param(lambda: http_date(600), id="a date"),
         pytest.param(lambda: http_date(600, "-0000"), id="a date of no zone"),
     ],
