@@ -17,6 +17,8 @@ from .document import EVENT_SOURCES, EVENT_STATUSES, EVENT_TYPES, Document, Even
 # The least number of characters that may stand for an id. Azure's whole ids have 36, so none begins another.
 SHORTEST_BEGINNING = 4
 WHOLE_ID = 36
+# The options that are lists. No id, word or name of Azure has a bracket.
+_LISTS = ("event_ids", "event_types", "event_statuses", "event_sources", "resources_ready")
 NO_DOCUMENT = "Azure answered with an empty body, no document: whether there are events is unknown. Ask again."
 
 
@@ -51,10 +53,17 @@ def find_named(names: Iterable[str], known: Iterable[str], beginnings: bool = Tr
 
 
 def check_words(params: Mapping[str, Any]) -> None:
-    """Refuse a word that Azure does not use, as the checker does: a typing error would match nothing, ever.
+    """Refuse a word that would match nothing, ever: one that Azure does not use, and a list that is written as text.
 
     :raises ValueError: names the option and the words that it takes.
     """
+    for option in _LISTS:
+        for word in words(params.get(option)):
+            if word.startswith("["):
+                raise ValueError(
+                    f"{option} must be a list, or words with commas between them, not a list in a text: "
+                    f"{excerpt(word)}. Leave out its brackets and quotes."
+                )
     for option, known in (
         ("event_types", EVENT_TYPES),
         ("event_statuses", EVENT_STATUSES),

@@ -144,7 +144,7 @@ def read_selection(options: Mapping[str, Any]) -> Selection:
 
     :raises ValueError: a word is none of Azure's.
     """
-    check_words({name: options.get(name) for name in ("event_types", "event_sources")})
+    check_words({name: options.get(name) for name in ("event_ids", "event_types", "event_sources")})
     statuses = words(options.get("event_statuses"))
     for status in statuses:
         if fold_case(status) not in keys((*ALL_STATUSES, *_STATUSES)):

@@ -35,6 +35,10 @@ def test_f2_p14_an_answer_keeps_its_text_or_is_refused(answer):
         faults = tell_wrong_words({"web-1": {name: read}, "web-2": {name: read}})
         # Azure has only a few types and sources.
         faults = [fault for fault in faults if not isinstance(read, str) or "must be any of" not in fault]
+        if answer.startswith("["):
+            # A list that is written as text would name other events than its author means.
+            assert [fault.partition(",")[0] for fault in faults] == [f"event_response_{name} must be a list"]
+            continue
         assert len(faults) == (not isinstance(read, str))
         assert all(fault.startswith(f"event_response_{name} must be text, not the ") for fault in faults)
         if not faults:

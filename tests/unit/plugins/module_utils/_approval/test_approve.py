@@ -391,6 +391,10 @@ def run(server, **options):
         ({"event_ids": [], "event_types": ["Rebot"]}, "event_types must be any of"),
         ({"event_ids": [], "wait_timeout": -5.0}, "wait_timeout must be more than 0 seconds, not -5.0"),
         ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
+        (
+            {"event_ids": ["A1"], "resources_ready": ['["web-2"]']},
+            "resources_ready must be a list, or words with commas",
+        ),
     ],
 )
 def test_a_wrong_option_is_refused_before_anything_is_asked(serve, options, message):

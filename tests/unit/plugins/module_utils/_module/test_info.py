@@ -69,6 +69,9 @@ def test_which_vm_this_is(serve, one_try, answers, given, expected):
         ({"event_types": ["Reboot", "Rebot"]}, 'event_types must be any of Freeze, Reboot, .*, not "Rebot"'),
         ({"event_statuses": ["Completed"]}, 'event_statuses must be any of Scheduled, Started, not "Completed"'),
         ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
+        # As Ansible makes a list of the text ["A1"]
+        ({"event_ids": ['["A1"]']}, "event_ids must be a list, .*, not a list in a text: .*A1.*[.] Leave"),
+        ({"event_types": ["[Reboot", "Freeze]"]}, "event_types must be a list, .*, not a list in a text: .*Reboot"),
         ({"resource_name": " web-1"}, 'resource_name must be a name by which Azure can call a VM .*, not " web-1"'),
         ({"resource_name": "web-1\n"}, "resource_name must be"),
     ],
