@@ -293,6 +293,8 @@ OTHERS = ("", "[]", "{", "null", '{"maintenance_launch": "another"}', None, 7)
     [
         ([["reset"], jobs(*OTHERS, OURS)], "AWX has started job 13 already.", ["POST", "GET"]),
         ([(504,), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET"]),
+        # The time of a proxy was up, as of Cloudflare's
+        ([(524,), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET"]),
         ([(502,), jobs(*OTHERS), STARTED], "AWX started job 17.", ["POST", "GET", "POST"]),
         ([["reset"], (503,), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET", "GET"]),
         ([["reset"], (200, b"[]"), jobs(OURS)], "AWX has started job 20 already.", ["POST", "GET", "GET"]),
@@ -387,7 +389,7 @@ def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secre
 
 OURS_PENDING = "AWX has a job for this VM already, after a try whose answer was lost."
 BUSY = (400, b'{"msg":"Host callback job already pending."}')
-LOST = (["reset"], (504,), GARBLED, [b"HTTP/1.1 2"])
+LOST = (["reset"], (504,), (524,), GARBLED, [b"HTTP/1.1 2"])
 
 
 def call_back(endpoint, secret, seconds=STOP, **options):

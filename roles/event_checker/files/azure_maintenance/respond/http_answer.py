@@ -91,7 +91,9 @@ class Answer:
 
     def may_have_been_taken(self) -> bool:
         """Return whether the service may have carried out the request, though it did not say so."""
-        return self.sent and (self.status in (0, 500, 502, 504) or self.is_garbled())
+        # By 501, 503, 505 and 507 nobody has taken it. Of other numbers, as 524 of Cloudflare, that is not known.
+        lost = self.status == 0 or (self.status >= 500 and self.status not in (501, 503, 505, 507))
+        return self.sent and (lost or self.is_garbled())
 
     def asked_pause(self) -> float:
         """Return the seconds that the service asked to wait before the next request, 0 where it did not."""
