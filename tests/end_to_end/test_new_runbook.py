@@ -37,6 +37,14 @@ def test_a_folder_whose_name_a_shell_would_change_is_refused(ansible, tmp_path, 
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize(("given", "code", "said"), [(12, 0, "12/prepare.yml"), (["a"], 2, "must have only letters")])
+def test_a_folder_that_is_no_text_is_taken_as_text_or_refused_in_one_sentence(ansible, tmp_path, given, code, said):
+    run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", json.dumps({"new_runbook_path": given}), cwd=tmp_path)
+    assert run.code == code, run.out + run.err
+    assert said in run.words
+    assert "filter plugin" not in run.words
+
+
 @pytest.mark.parametrize("given", [(), ("-e", "new_runbook_path=")])
 def test_p14_without_a_folder_nothing_is_written(ansible, tmp_path, given):
     run = ansible("ansible-playbook", NEW_RUNBOOK, *given, cwd=tmp_path)

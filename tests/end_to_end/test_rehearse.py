@@ -242,11 +242,12 @@ def test_an_event_of_another_type_is_rehearsed_and_the_other_is_only_noted(ansib
             "rehearse_event_type must be one of Freeze, Reboot, Redeploy, Preempt, Terminate",
         ),
         ({"rehearse_event_hosts": 0}, "rehearse_event_hosts must be a whole number from 1 on, not 0."),
+        ({"rehearse_prepare": ["drain.yml"]}, "rehearse_prepare: there is no file"),
         ({"target": "far", "rehearse_listen": ""}, "db-1 may not reach a simulator on the loopback address"),
         ({"target": ""}, "target is empty"),
         ({"azure_maintenance_endpoint": "http://127.0.0.1:9"}, "azure_maintenance_endpoint must not be given"),
     ],
-    ids=["no type of an event", "no host", "loopback over ssh", "an empty target", "another endpoint"],
+    ids=["no type of an event", "no host", "no path", "loopback over ssh", "an empty target", "another endpoint"],
 )
 def test_i2_what_would_not_be_a_rehearsal_is_refused_before_a_host_is_asked(ansible, own, variables, why):
     run = rehearse_own(ansible, own, **variables)
