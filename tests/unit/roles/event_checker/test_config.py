@@ -330,6 +330,11 @@ BAD = [
     pytest.param(step({"webhook": "https://a/b#c"}), ["step 2", "webhook"], id="a webhook with a fragment"),
     pytest.param(step({"webhook": "https://a:port/b"}), ["step 2", "webhook"], id="a webhook with a port of words"),
     pytest.param(step({**JOB, "awx_job": "https://a?b=c"}), ["step 2", "awx_job"], id="a query behind AWX"),
+    pytest.param(
+        step({**JOB, "awx_job": "https://a/api/v2/job_templates/7/launch/"}),
+        ["awx_job must be the address of AWX alone; template names the job template."],
+        id="a template behind AWX",
+    ),
     pytest.param(step({**WEBHOOK, "ca_file": "ca.pem"}), ["ca_file", "absolute path"], id="a relative ca_file"),
     pytest.param(step({**WEBHOOK, "hmac_file": 5}), ["hmac_file", "absolute path"], id="hmac_file is a number"),
     pytest.param(step({**WEBHOOK, "token_file": "/a\0"}), ["token_file", "absolute path"], id="token_file with NUL"),

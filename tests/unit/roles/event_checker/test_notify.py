@@ -269,6 +269,12 @@ def test_a_template_that_has_a_name_is_looked_for_twice(serve, secret, template,
             assert call(serve(unknown, STARTED).endpoint) == "AWX started job 17."
 
 
+def test_awx_callback_has_the_slash_without_which_awx_redirects(serve, secret):
+    server = serve(STARTED)
+    notify.awx_callback(f"{server.endpoint}/api/v2/job_templates/7/callback", {}, STOP, key_file=secret)
+    assert server.requests[0].target == "/api/v2/job_templates/7/callback/"
+
+
 def test_a_template_that_is_looked_for_twice_gets_no_more_time(serve, secret, clock):
     busy = (503, b"")
     server = serve(busy, busy, (404, b""), then=busy)

@@ -97,6 +97,8 @@ def _check_target(kind: str, value: Any, where: str) -> None:
         raise ConfigError(f"{where}: {kind} must be {values.AN_ADDRESS}.")
     elif kind == AWX_JOB and "?" in value:
         raise ConfigError(f"{where}: {AWX_JOB} must be the address of AWX, without a query.")
+    elif kind == AWX_JOB and "/job_templates" in value:
+        raise ConfigError(f"{where}: {AWX_JOB} must be the address of AWX alone; template names the job template.")
     elif kind == AWX_CALLBACK:
         found = CALLBACK.fullmatch(value)
         if not found or not _names_template(unquote(found[2])):

@@ -126,8 +126,11 @@ def awx_callback(
     :raises NotifyError: AWX has started no job.
     """
     found = CALLBACK.fullmatch(url)
-    before, template, after = found.groups() if found else (url, "", "")
-    service = Service(before + _address(unquote(template).replace("[+]", "+")) + after, ca_file, shows_path=True)
+    if found:
+        # AWX answers an address without the last slash by a redirect.
+        url = f"{found[1]}{_address(unquote(found[2]).replace('[+]', '+'))}/callback/"
+    template = found[2] if found else ""
+    service = Service(url, ca_file, shows_path=True)
     key = service.read_sent_secret(key_file)
     content = json.dumps({"host_config_key": key, "extra_vars": extra_vars}).encode("ascii")
     known = tries or CallbackTries()
