@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from datetime import datetime
@@ -43,6 +44,8 @@ _MOST_VM_LINES = 2
 # Lines; where many hosts give no answer, the table of events must not be pushed out of sight.
 _LONGEST_REASON, _LONGEST_OF_MANY = 2, 1
 _MANY = 10
+# Ansible's words for an option that there is not; in so few lines its name would not be reached.
+_UNSUPPORTED = re.compile(r"(?<=^Unsupported parameters) for \(\S+\) module(?=: )")
 
 
 def fleet_lines(
@@ -225,7 +228,7 @@ def _silent_lines(results: Sequence[HostResult], width: int) -> list[str]:
             lines.append(begin.rstrip())
             begin = " " * indent
         lines += textwrap.wrap(
-            f"{_STATE_WORDS[told['state']]}: {escape(told['message'] or '')}",
+            f"{_STATE_WORDS[told['state']]}: {escape(_UNSUPPORTED.sub('', told['message'] or ''))}",
             max(width, indent + _LEAST_ROOM_FOR_A_REASON),
             initial_indent=begin,
             subsequent_indent=" " * indent,

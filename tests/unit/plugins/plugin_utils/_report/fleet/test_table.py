@@ -62,6 +62,16 @@ def test_p16_who_is_out_of_service_is_told_since_when_for_what_and_on_whose_acco
     ]
 
 
+@pytest.mark.parametrize("hosts", [1, 20])
+def test_an_option_that_there_is_not_is_named_also_where_a_reason_has_one_line(hosts):
+    why = (
+        "Unsupported parameters for (fleetops.azure_maintenance.scheduled_events_info) module: event_type. Supported "
+        "parameters include: api_version, connect_timeout, discover_endpoint, due_within, endpoint, event_ids."
+    )
+    told = fleet_lines([look(f"web-{number}", FAILED, why) for number in range(hosts)], 80)
+    assert sum("failed: Unsupported parameters: event_type." in line for line in told) == hosts
+
+
 def test_a_fleet_as_it_is_seen_at_80_columns():
     reboot = event(resources=[f"web-{number}" for number in range(1, 31)])
     freeze = event(OTHER_ID, event_type="Freeze", duration_seconds=9, resources=["db-1"], **STARTED)
