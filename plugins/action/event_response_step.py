@@ -229,7 +229,9 @@ class ActionModule(ActionBase):
         faults += settings.tell_strategy(play.strategy, _is_linear(play.strategy))
         faults += settings.tell_max_fail(play.max_fail_percentage)
         faults += settings.tell_conditions(find_conditions(self._task))
-        doubts = settings.tell_replaced(load_extra_vars(self._loader))
+        extra_variables = load_extra_vars(self._loader)
+        faults += settings.tell_unknown(extra_variables)
+        doubts = settings.tell_replaced(extra_variables)
         for hosts, own in settings.group_input(given):
             found = settings.tell_wrong_input(own, only_marked) + self._file_faults(own)
             faults += [hosts + fault for fault in found]

@@ -125,8 +125,16 @@ def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_anoth
         ),
         ({"approve_event_ids": [None]}, "event_ids must name something: each member of its list is null or empty."),
         ({"approve_event_ids": ["", " "]}, "event_ids must name something: each member of its list is null or empty."),
+        ({"approve_event_id": "A1B2"}, "approve_event_id is no variable of this playbook. Are approve_event_ids,"),
     ],
-    ids=["a time with a unit", "a time that is a word", "another word", "a list of null", "a list of nothing"],
+    ids=[
+        "a time with a unit",
+        "a time that is a word",
+        "another word",
+        "a list of null",
+        "a list of nothing",
+        "a typo",
+    ],
 )
 def test_p14_p15_a_setting_that_would_count_as_none_approves_nothing(fleet, settings, told):
     fleet.announce("Reboot", "web-1")

@@ -688,3 +688,12 @@ def test_many_rounds_of_waiting_are_not_as_many_includes_deep(make_fleet):
     rounds = list(map(int, depths.read_text().split()))
     assert len(rounds) >= len(hosts)
     assert max(rounds) - min(rounds) < 7
+
+
+def test_p14_a_misspelled_condition_lets_nothing_be_prepared_or_approved(make_fleet):
+    fleet = make_fleet(["host-a"], HOSTS)
+    run = fleet.respond("-e", "event_response_event_type=Freeze")
+    assert run.code != 0
+    assert "event_response_event_type is no variable of the role event_response." in run.words
+    assert "Is event_response_event_types meant?" in run.words
+    assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []

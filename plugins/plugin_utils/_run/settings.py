@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any, Iterable, Mapping, Sequence
 
 from ...module_utils._errors import one_line
@@ -90,7 +91,8 @@ FALLBACK = "fallback"
 _CHOICES = {"outside_vms": ("refuse", "ignore"), "acknowledge": ("never", FALLBACK)}
 # A condition that is no text might be dropped, as 0 and false are, and the run would take all events.
 _CONDITIONS = ("event_ids", "event_types", "event_sources")
-# The variables of the role, without event_response_
+_PREFIX = "event_response_"
+# The variables of the role, without this
 NAMES = tuple(dict.fromkeys((*_SHARED, *_PER_HOST, *_CONDITIONS)))
 
 
@@ -279,6 +281,19 @@ def tell_replaced(extra_variables: Iterable[str]) -> list[str]:
     """Return the doubt about extra variables that replace what the run gives to the files of tasks, a sentence."""
     names = sorted(set(extra_variables) & set(_GIVEN_TO_FILES))
     return [_REPLACED.format(names=", ".join(names))] if names else []
+
+
+def tell_unknown(extra_variables: Iterable[str]) -> list[str]:
+    """Return which extra variables have the beginning of the role's and are none of them, a sentence each: a condition
+    whose name is misspelled would be none, and events would be approved that nobody meant.
+    """
+    given = {name[len(_PREFIX) :] for name in extra_variables if name.startswith(_PREFIX)}
+    faults = []
+    for name in sorted(given - set(NAMES)):
+        like = get_close_matches(name, NAMES, n=1)
+        hint = f" Is {_PREFIX}{like[0]} meant?" if like else ""
+        faults.append(f"{_PREFIX}{one_line(name)} is no variable of the role event_response.{hint}")
+    return faults
 
 
 def tell_wrong_switch(variable: str, value: Any) -> list[str]:

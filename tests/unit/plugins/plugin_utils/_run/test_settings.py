@@ -11,6 +11,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.se
     group_input,
     tell_differences,
     tell_max_fail,
+    tell_unknown,
     tell_wrong_input,
     tell_wrong_words,
 )
@@ -140,3 +141,11 @@ def test_p14_a_limit_that_is_null_is_not_taken_for_none(name, meaning):
 
 def test_p13_what_is_not_given_is_not_refused():
     assert tell_wrong_words({"": {}}) == []
+
+
+def test_p14_a_misspelled_condition_is_refused_because_it_would_select_all():
+    assert tell_unknown(["event_response_event_types", "event_response_approve", "target", "approve_x"]) == []
+    assert tell_unknown(["event_response_event_type", "event_response_zzz"]) == [
+        "event_response_event_type is no variable of the role event_response. Is event_response_event_types meant?",
+        "event_response_zzz is no variable of the role event_response.",
+    ]
