@@ -368,19 +368,18 @@ class ActionModule(ActionBase):
 
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
         mark = {**mark, "state": state, "state_since": _utc_now()}
-        written = Written(None, {})
+        others: dict[str, str] = {}
 
         def write() -> str | None:
-            nonlocal written
             written = write_mark(self, mark)
+            others.update(written.others)
             return written.why
 
         if is_windows(self):
             # To look at the marks of others then would take several modules.
             write_anew = write_windows_mark if state == PREPARING else update_windows_mark
             return Written(self._reach(lambda: write_anew(self, self._vars, mark)), {})
-        why = self._reach(write)
-        return written._replace(why=why)
+        return Written(self._reach(write), others)
 
     def _remove(
         self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool, waited_out: Sequence[str]

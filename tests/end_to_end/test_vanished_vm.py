@@ -62,7 +62,7 @@ def test_a1_a_vm_that_vanishes_under_a_module_is_named_and_the_others_are_restor
     assert [line.split()[0] for line in fleet.story("lives")] == ["prepare", "restore"]
     summary = summary_of(run)
     assert (list(summary["faults"]), summary["not_restored"]) == (["dies"], ["dies"])
-    assert "dies was not restored: it could not be reached." in run.words
+    assert "dies was not restored: it could not be reached: " in run.words
 
 
 def test_a1_a_report_is_made_though_the_connection_that_ssh_keeps_is_dead(fleet, tmp_path):

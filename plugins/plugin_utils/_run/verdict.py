@@ -129,7 +129,7 @@ def _why_left(
     if coming and may_stay:
         return None
     if each["unreachable"]:
-        return f"{host} was not restored: it could not be reached."
+        return f"{host} was not restored: it could not be reached: {no_answer or 'no answer'}"
     other = name_event(others[0]["event"]) if others else ""
     if other and may_stay:
         return f"{host} was not restored: it stays prepared for its other event {other}."

@@ -40,7 +40,7 @@ def make_progress(event=None, **changes):
         pytest.param({"prepared": False}, True, NOT_KNOWN, id="P13: lost, and nobody has decided about it"),
         pytest.param({**PREPARED, "phase": "announced", "stays_prepared": False}, True, NOT_KNOWN, id="held back"),
         pytest.param(
-            {**PREPARED, "unreachable": True}, False, "host-a was not restored: it could not be reached.", id="lost"
+            {**PREPARED, "unreachable": True}, False, "host-a was not restored: it could not be reached: no", id="lost"
         ),
         pytest.param(
             {**PREPARED, "phase": "started"},
@@ -59,6 +59,12 @@ def test_who_is_not_restored_has_failed_and_why(changes, may_stay, why):
     assert note_unrestored([closed], "host-a", may_stay, 60.0) == [closed]
     left = ["host-a"] if why else []
     assert summarize({"host-a": [closed]})["not_restored"] == left
+
+
+def test_who_could_not_be_reached_is_told_with_the_reason():
+    lost = make_progress(**PREPARED, unreachable=True)
+    (closed,) = note_unrestored([lost], "host-a", False, 60.0, no_answer="Permission denied (publickey).")
+    assert closed["why"] == ["host-a was not restored: it could not be reached: Permission denied (publickey)."]
 
 
 @pytest.mark.parametrize(
