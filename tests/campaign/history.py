@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import tempfile
+from functools import partial
 from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import disk
@@ -359,7 +360,18 @@ def _take_out_by_run(history: History, event: Event, action: Action) -> None:
     if action.c > 0.2:
         begins_at = machine.now + 5.0 + 150.0 * action.b
         # The checker waits for a minute, which it counts from a whole second on.
-        machine.scheduler.at(begins_at, lambda: machine.restore_by_run(event.id, 58.0 * action.a))
+        restore = partial(machine.restore_by_run, event.id, 58.0 * action.a)
+        meets = action.c > 0.4
+        machine.scheduler.at(begins_at, partial(_meet_a_start, history, action, restore) if meets else restore)
+
+
+def _meet_a_start(history: History, action: Action, restore: Callable[[], None]) -> None:
+    """The run restores at the moment at which the checker answers the start of an event."""
+    other = history._pick(action.a)
+    if other is not None:
+        history._start_by_plan(other, 0.9)
+    # Between the last look of the response at what others do, and its step
+    history.machine.arm("respond", 17 + int(17.0 * action.a), restore)
 
 
 def _change(_history: History, event: Event, action: Action) -> None:
