@@ -42,8 +42,8 @@ class Action:
 
     def _low_level_execute_command(self, command):
         errors = subprocess.STDOUT if self.has_terminal else subprocess.PIPE
-        given = {"stdout": subprocess.PIPE, "stderr": errors, "text": True, "check": False, "timeout": 60}
-        ended = subprocess.run(command, shell=True, env=self._environment, **given)
+        given = {"stdout": subprocess.PIPE, "stderr": errors, "text": True, "timeout": 60}
+        ended = subprocess.run(command, shell=True, env=self._environment, check=False, **given)
         return {"rc": ended.returncode, "stdout": ended.stdout, "stderr": ended.stderr or ""}
 
 
