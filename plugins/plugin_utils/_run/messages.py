@@ -155,14 +155,17 @@ def _is_silent(each: Mapping[str, Any]) -> bool:
 
 def format_not_asked(reasons: Mapping[str, str]) -> list[str]:
     """Return which hosts did not answer, and why; one sentence for each reason."""
-    told = merge_reasons([(host, f"{host} could not be asked: {why}") for host, why in reasons.items()])
-    return [line for sentence in told for line in _wrap(sentence, "")]
+    return _format_reasons("{host} could not be asked: {why}", reasons)
 
 
 def format_given_up(reasons: Mapping[str, str]) -> list[str]:
     """Return which hosts can be reached and not asked, and are not waited for any more; a sentence for each reason."""
-    told = merge_reasons([(host, f"{host} is not waited for any more: {why}") for host, why in reasons.items()])
-    return [line for sentence in told for line in _wrap(sentence, "")]
+    return _format_reasons("{host} is not waited for any more: {why}", reasons)
+
+
+def _format_reasons(sentence: str, reasons: Mapping[str, str]) -> list[str]:
+    told = merge_reasons([(host, sentence.format(host=host, why=why)) for host, why in reasons.items()])
+    return [line for each in told for line in _wrap(each, "")]
 
 
 def format_unwanted(host: str, event: Mapping[str, Any]) -> list[str]:
