@@ -364,7 +364,9 @@ class ActionModule(ActionBase):
                 why = self._remove(known, mark, True, ())
             else:
                 why = self._write(mark, FAILED).why
-        return [_MARK_IS_OLD.format(host=host, state=state, why=verdict.tell_reason(why))] if why else []
+        # Another sentence follows.
+        told = verdict.tell_reason(why or "").rstrip(".")
+        return [_MARK_IS_OLD.format(host=host, state=state, why=told)] if why else []
 
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
         mark = {**mark, "state": state, "state_since": _utc_now()}
