@@ -29,7 +29,8 @@ else
 fi
 """
 _AND_OF_ROOT = f'[ -n "${{{ENVIRONMENT}:-}}" ] || set -- "$@" {" ".join(OF_ROOT)}\n'
-# The last place says why: the first is the disk, the second is in memory. Then it lists the marks of others on this VM.
+# The last place says why: the first is the disk, the second is in memory. Azure may take the power from the VM as soon
+# as the event is approved. Then it lists the marks of others on this VM.
 _WRITE = (
     _FOLDERS
     + """
@@ -39,7 +40,7 @@ for place do
   new="$place/.{name}.$$"
   [ -d "$place" ] || mkdir -p "$place"
   (set -C; echo {content} | base64 -d >"$new") && mv -f "$new" "$place/{name}" && written=1
-  [ -z "$written" ] || break
+  [ -z "$written" ] || { sync "$place/{name}" "$place" 2>/dev/null; break; }
   rm -f "$new"
 done
 [ "$written" ] || exit 1

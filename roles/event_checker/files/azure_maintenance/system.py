@@ -227,11 +227,13 @@ def write_mark_time(folders: Folders, name: str, at: float) -> None:
         os.utime(path, (at, at))
 
 
-def write_file(path: str, text: str, mode: int) -> None:
+def write_file(path: str, text: str, mode: int, durable: bool = False) -> None:
     """Replace a file in one step, so that nobody ever reads half of it.
 
     The folder may belong to somebody else: the new file has a name that cannot be guessed and did not exist before,
     so that no link and no FIFO is opened (P11).
+
+    :param durable: the file is there and whole after a loss of power, too. This waits for the disk.
     """
     new = f"{path}.{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -241,8 +243,21 @@ def write_file(path: str, text: str, mode: int) -> None:
             file.write(text)
             file.flush()
             os.fchmod(descriptor, mode)
+            if durable:
+                os.fsync(descriptor)
         os.replace(new, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(new)
         raise
+    if durable:
+        _sync_folder(os.path.dirname(path))
+
+
+def _sync_folder(path: str) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -12,7 +12,14 @@ import stat
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.marks import (
+    write_mark,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    EventRecord,
+)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import test_scenarios as scenarios
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import FakeClock, make_event
 
 azure, machines, tmp_path, vm = scenarios.azure, scenarios.machines, scenarios.tmp_path, scenarios.vm
 
@@ -52,6 +59,17 @@ def test_p16_a_vm_is_marked_from_before_its_preparation_until_it_is_restored(azu
     vm.check_until_quiet()
     assert json.loads((vm.folder / "seen.ended").read_text())["state"] == "restoring"
     assert marks(vm) == {}
+
+
+def test_p16_a_mark_is_on_the_disk_before_it_gets_its_name_and_then_the_name_is(state, folders, monkeypatch):
+    order = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (order.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file)))
+    monkeypatch.setattr(os, "replace", lambda new, path: (order.append("named"), replace(new, path)))
+    now = FakeClock().now()
+    record = EventRecord(number=1, event=make_event(), rule=None, phase="announced", seen=now)
+    write_mark(state, folders, record, vm_marks.PREPARED, now)
+    assert order == [f"{folders.marks}/{order[0].rpartition('/')[2]}", "named", folders.marks]
 
 
 def test_p3_a_run_sees_that_on_ended_runs_also_where_nothing_was_prepared(azure, vm):

@@ -181,7 +181,8 @@ def _write(place: str, name: str, text: str) -> None:
         os.makedirs(place)
         # All may read it, whatever the mask of this process.
         os.chmod(place, 0o755)
-    write_file(os.path.join(place, name), text, 0o644)
+    # Azure may take the power from the VM as soon as the event is approved.
+    write_file(os.path.join(place, name), text, 0o644, durable=True)
 
 
 def remove_marks_of_restored(store: Store, folders: Folders) -> None:

@@ -71,6 +71,17 @@ def test_a_mark_is_written_read_replaced_and_removed(marks, tmp_path):
     assert remove_marks(action, MARK, only_own=False) is None
 
 
+def test_p16_a_mark_is_on_the_disk_before_its_event_can_be_approved(marks, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "sync").write_text(
+        f'#!/bin/sh\nfor each do [ -s "$each" ] && echo "$each"; done >{tmp_path}/synced\n'
+    )
+    (tmp_path / "bin" / "sync").chmod(0o755)
+    assert write_mark(Action(tmp_path, PATH=f"{tmp_path}/bin:{os.environ['PATH']}"), MARK) == (None, {})
+    (path,) = marks.iterdir()
+    assert (tmp_path / "synced").read_text().splitlines() == [str(path), str(marks)]
+
+
 def test_p3_who_writes_a_mark_sees_those_of_others_on_this_vm(marks, tmp_path):
     action = Action(tmp_path)
     about = {"event_type": "Reboot"}
