@@ -17,25 +17,35 @@ import os
 import py_compile
 import sys
 
+# The ending of a file that is not at work yet
+NEW = ".new"
+
 
 def main(root, dry_run):
     wanted = {os.path.join(root, path): content.encode("utf-8") for path, content in json.load(sys.stdin).items()}
     for folder in {parent for path in wanted for parent in parents(path, root)}:
         wanted.setdefault(os.path.join(folder, "__init__.py"), b"")
     compiled = {importlib.util.cache_from_source(path) for path in wanted}
-    for path in sorted(stale(root, wanted.keys() | compiled)):
+    unwanted = sorted(stale(root, wanted.keys() | compiled))
+    changed = [path for path, content in sorted(wanted.items()) if read(path) != content or not is_compiled(path)]
+    for path in unwanted:
         print("remove", path)
-        if not dry_run:
-            os.unlink(path)
-            with contextlib.suppress(OSError):  # as far as the folders are empty now
-                os.removedirs(os.path.dirname(path))
-    for path, content in sorted(wanted.items()):
-        if read(path) == content and is_compiled(path):
-            continue
+    for path in changed:
         print("write", path)
-        if not dry_run:
-            write(path, content)
-            py_compile.compile(path, doraise=True)
+    if dry_run:
+        return
+    # First all files beside the old ones: a run that is killed must not leave a program of old and new files, and a
+    # check may start at any moment.
+    new = [name for path in changed for name in write_beside(path, wanted[path])]
+    for name in new:
+        os.replace(name + NEW, name)
+    for path in unwanted:
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # one that an earlier run has left beside a file is replaced by now
+            os.unlink(path)
+        with contextlib.suppress(OSError):  # as far as the folders are empty now
+            os.removedirs(os.path.dirname(path))
 
 
 def parents(path, root):
@@ -62,12 +72,14 @@ def read(path):
         return None
 
 
-def write(path, content):
-    """Replace the file as a whole: a check that starts meanwhile reads the old or the new one."""
+def write_beside(path, content):
+    """Write the new content of a file and compile it, and return the names that they are to have without NEW."""
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    with open(path + ".new", "wb") as file:
+    with open(path + NEW, "wb") as file:
         file.write(content)
-    os.replace(path + ".new", path)
+    compiled = importlib.util.cache_from_source(path)
+    py_compile.compile(path + NEW, cfile=compiled + NEW, dfile=path, doraise=True)
+    return path, compiled
 
 
 def is_compiled(path):

@@ -29,10 +29,11 @@ def root(tmp_path):
 def install(root):
     """install(bundle, "--dry-run") runs the script as the role does, and gives the lines that it prints."""
 
-    def run(bundle, *arguments):
+    def run(bundle, *arguments, is_broken_off=False):
         command = [sys.executable, "-I", "-c", SCRIPT.read_text(encoding="utf-8"), str(root), *arguments]
         ended = subprocess.run(command, input=json.dumps(bundle), capture_output=True, text=True, check=False)
-        assert (ended.returncode, ended.stderr) == (0, "")
+        assert ended.returncode == int(is_broken_off)
+        assert "SyntaxError" in ended.stderr if is_broken_off else not ended.stderr
         return ended.stdout.splitlines()
 
     return run
@@ -90,6 +91,17 @@ def test_files_of_an_older_version_are_removed_with_what_was_compiled_of_them(ro
     assert not list(root.rglob("*old*")) + list(root.rglob("*.new"))
     assert not (root / "space" / "outer").exists()
     assert install(BUNDLE) == []
+
+
+def test_a_run_that_is_broken_off_leaves_the_old_program_as_it_was(root, install):
+    install(BUNDLE)
+    before = sources(root)
+    # The files are written in the order of their names, and the last one cannot be compiled.
+    install({**BUNDLE, "program/main.py": "N = 2\n", "space/inner/rules.py": "N =\n"}, is_broken_off=True)
+    assert sources(root) == before
+    install(BUNDLE)
+    assert sources(root) == before
+    assert not list(root.rglob("*.new"))
 
 
 def test_everybody_may_read_it_and_only_the_owner_write(root, install):
