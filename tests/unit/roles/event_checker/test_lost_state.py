@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,21 @@ def test_status_tells_of_a_file_that_was_put_aside_until_it_is_moved_away(azure,
     Path(path).unlink()
     assert vm.run("status").returncode == 0
     assert vm.status()["state_put_aside"] == []
+
+
+def test_p13_status_gives_no_all_clear_after_a_loss_until_azure_has_answered(azure, vm):
+    vm.check_until_quiet()
+    garble(vm)
+    vm.configure(vm.rule(), endpoint="http://127.0.0.1:9")
+    vm.check(expected=1)
+    told = " ".join(vm.run("status").stdout.split())
+    assert "no maintenance is announced" not in told
+    assert "whether maintenance is announced is unknown" in told
+    assert "Azure has not answered since the state was put aside" in told
+    vm.configure(vm.rule())
+    # The name of the file that was put aside is by the machine's own clock.
+    vm.clock.set_to(time.time() + 1.0, vm.clock.now().uptime)
+    vm.check()
+    told = " ".join(vm.run("status").stdout.split())
+    assert "no maintenance is announced" in told
+    assert "Azure has not answered since" not in told

@@ -29,7 +29,7 @@ from ..poll.memory import last_answer_at
 from ..poll.statistics import Polls
 from ..respond.retry import why_not_restore
 from ..state import history
-from ..state.database import find_put_aside
+from ..state.database import find_put_aside, put_aside_at
 from ..state.marks import events_of_runs, read_marks, told_at
 from ..state.records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
 from ..state.store import Store
@@ -102,7 +102,7 @@ def history_report(
     """
     found = report(store, now, store.all_events(), beside)
     rows = history.read_rows(store, found["resource_name"])
-    told = {"warnings": _faults(store, warnings), "history": rows}
+    told = {"warnings": _faults(store, warnings, beside), "history": rows}
     return {**found, "history_format": FORMAT, "version": __version__, **told}
 
 
@@ -112,12 +112,14 @@ def status_report(store: Store, now: Moment, warnings: Iterable[str], beside: Be
     :param warnings: the faults of the state, for which an event may be missing (P13).
     """
     found = report(store, now, needing_attention(store), beside)
-    return {**found, "warnings": _faults(store, warnings)}
+    return {**found, "warnings": _faults(store, warnings, beside)}
 
 
-def _faults(store: Store, warnings: Iterable[str]) -> list[str]:
+def _faults(store: Store, warnings: Iterable[str], beside: BesideState) -> list[str]:
     damaged = ["Records of the state are damaged, and are left out."] if store.needs_repair else []
-    return [*warnings, *damaged]
+    lost_at = max(map(put_aside_at, beside.put_aside), default=0.0)
+    empty = ["Azure has not answered since the state was put aside, so events are missing here."]
+    return [*warnings, *damaged, *(empty if lost_at > (beside.told_at or 0.0) else [])]
 
 
 def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], float]:

@@ -88,6 +88,12 @@ def find_put_aside(folder: str, fallback_folder: str) -> list[str]:
     ]
 
 
+def put_aside_at(path: str) -> float:
+    """Return when a file of find_put_aside() was put aside, in seconds since 1970: its name says so."""
+    moment = path.rpartition("-")[2]
+    return int(moment) / 1e9 if moment.isdigit() else 0.0
+
+
 def _list(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))
