@@ -20,7 +20,8 @@ options:
     description:
       - The pattern, or a list of patterns.
       - Without it the variable C(target) is read, and C(all) counts where there is none. A C(target) that uses a
-        variable that is not defined is an error. With C(default('all')) it would mean all hosts.
+        variable that is not defined is an error. With C(default('all')) it would mean all hosts. An extra variable
+        with a similar name, such as C(targets), is an error where there is no C(target).
       - It must be text. One that Ansible has read as a number or as a boolean is an error, because another host may be
         called so. AWX gives such an answer without quotes.
     type: raw
@@ -46,16 +47,20 @@ _raw:
 """
 
 import re
+from difflib import get_close_matches
 from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleError, AnsibleLookupError
 from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.lookup import LookupBase
+from ansible.utils.vars import load_extra_vars
 
+from ..module_utils._errors import one_line
 from ..plugin_utils._text_input import tell_not_text
 
 _EMPTY = "target is empty: name the hosts, such as target=web, or target=all for every host of the inventory."
+_MISSPELLED = "{name} is given, and target is not: is target meant? For every host say target=all. No host was asked."
 
 
 class LookupModule(LookupBase):
@@ -80,6 +85,8 @@ class LookupModule(LookupBase):
 
     def _read_target(self, variables: Any) -> Any:
         if "target" not in variables:
+            for name in get_close_matches("target", map(str, load_extra_vars(self._loader)), n=1, cutoff=0.8):
+                raise AnsibleLookupError(_MISSPELLED.format(name=one_line(name)))
             return "all"
         self._templar.available_variables = variables
         return self._templar.template(variables["target"])

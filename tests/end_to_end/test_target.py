@@ -56,6 +56,12 @@ def asked_nobody(ended):
     return ended.code != 0
 
 
+def test_p14_a_misspelled_target_is_refused(play):
+    ended, said = play("approve", targets="web")
+    assert "targets is given, and target is not: is target meant? For every host say target=all." in said
+    assert asked_nobody(ended)
+
+
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_an_empty_target_is_refused(play, playbook):
     ended, said = play(playbook, "-e", "target=")

@@ -10,7 +10,9 @@ import pytest
 from ansible import context
 from ansible.errors import AnsibleLookupError
 from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from ansible.utils.context_objects import ImmutableDict
+from ansible_collections.fleetops.azure_maintenance.plugins.lookup import target as target_lookup
 from ansible_collections.fleetops.azure_maintenance.plugins.lookup.target import LookupModule
 
 FLEET = {"all": ["web-1", "web-2", "db-1"], "web": ["web-1", "web-2"], "empty": [], "ungrouped": ["db-1"]}
@@ -55,6 +57,23 @@ def test_a_list_of_patterns_stays_a_list():
 def test_an_empty_pattern_is_refused_as_ansible_would_take_it_for_all_hosts(target):
     with pytest.raises(AnsibleLookupError, match="target is empty: name the hosts, such as target=web"):
         ask(target)
+
+
+@pytest.mark.parametrize("name", ["tagret", "targets", "Target", "taget"])
+def test_p14_a_misspelled_target_does_not_mean_all_hosts(name, monkeypatch):
+    lookup = LookupModule(loader=DataLoader(), templar=Templar(DataLoader()))
+    monkeypatch.setattr(
+        target_lookup, "load_extra_vars", lambda _loader: {name: "web", "event_response_event_types": "Freeze"}
+    )
+    with pytest.raises(AnsibleLookupError, match=f"{name} is given, and target is not: is target meant"):
+        lookup.run([], {"groups": FLEET, name: "web"})
+    assert lookup.run([], {"groups": FLEET, name: "web", "target": "db-1"}) == ["db-1"]
+
+
+@pytest.mark.parametrize("name", ["hosts", "tag", "market", "target_group", "rack"])
+def test_without_a_target_all_hosts_are_taken(name, monkeypatch):
+    monkeypatch.setattr(target_lookup, "load_extra_vars", lambda _loader: {name: "web"})
+    assert LookupModule(loader=DataLoader()).run([], {"groups": FLEET, name: "web"}) == ["all"]
 
 
 @pytest.mark.parametrize("target", [83, 0, False, True, ["web", 83]])
