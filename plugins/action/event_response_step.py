@@ -100,7 +100,7 @@ class ActionModule(ActionBase):
         conditions = settings.tell_conditions(find_conditions(self._task)) if ANCHORS in self._vars else []
         if conditions:
             return {"failed": True, "msg": " ".join([*conditions, "No host was asked."])}
-        given, faults = {}, []
+        given, faults = {}, settings.tell_misspelled(self._vars)
 
         def evaluate(variable: str, value: Any) -> Any:
             try:

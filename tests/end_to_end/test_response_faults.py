@@ -697,3 +697,15 @@ def test_p14_a_misspelled_condition_lets_nothing_be_prepared_or_approved(make_fl
     assert "event_response_event_type is no variable of the role event_response." in run.words
     assert "Is event_response_event_types meant?" in run.words
     assert fleet.azure.control("GET", "/simulator/journal")["requests"] == []
+
+
+def test_p14_a_misspelled_condition_of_a_host_costs_that_host(make_fleet):
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    fleet.azure.announce("Reboot", "web-1")
+    fleet.set("host-a", event_response_event_type="Freeze", event_response_owner="anna")
+    fleet.set("host-b", event_response_owner="anna")
+    run = fleet.respond()
+    assert run.code != 0
+    said = "host-a could not be asked: event_response_event_type is no variable of the role event_response."
+    assert said in run.words
+    assert (fleet.story("host-a"), fleet.approved) == ([], [])

@@ -287,13 +287,25 @@ def tell_unknown(extra_variables: Iterable[str]) -> list[str]:
     """Return which extra variables have the beginning of the role's and are none of them, a sentence each: a condition
     whose name is misspelled would be none, and events would be approved that nobody meant.
     """
-    given = {name[len(_PREFIX) :] for name in extra_variables if name.startswith(_PREFIX)}
-    faults = []
-    for name in sorted(given - set(NAMES)):
-        like = get_close_matches(name, NAMES, n=1)
-        hint = f" Is {_PREFIX}{like[0]} meant?" if like else ""
-        faults.append(f"{_PREFIX}{one_line(name)} is no variable of the role event_response.{hint}")
-    return faults
+    return [_tell_unknown_name(name, like) for name, like in _unknown_names(extra_variables)]
+
+
+def tell_misspelled(variables: Iterable[str]) -> list[str]:
+    """Return which variables of a host have nearly the name of one of the role, a sentence each. A host may have
+    others with that beginning.
+    """
+    return [_tell_unknown_name(name, like) for name, like in _unknown_names(variables, cutoff=0.85) if like]
+
+
+def _unknown_names(variables: Iterable[str], cutoff: float = 0.6) -> list[tuple[str, list[str]]]:
+    """Return the names with the beginning of the role's that are none of them, and the name that each is like."""
+    given = {name[len(_PREFIX) :] for name in variables if name.startswith(_PREFIX)}
+    return [(name, get_close_matches(name, NAMES, n=1, cutoff=cutoff)) for name in sorted(given - set(NAMES))]
+
+
+def _tell_unknown_name(name: str, like: Sequence[str]) -> str:
+    hint = f" Is {_PREFIX}{like[0]} meant?" if like else ""
+    return f"{_PREFIX}{one_line(name)} is no variable of the role event_response.{hint}"
 
 
 def tell_wrong_switch(variable: str, value: Any) -> list[str]:

@@ -11,6 +11,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.se
     group_input,
     tell_differences,
     tell_max_fail,
+    tell_misspelled,
     tell_unknown,
     tell_wrong_input,
     tell_wrong_words,
@@ -148,4 +149,13 @@ def test_p14_a_misspelled_condition_is_refused_because_it_would_select_all():
     assert tell_unknown(["event_response_event_type", "event_response_zzz"]) == [
         "event_response_event_type is no variable of the role event_response. Is event_response_event_types meant?",
         "event_response_zzz is no variable of the role event_response.",
+    ]
+
+
+def test_p14_a_misspelled_variable_of_a_host_is_told_and_one_of_its_own_is_not():
+    own = ["event_response_owner", "event_response_restore_file", "event_response_event_types", "event_respons"]
+    assert tell_misspelled(own) == []
+    assert tell_misspelled([*own, "event_response_event_type", "event_response_prepair"]) == [
+        "event_response_event_type is no variable of the role event_response. Is event_response_event_types meant?",
+        "event_response_prepair is no variable of the role event_response. Is event_response_prepare meant?",
     ]
