@@ -58,6 +58,18 @@ def find_holding(host: Host) -> list[Mapping[str, Any]]:
     return [mark for mark in find_foreign(host) if not is_clear or fold_case(mark["event_id"]) in listed]
 
 
+def has_newer(host: Host, marks: Sequence[Mapping[str, Any]], answer: Mapping[str, Any]) -> bool:
+    """Tell whether a mark may be newer than a document that was read before it, and does not list its event: that event
+    would be taken for ended (P3).
+
+    :param host: as it was known when the document was asked for.
+    """
+    before = {mark["file"] for mark in host["marks"] or ()}
+    listed = {fold_case(event["event_id"]) for event in answer["events"]}
+    new = [mark for mark in marks if mark["counts"] and mark["run"] != host["run"] and mark["file"] not in before]
+    return any(fold_case(mark["event_id"]) not in listed for mark in new)
+
+
 def base_name(path: str) -> str:
     """Return the name of a file on a host, which may be one of Windows."""
     return re.split(r"[/\\]", path)[-1]

@@ -26,6 +26,7 @@ from ...module_utils._time_limit import TimeIsUpError, limit
 from .._failure_text import tell_failure
 from .._load_action import load_action
 from .._run.hosts import Host, news, pause_between, take_answer, turn_length
+from .._run.marks import has_newer
 from .._run.messages import format_waiting
 from .._windows.dispatch import is_windows
 from .._windows.run import tell_boot_time, tell_marks
@@ -121,6 +122,10 @@ class Questions:
         if "marks" not in told:
             # As one that is lost it is not restored: another run may have it prepared (P3).
             return {**told, "unreachable": True}
+        if has_newer(host, told["marks"], answer):
+            answer = self._ask(host)
+            if "document_received" not in answer:
+                return answer
         return {**answer, "marks": told["marks"], "warnings": [*answer.get("warnings", []), *told["warnings"]]}
 
     def _run_query(self, arguments: dict[str, Any]) -> dict[str, Any]:

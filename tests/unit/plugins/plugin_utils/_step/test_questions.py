@@ -1,0 +1,102 @@
+# Copyright: (c) 2026, fleetops contributors
+# GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""In which order a Windows host is asked for its document and its marks: the modules there answer from lists."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, restores
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import take_up_marks
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._step import questions
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
+    SETTINGS,
+    make_event,
+)
+
+A1, B2 = make_event("A1", ["app-1"]), make_event("B2", ["app-1"])
+LOST = {"unreachable": True, "msg": "The host is down."}
+
+
+def document(*events):
+    told = {"document_received": True, "document_is_clear": True, "resource_name": "app-1", "vm_id": "02aa"}
+    return {**told, "boot_id": None, "marks": None, "msg": "", "events": list(events)}
+
+
+def mark(event, run, **more):
+    written = {**marks.new_mark(marks.RUN, event, "2026-11-21T09:59:00Z", run=run), "state": marks.PREPARED}
+    return {**written, "file": f"C:\\marks\\{marks.file_name(written)}", "counts": True, "fault": None, **more}
+
+
+class Vm:
+    """A Windows VM that gives these documents, and then these marks."""
+
+    def __init__(self, monkeypatch, documents, *found):
+        self.left, self.asked = list(documents), []
+        action = SimpleNamespace(_task=SimpleNamespace(args={}), _connection=SimpleNamespace(_shell=SimpleNamespace()))
+        self.questions = questions.Questions(action, {"inventory_hostname": "host-c"})
+        monkeypatch.setattr(questions, "is_windows", lambda _action: True)
+        monkeypatch.setattr(self.questions, "_run_query", self._tell_document)
+        monkeypatch.setattr(questions, "tell_marks", lambda *_task: self._tell({"marks": list(found), "warnings": []}))
+        monkeypatch.setattr(questions, "tell_boot_time", lambda *_task: {"booted_at": 0.0})
+
+    def _tell_document(self, _arguments):
+        return self._tell(self.left.pop(0))
+
+    def _tell(self, answer):
+        self.asked.append("marks" if "warnings" in answer else "document")
+        return answer
+
+
+@pytest.fixture
+def host():
+    return {**NEW_HOST, "settings": SETTINGS, "run": "own"}
+
+
+def test_p3_a_mark_that_is_written_behind_the_document_is_not_taken_for_one_whose_event_is_over(monkeypatch, host):
+    vm = Vm(monkeypatch, [document(), document(B2)], mark(B2, "another"))
+    host, _answer = vm.questions.ask(host)
+    host, _told = take_up_marks("host-c", host, None, {"check_mode": False, "only_marked": False}, time.time())
+    assert restores(host) == []
+    assert vm.asked == ["document", "marks", "document"]
+
+
+def test_p3_so_is_one_that_comes_while_the_run_waits(monkeypatch, host):
+    host, _answer = Vm(monkeypatch, [document(A1)]).questions.ask(host)
+    vm = Vm(monkeypatch, [document(), document(B2)], mark(B2, "another"))
+    order = {"since": time.time(), "until": time.time(), "latest": time.time() + 60}
+    host, _answer = vm.questions.wait(host, order, {"host-c": host}, "1_1")
+    assert [event["event_id"] for event in host["listed"]] == ["B2"]
+    assert vm.asked == ["document", "marks", "document"]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [[], [mark(A1, "another")], [mark(B2, "own")], [mark(B2, "another", counts=False)]],
+    ids=["none", "listed", "its own", "faulty"],
+)
+def test_otherwise_a_question_is_one_document_and_one_look_at_the_marks(monkeypatch, host, found):
+    vm = Vm(monkeypatch, [document(A1)], *found)
+    vm.questions.ask(host)
+    assert vm.asked == ["document", "marks"]
+
+
+def test_a_mark_that_was_there_before_the_document_is_older_than_it(monkeypatch, host):
+    vm = Vm(monkeypatch, [document(), document(), document()], mark(B2, "another"))
+    host, _answer = vm.questions.ask(host)
+    vm.asked.clear()
+    vm.questions.ask(host)
+    assert vm.asked == ["document", "marks"]
+
+
+def test_a_host_that_is_lost_before_the_second_document_could_not_be_asked(monkeypatch, host):
+    vm = Vm(monkeypatch, [document(), LOST], mark(B2, "another"))
+    host, answer = vm.questions.ask(host)
+    assert host["unreachable"]
+    assert (host["answer"], host["marks"]) == (None, None)
+    assert answer == LOST
