@@ -28,7 +28,7 @@ from .transport import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTranspor
 _ENDPOINT = "AZURE_IMDS_ENDPOINT"
 _RUNAS = "runas"
 # Where the libraries of the connections have their errors; those of requests are errors of the operating system.
-_OF_CONNECTIONS = ("http", "pypsrp", "requests", "urllib3", "winrm")
+_OF_CONNECTIONS = ("http", "pypsrp", "requests", "requests_credssp", "spnego", "urllib3", "winrm", "xml")
 _INPUT_LOST = "winrm send_input failed"
 
 Work = Callable[["_Rim", WindowsTransport], "dict[str, Any]"]
