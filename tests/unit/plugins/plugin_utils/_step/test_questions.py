@@ -10,6 +10,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.connection import ConnectionBase
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, restores
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import take_up_marks
@@ -100,3 +102,26 @@ def test_a_host_that_is_lost_before_the_second_document_could_not_be_asked(monke
     assert host["unreachable"]
     assert (host["answer"], host["marks"]) == (None, None)
     assert answer == LOST
+
+
+def test_p15_a_connection_whose_reset_fails_by_an_error_of_its_library_is_asked_again(monkeypatch, host):
+    """The connection psrp connects anew in its reset."""
+
+    class Connection(ConnectionBase):
+        transport, _connect, exec_command, put_file, fetch_file, close = "psrp", None, None, None, None, None
+
+        def __init__(self):
+            self._shell = SimpleNamespace(tmpdir="C:\\Temp")
+
+        def reset(self):
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+    def fail(_arguments):
+        raise AnsibleConnectionFailure("The host is down.")
+
+    vm = Vm(monkeypatch, [])
+    vm.questions._action._connection = Connection()
+    monkeypatch.setattr(vm.questions, "_run_query", fail)
+    host, answer = vm.questions.ask(host)
+    assert answer == LOST
+    assert host["unreachable"]
