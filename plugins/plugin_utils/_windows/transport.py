@@ -38,9 +38,10 @@ UPTIME = "ansible.windows.setup"
 POLL_INTERVAL = 5.0
 INSTALL = "ansible-galaxy collection install ansible.windows"
 
-# win_uri takes the hyphens out, and puts an underscore before a capital letter; the agent writes none.
+# win_uri takes the hyphens out, and puts an underscore before a capital letter; the agent writes none, in any header.
 _HEADERS = {
     "retry_after": "retry-after",
+    "retryafter": "retry-after",
     "location": "location",
     AGENT_HEADER.replace("-", ""): AGENT_HEADER,
 }

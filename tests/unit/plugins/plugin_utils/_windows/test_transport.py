@@ -311,6 +311,8 @@ FAULTS = {
     "a proxy's page with 403": {"fault": "proxy_page", "status": 403},
     "a redirect": {"fault": "redirect"},
     "s5 too many requests": {"fault": "throttle"},
+    # The guest proxy agent writes the names of all headers in small letters.
+    "s5 the same behind the agent": {"fault": "status", "status": 429, "headers": {"retry-after": "9"}},
     "a body cut short": {"fault": "truncated"},
     "a connection that breaks": {"fault": "reset"},
     "a name that is none": {"fault": "body", "body": "<html>", "path": "instance"},
