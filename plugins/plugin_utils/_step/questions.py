@@ -79,6 +79,9 @@ class Questions:
         ends = float(order["until"]) if length is None else min(float(order["until"]), begun + length)
         while True:
             answer = self._ask(host)
+            if host["at_work"]:
+                # The wait ends when the others do.
+                answer = self._read_marks(host, answer)
             asked_at = time.time()
             host = take_answer(host, answer, asked_at)
             if news(before, host):
@@ -115,7 +118,7 @@ class Questions:
 
         scheduled_events_info reads none on Windows: that costs as much as the question, which is asked again and again.
         """
-        if "document_received" not in answer or not is_windows(self._action):
+        if "document_received" not in answer or answer.get("marks") is not None or not is_windows(self._action):
             return answer
         question = partial(tell_marks, self._action, self._task_vars, answer["vm_id"])
         told = self._end(float(host["settings"]["ask_timeout"]), question)

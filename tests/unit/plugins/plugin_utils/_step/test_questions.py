@@ -36,19 +36,22 @@ def mark(event, run, **more):
 
 
 class Vm:
-    """A Windows VM that gives these documents, and then these marks."""
+    """A Windows VM that gives these documents, and these marks in one look at them after the other."""
 
-    def __init__(self, monkeypatch, documents, *found):
-        self.left, self.asked = list(documents), []
+    def __init__(self, monkeypatch, documents, *looks):
+        self.documents, self.looks, self.asked = list(documents), list(looks), []
         action = SimpleNamespace(_task=SimpleNamespace(args={}), _connection=SimpleNamespace(_shell=SimpleNamespace()))
         self.questions = questions.Questions(action, {"inventory_hostname": "host-c"})
         monkeypatch.setattr(questions, "is_windows", lambda _action: True)
         monkeypatch.setattr(self.questions, "_run_query", self._tell_document)
-        monkeypatch.setattr(questions, "tell_marks", lambda *_task: self._tell({"marks": list(found), "warnings": []}))
+        monkeypatch.setattr(questions, "tell_marks", self._tell_marks)
         monkeypatch.setattr(questions, "tell_boot_time", lambda *_task: {"booted_at": 0.0})
 
+    def _tell_marks(self, *_task):
+        return self._tell({"marks": self.looks.pop(0), "folder": "C:\\marks", "warnings": []})
+
     def _tell_document(self, _arguments):
-        return self._tell(self.left.pop(0))
+        return self._tell(self.documents.pop(0))
 
     def _tell(self, answer):
         self.asked.append("marks" if "warnings" in answer else "document")
@@ -61,7 +64,7 @@ def host():
 
 
 def test_p3_a_mark_that_is_written_behind_the_document_is_not_taken_for_one_whose_event_is_over(monkeypatch, host):
-    vm = Vm(monkeypatch, [document(), document(B2)], mark(B2, "another"))
+    vm = Vm(monkeypatch, [document(), document(B2)], [mark(B2, "another")])
     host, _answer = vm.questions.ask(host)
     host, _told = take_up_marks("host-c", host, None, {"check_mode": False, "only_marked": False}, time.time())
     assert restores(host) == []
@@ -69,12 +72,26 @@ def test_p3_a_mark_that_is_written_behind_the_document_is_not_taken_for_one_whos
 
 
 def test_p3_so_is_one_that_comes_while_the_run_waits(monkeypatch, host):
-    host, _answer = Vm(monkeypatch, [document(A1)]).questions.ask(host)
-    vm = Vm(monkeypatch, [document(), document(B2)], mark(B2, "another"))
+    host, _answer = Vm(monkeypatch, [document(A1)], []).questions.ask(host)
+    vm = Vm(monkeypatch, [document(), document(B2)], [mark(B2, "another")])
     order = {"since": time.time(), "until": time.time(), "latest": time.time() + 60}
     host, _answer = vm.questions.wait(host, order, {"host-c": host}, "1_1")
     assert [event["event_id"] for event in host["listed"]] == ["B2"]
     assert vm.asked == ["document", "marks", "document"]
+
+
+def test_p15_a_wait_for_another_run_at_work_ends_when_that_does(monkeypatch, host):
+    """Not when the time is up that it might have taken: the event of this run may have started by then."""
+    at_work = mark(A1, "another", state=marks.RESTORING, state_since=None)
+    vm = Vm(monkeypatch, [document(A1)] * 3, [at_work], [at_work], [])
+    host, _answer = vm.questions.ask(host)
+    assert host["at_work"]
+    monkeypatch.setattr(questions, "pause_between", lambda _waited: 0.0)
+    vm.asked.clear()
+    order = {"since": time.time(), "until": time.time() + 600, "latest": time.time() + 600}
+    host, _answer = vm.questions.wait(host, order, {"host-c": host}, "1_2")
+    assert host["at_work"] == {}
+    assert vm.asked == ["document", "marks", "document", "marks"]
 
 
 @pytest.mark.parametrize(
@@ -83,13 +100,13 @@ def test_p3_so_is_one_that_comes_while_the_run_waits(monkeypatch, host):
     ids=["none", "listed", "its own", "faulty"],
 )
 def test_otherwise_a_question_is_one_document_and_one_look_at_the_marks(monkeypatch, host, found):
-    vm = Vm(monkeypatch, [document(A1)], *found)
+    vm = Vm(monkeypatch, [document(A1)], found)
     vm.questions.ask(host)
     assert vm.asked == ["document", "marks"]
 
 
 def test_a_mark_that_was_there_before_the_document_is_older_than_it(monkeypatch, host):
-    vm = Vm(monkeypatch, [document(), document(), document()], mark(B2, "another"))
+    vm = Vm(monkeypatch, [document()] * 3, *[[mark(B2, "another")]] * 2)
     host, _answer = vm.questions.ask(host)
     vm.asked.clear()
     vm.questions.ask(host)
@@ -97,7 +114,7 @@ def test_a_mark_that_was_there_before_the_document_is_older_than_it(monkeypatch,
 
 
 def test_a_host_that_is_lost_before_the_second_document_could_not_be_asked(monkeypatch, host):
-    vm = Vm(monkeypatch, [document(), LOST], mark(B2, "another"))
+    vm = Vm(monkeypatch, [document(), LOST], [mark(B2, "another")])
     host, answer = vm.questions.ask(host)
     assert host["unreachable"]
     assert (host["answer"], host["marks"]) == (None, None)
