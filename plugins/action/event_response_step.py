@@ -373,14 +373,17 @@ class ActionModule(ActionBase):
         others: dict[str, str] = {}
 
         def write() -> str | None:
-            written = write_mark(self, mark)
-            others.update(written.others)
-            return written.why
+            if not is_windows(self):
+                why, found = write_mark(self, mark)
+            elif state in (PREPARING, RESTORING):
+                folder = self._own()[0]["hosts"][self._vars["inventory_hostname"]]["marks_folder"]
+                why, found = write_windows_mark(self, self._vars, mark, folder)
+            else:
+                # Nobody asks which others there are, and on Windows to look costs as much as to write.
+                return update_windows_mark(self, self._vars, mark)
+            others.update(found)
+            return why
 
-        if is_windows(self):
-            # To look at the marks of others then would take several modules.
-            write_anew = write_windows_mark if state == PREPARING else update_windows_mark
-            return Written(self._reach(lambda: write_anew(self, self._vars, mark)), {})
         return Written(self._reach(write), others)
 
     def _remove(

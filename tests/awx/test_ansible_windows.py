@@ -80,12 +80,13 @@ def test_the_real_win_copy_writes_a_mark(tmp_path):
 
     event = {"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123", "event_type": "Re'boot {{ 1 }}"}
     mark = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z")
-    assert windows_marks.write_mark(run, run_action, mark) is None
+    assert windows_marks.write_mark(run, run_action, mark, None) == (None, {})
     assert ("ansible.windows.win_copy", "single") in asked
-    (found,), faults = windows_marks.read_marks(run, None)
+    folder = windows_marks.find_folder(run)
+    (found,), faults = windows_marks.read_marks(run, folder, None)
     assert (found["event_type"], faults) == ("Re'boot {{ 1 }}", [])
     # One that is there already
-    assert windows_marks.write_mark(run, run_action, mark) is None
+    assert windows_marks.write_mark(run, run_action, mark, folder) == (None, {})
 
 
 CITED = {
@@ -107,6 +108,8 @@ CITED = {
         "islnk = $false",
         "path = $dir_child.FullName",
         "$file_info.size = $dir_child.Length",
+        "$file_info.checksum = Get-FileChecksum -Path $dir_child.FullName -Algorithm $checksum_algorithm",
+        'default = "sha1"; choices = "md5", "sha1", "sha256"',
     ),
     "win_copy": (
         '-name "dest" -type "path"',

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
@@ -35,10 +36,11 @@ MARKS = windows_machine.MARKS
 EVENT = {"event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123", "event_type": "Reboot"}
 
 
-def keep(fleet, host, files, broken=()):
+def keep(fleet, host, files, broken=(), **more):
     """Let a Windows VM have these files, and their folders, and modules that fail."""
     folders = [folder for path in files for folder in windows_machine.parents(path)]
-    (fleet.folder / f"{host}.machine").write_text(json.dumps({"files": files, "folders": folders, "broken": broken}))
+    machine = {"files": files, "folders": folders, "broken": broken, **more}
+    (fleet.folder / f"{host}.machine").write_text(json.dumps(machine))
 
 
 def files_of(fleet, host):
@@ -254,6 +256,32 @@ def test_p2_a_windows_vm_that_somebody_else_restores_after_its_preparation_is_pr
         "restore host-c Reboot completed",
     ]
     assert files_of(fleet, "host-c") == {}
+
+
+def test_p3_a_restore_of_a_windows_vm_that_begins_between_the_question_and_the_mark_is_waited_for(fleet):
+    fleet.announce("app-1", notice=FAR_OFF)
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    restoring = {"state": marks.RESTORING, "state_since": now}
+    left = windows.left_by_killed_run(EVENT, fleet.azure.vm_id("app-1"))
+    mark = {path: json.dumps({**json.loads(content), **restoring}) for path, content in left.items()}
+    keep(fleet, "host-c", {}, behind_copy=mark)
+    before = []
+
+    def begun():
+        requests = fleet.azure.control("GET", "/simulator/journal")["requests"]
+        looks = [one for one in requests if one["vm"] == "app-1" and "/metadata/scheduledevents" in one["path"]]
+        return len(looks) >= 3 and set(mark) <= set(files_of(fleet, "host-c"))
+
+    def end_the_restore():
+        before.extend(fleet.story("host-c"))
+        keep(fleet, "host-c", {path: file for path, file in files_of(fleet, "host-c").items() if path not in mark})
+
+    with fleet.meanwhile(begun, end_the_restore):
+        run = fleet.respond(playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert before == []
+    assert fleet.story("host-c") == ["prepare host-c Reboot", "restore host-c Reboot completed"]
+    assert "Another run, or the checker, is at work on this host at this moment." in run.words
 
 
 def test_p3_a_windows_vm_stays_as_it_is_while_another_run_has_it_prepared(fleet):

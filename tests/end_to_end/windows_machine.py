@@ -6,7 +6,8 @@
 
 V is win_service.ps1, I win_service_info.ps1, F win_file.ps1, T win_stat.ps1, C win_copy.ps1, D win_find.ps1 and S
 slurp.ps1, with the number of a line. The file has {"services": {NAME: STATE}, "files": {PATH: SIZE or TEXT},
-"folders": [PATH], "broken": [MODULE]}; a service with the state "stuck" runs, and goes on to stop for ever.
+"folders": [PATH], "broken": [MODULE], "behind_copy": FILES}; a service with the state "stuck" runs, and goes on to stop
+for ever. The last are files that others write behind the first copy.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ OPTIONS = {
     "ansible.windows.win_service_info": {"name"},
     "ansible.windows.win_file": {"path", "state"},
     "ansible.windows.win_stat": {"path", "get_checksum", "get_size"},
-    "ansible.windows.win_find": {"paths", "patterns", "get_checksum"},
+    "ansible.windows.win_find": {"paths", "patterns", "get_checksum", "checksum_algorithm"},
     "ansible.windows.win_copy": {
         "_copy_mode",
         "_original_basename",
@@ -136,8 +137,7 @@ def size_of(file):
     return file if isinstance(file, int) else len(file.encode())
 
 
-def win_find(machine, paths, patterns, get_checksum):
-    assert get_checksum is False
+def win_find(machine, paths, patterns, get_checksum, checksum_algorithm="sha1"):
     found, warnings = [], []
     for path in paths:
         # D:457: not expanded, but below the folder where PowerShell runs
@@ -149,7 +149,11 @@ def win_find(machine, paths, patterns, get_checksum):
             child = PureWindowsPath(name)
             if str(child.parent) == path and any(fnmatch.fnmatch(child.name, pattern) for pattern in patterns):
                 size = size_of(machine["files"][name])
-                found.append({"path": name, "filename": child.name, "size": size, "islnk": False, "isreg": True})
+                told = {"path": name, "filename": child.name, "size": size, "islnk": False, "isreg": True}
+                content = str(machine["files"][name]).encode()
+                # D:301-302
+                checksum = hashlib.new(checksum_algorithm, content).hexdigest() if get_checksum else None
+                found.append({**told, "checksum": checksum})
     # D:462
     result = {"changed": False, "files": sorted(found, key=lambda file: file["path"]), "matched": len(found)}
     return {**result, "warnings": warnings} if warnings else result
@@ -182,6 +186,7 @@ def win_copy(machine, dest, _copy_mode, src=None, files=(), _original_basename=N
         return {**result, "failed": True, "msg": said}
     # C:459
     known[path] = machine["put"][src]
+    known.update(machine.pop("behind_copy", {}))
     return {"changed": True}
 
 

@@ -68,6 +68,8 @@ NEW_HOST: Host = {
     # The marks on the VM that count, as they were read last, and when; None before that
     "marks": None,
     "marks_read_at": None,
+    # The folder in which a Windows host has them; None where it has none yet
+    "marks_folder": None,
     # The states of all marks by the names of their files, and those that have hindered this run already
     "mark_states": {},
     "heeded": [],
@@ -120,6 +122,7 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
         states = {base_name(mark["file"]): mark["state"] or "" for mark in answer["marks"]}
         taken.update(
             marks_read_at=now,
+            marks_folder=answer.get("marks_folder"),
             marks=[mark for mark in answer["marks"] if mark["counts"]],
             mark_states=states,
             # One that was there, is gone, and comes again is news.

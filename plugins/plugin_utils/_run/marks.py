@@ -97,6 +97,8 @@ def find_hindering(
 ) -> list[str]:
     """Return the marks of others that forbid a host to begin (P3): that of a restore; to restore, each that is news.
 
+    One that cannot be read, and is news, may be that of a restore: on Windows, while it is written.
+
     Each writes its own mark before it looks at those of others. So of two that begin at once one sees the other.
 
     :param others: their states, by the names of their files.
@@ -107,7 +109,7 @@ def find_hindering(
     return [
         name
         for name, state in others.items()
-        if name not in heeded and (state == RESTORING or (restores and known.get(name) != state))
+        if name not in heeded and (state == RESTORING or ((restores or not state) and known.get(name) != state))
     ]
 
 

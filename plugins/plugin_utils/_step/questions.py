@@ -129,7 +129,8 @@ class Questions:
             answer = self._ask(host)
             if "document_received" not in answer:
                 return answer
-        return {**answer, "marks": told["marks"], "warnings": [*answer.get("warnings", []), *told["warnings"]]}
+        warnings = [*answer.get("warnings", []), *told["warnings"]]
+        return {**answer, "marks": told["marks"], "marks_folder": told["folder"], "warnings": warnings}
 
     def _run_query(self, arguments: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = load_action(self._action, QUERY, arguments).run(task_vars=self._task_vars)

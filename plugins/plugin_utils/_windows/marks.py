@@ -13,6 +13,8 @@ So all marks count: it is worse to leave a VM out of service than to restore one
 from __future__ import annotations
 
 import base64
+import hashlib
+from pathlib import PureWindowsPath
 from typing import Any, Mapping
 
 from ...module_utils._errors import excerpt
@@ -37,39 +39,62 @@ READ = "ansible.windows.slurp"
 FOLDER = r"%ProgramData%\azure-maintenance\marks"
 
 
-def read_marks(run_module: RunModule, vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
+def find_folder(run_module: RunModule) -> str | None:
+    """Return the path of the folder of the marks, None where there is none.
+
+    :raises WindowsHostError: nobody knows.
+    """
+    stat = _read(run_module, LOOK, {"path": FOLDER, "get_checksum": False, "get_size": False}, "stat")
+    return str(stat["path"]) if stat["exists"] else None
+
+
+def read_marks(run_module: RunModule, folder: str | None, vm_id: str | None) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the marks of a Windows VM, and their faults, as read_marks() of _event/marks.py does.
 
+    :param folder: that find_folder() returned.
     :raises WindowsHostError: the marks cannot be read.
     """
-    folder = _read(run_module, LOOK, {"path": FOLDER, "get_checksum": False, "get_size": False}, "stat")
     # win_find warns where there is no folder; and only win_find does not expand variables of the environment.
-    if not folder["exists"]:
+    if folder is None:
         return [], []
-    options = {"paths": [folder["path"]], "patterns": [f"*{ENDING}"], "get_checksum": False}
+    options = {"paths": [folder], "patterns": [f"*{ENDING}"], "get_checksum": False}
     files = _read(run_module, FIND, options, "files")
     return select_marks([_read_file(run_module, file) for file in files[:MOST_MARKS]], vm_id)
 
 
-def write_mark(run_module: RunModule, run_action: RunModule, mark: Mapping[str, Any]) -> str | None:
-    """Write a mark; return why it could not be written, None where it was.
+def write_mark(
+    run_module: RunModule, run_action: RunModule, mark: Mapping[str, Any], folder: str | None
+) -> tuple[str | None, dict[str, str]]:
+    """Write a mark, and look which others there are then; return why it could not be written, None where it was, and
+    the states of the marks of others, by their names.
 
     :param run_action: runs a module that has an action plugin of the same name.
+    :param folder: that find_folder() returned.
     :raises WindowsHostError: the VM could not be told to.
     """
     try:
         content = encode(mark)
     except ValueError as error:
-        return str(error)
-    why = _failure(run_to_end(run_module, CHANGE, {"path": FOLDER, "state": "directory"}))
+        return str(error), {}
+    why = None if folder else _failure(run_to_end(run_module, CHANGE, {"path": FOLDER, "state": "directory"}))
     why = why or update_mark(run_action, mark)
     if why is not None:
-        return why
+        return why, {}
+    own = file_name(mark)
+    options = {
+        "paths": [folder or find_folder(run_module)],
+        "patterns": [f"*.{own.split('.')[1]}.*{ENDING}"],
+        "get_checksum": True,
+        "checksum_algorithm": "sha256",
+    }
+    found = {PureWindowsPath(file["path"]).name: file for file in _read(run_module, FIND, options, "files")}
     # A copy may end in its middle, and a folder in the place of the file takes it.
-    there = run_to_end(run_module, READ, {"src": _path(mark)})
-    if there.get("content") != base64.b64encode(content).decode():
-        return _failure(there) or f"{_path(mark)} does not have the content that was written."
-    return None
+    if found.get(own, {}).get("checksum") != hashlib.sha256(content).hexdigest():
+        return f"{_path(mark)} does not have the content that was written.", {}
+    of_others = [name for name in found if name != own and not name.endswith(f"-{mark['run']}{ENDING}")]
+    # One that cannot be read may be written at this moment.
+    states = {name: _read_file(run_module, found[name])["state"] or "" for name in of_others[:MOST_MARKS]}
+    return None, states
 
 
 def update_mark(run_action: RunModule, mark: Mapping[str, Any]) -> str | None:

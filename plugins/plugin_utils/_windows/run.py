@@ -22,7 +22,7 @@ from ...module_utils._module.info import get_info
 from ...module_utils._module.interface import approve_argument_spec, end_module, info_argument_spec, make_client
 from .._load_action import load_action
 from .._unsafe import mark_unsafe
-from .marks import read_marks, remove_mark, update_mark, write_mark
+from .marks import find_folder, read_marks, remove_mark, update_mark, write_mark
 from .transport import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time
 
 _ENDPOINT = "AZURE_IMDS_ENDPOINT"
@@ -113,7 +113,7 @@ def tell_boot_time(action: Any, task_vars: dict[str, Any] | None) -> dict[str, A
 
 
 def tell_marks(action: Any, task_vars: dict[str, Any] | None, vm_id: str | None) -> dict[str, Any]:
-    """Return as ``marks`` those on the Windows host of an action plugin, with ``warnings``.
+    """Return as ``marks`` those on the Windows host of an action plugin, with ``folder`` and ``warnings``.
 
     :param vm_id: of the host, None where it is not known.
     :raises AnsibleConnectionFailure: the host cannot be reached, or was lost meanwhile.
@@ -121,17 +121,27 @@ def tell_marks(action: Any, task_vars: dict[str, Any] | None, vm_id: str | None)
     """
 
     def ask(runner: _Runner) -> dict[str, Any]:
-        marks, faults = read_marks(runner.run, vm_id)
-        return {"marks": marks, "warnings": tell_faults(faults)}
+        folder = find_folder(runner.run)
+        marks, faults = read_marks(runner.run, folder, vm_id)
+        return {"marks": marks, "folder": folder, "warnings": tell_faults(faults)}
 
     return _ask(action, task_vars, ask)
 
 
-def write_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:
-    """Do as write_mark() of _step/mark_files.py on a Windows host."""
-    told = _ask(action, task_vars, lambda runner: {"msg": write_mark(runner.run, runner.run_action, mark)})
-    why: str | None = told["msg"]
-    return why
+def write_windows_mark(
+    action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any], folder: str | None
+) -> tuple[str | None, dict[str, str]]:
+    """Do as write_mark() of _step/mark_files.py on a Windows host.
+
+    :param folder: as tell_marks() returned it.
+    """
+
+    def ask(runner: _Runner) -> dict[str, Any]:
+        why, others = write_mark(runner.run, runner.run_action, mark, folder)
+        return {"msg": why, "others": others}
+
+    told = _ask(action, task_vars, ask)
+    return told["msg"], told.get("others", {})
 
 
 def update_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:

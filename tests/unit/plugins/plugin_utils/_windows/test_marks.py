@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import marks as windows_marks
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.marks import (
-    read_marks,
+    find_folder,
     remove_mark,
     update_mark,
     write_mark,
@@ -67,12 +67,16 @@ def machine(tmp_path):
     return Machine(tmp_path / "machine")
 
 
+def read_marks(run, vm_id):
+    return windows_marks.read_marks(run, find_folder(run), vm_id)
+
+
 def test_a_mark_is_written_read_replaced_and_removed(machine):
     assert read_marks(machine.run, VM) == ([], [])
     # No folder is one question.
     assert machine.asked == ["win_stat"]
-    assert write_mark(machine.run, machine.run_action, {**MARK, "run": "an earlier one"}) is None
-    assert write_mark(machine.run, machine.run_action, MARK) is None
+    assert write_mark(machine.run, machine.run_action, {**MARK, "run": "an earlier one"}, None) == (None, {})
+    assert write_mark(machine.run, machine.run_action, MARK, FOLDER) == (None, {})
     assert list(machine.files) == [PATH]
     (mark,), faults = read_marks(machine.run, VM)
     assert faults == []
@@ -83,8 +87,45 @@ def test_a_mark_is_written_read_replaced_and_removed(machine):
     assert remove_mark(machine.run, MARK) is None
 
 
+@pytest.mark.parametrize(
+    ("folder", "asked"),
+    [(None, ["win_file", "win_copy", "win_stat", "win_find"]), (FOLDER, ["win_copy", "win_find"])],
+    ids=["the first one", "another"],
+)
+def test_p3_to_write_a_mark_and_see_the_others_takes_two_modules_but_for_the_first_on_a_vm(machine, folder, asked):
+    if folder:
+        machine.keep({f"{FOLDER}\\x": ""})
+    assert write_mark(machine.run, machine.run_action, MARK, folder) == (None, {})
+    assert machine.asked == asked
+
+
+def test_p3_the_marks_of_others_are_seen_when_a_mark_is_written(machine):
+    own, event = {**MARK, "run": "1"}, {"event_id": "a1", "event_type": "Freeze"}
+
+    def other(run, state, **more):
+        told = marks.new_mark(marks.RUN, event, "2026-11-21T17:32:00Z", vm_id=VM, run=run)
+        return {**told, "state": state, **more}
+
+    written = {
+        marks.file_name(mark): marks.encode(mark).decode()
+        for mark in [
+            other("2", marks.RESTORING),
+            other("1", marks.PREPARED),
+            other("4", marks.PREPARED, vm_id=VM.replace("0", "1")),
+        ]
+    }
+    # It is written at this moment.
+    half = marks.file_name(other("3", ""))
+    machine.keep({f"{FOLDER}\\{name}": content for name, content in {**written, half: '{"version": 1'}.items()})
+    why, others = write_mark(machine.run, machine.run_action, own, FOLDER)
+    assert why is None
+    assert others == {marks.file_name(other("2", "")): "restoring", half: ""}
+    # None but those of others is read.
+    assert machine.asked == ["win_copy", "win_find", "slurp", "slurp"]
+
+
 def test_how_far_a_run_is_takes_one_module(machine):
-    assert write_mark(machine.run, machine.run_action, MARK) is None
+    assert write_mark(machine.run, machine.run_action, MARK, None) == (None, {})
     machine.asked.clear()
     assert update_mark(machine.run_action, {**MARK, "state": marks.FAILED}) is None
     assert machine.asked == ["win_copy"]
@@ -128,22 +169,24 @@ def test_where_nobody_knows_which_marks_there_are_that_is_said(machine, module, 
     [
         ({"C:\\ProgramData\\azure-maintenance": ""}, {}, "Das Verzeichnis"),
         ({FOLDER: ""}, {}, "is not a directory"),
-        ({f"{PATH}\\x": ""}, {}, "is a directory"),
+        ({f"{PATH}\\x": ""}, {}, "does not have the content that was written"),
         ({}, {"ansible.windows.win_copy": FAILED}, "Zugriff"),
-        ({f"{FOLDER}\\x": ""}, {"ansible.windows.win_copy": {"changed": True}}, "is not found"),
+        ({f"{FOLDER}\\x": ""}, {"ansible.windows.win_copy": {"changed": True}}, "does not have the content"),
         ({PATH: "{"}, {"ansible.windows.win_copy": {"changed": True}}, "does not have the content that was written"),
     ],
 )
 def test_where_a_mark_is_not_there_as_it_was_written_it_is_said_why(machine, files, answers, why):
     machine.keep(files)
     machine.answers = answers
-    said = write_mark(machine.run, machine.run_action, MARK)
+    said, others = write_mark(machine.run, machine.run_action, MARK, None)
     assert why in said
     assert said.isprintable()
+    assert others == {}
 
 
 def test_what_could_not_be_found_again_is_not_written(machine):
-    assert "more than 200 characters" in write_mark(machine.run, machine.run_action, {**MARK, "event_id": "x" * 201})
+    said, _others = write_mark(machine.run, machine.run_action, {**MARK, "event_id": "x" * 201}, None)
+    assert "more than 200 characters" in said
     assert machine.asked == []
 
 
