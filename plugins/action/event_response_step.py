@@ -347,6 +347,9 @@ class ActionModule(ActionBase):
                 self._write(mark, PREPARED)
             return {"failed": True, "msg": _HINDERED, "hindered": hindering}
         if written.why and not restores:
+            if is_windows(self):
+                # A copy may be there all the same. It would say that the VM is out of service.
+                self._reach(lambda: remove_windows_mark(self, self._vars, mark))
             return {"failed": True, "msg": f"The mark of this VM could not be written: {written.why}"}
         # Where a disk is full, a VM is put back all the same.
         return {}

@@ -232,6 +232,16 @@ def test_where_no_mark_can_be_written_a_windows_vm_is_not_prepared(fleet):
     assert "Das Verzeichnis wurde nicht gefunden." in run.words
 
 
+def test_p16_a_windows_vm_that_is_not_prepared_because_its_mark_cannot_be_checked_has_none(fleet):
+    fleet.announce("app-1", notice=FAR_OFF)
+    keep(fleet, "host-c", {}, ["ansible.windows.win_find"])
+    run = fleet.respond(playbook=RESPOND, event_response_wait=False)
+    assert run.code == 2, run.out + run.err
+    assert "The mark of this VM could not be written: ansible.windows.win_find could not" in run.words
+    assert fleet.story("host-c") == []
+    assert files_of(fleet, "host-c") == {}
+
+
 def test_where_the_marks_of_a_windows_vm_cannot_be_read_it_is_neither_prepared_nor_restored(fleet):
     fleet.announce("app-1", notice=FAR_OFF)
     keep(fleet, "host-c", windows.left_by_killed_run(EVENT, None), ["ansible.windows.win_find"])
