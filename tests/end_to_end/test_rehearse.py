@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import CONNECTIONS
 
@@ -176,6 +177,22 @@ def test_i2_the_hosts_and_variables_of_an_own_inventory_are_rehearsed_and_nobody
     ]
     assert not (own / "home" / "marks").exists(), "the marks of a rehearsal are none of the machine"
     assert_nothing_listens(simulator_url(run.out))
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("shell_type", ["powershell", "cmd"])
+def test_a_windows_vm_is_rehearsed(ansible, own, shell_type):
+    """It is known as one by the type of its shell alone, as with OpenSSH."""
+    machine = own / "machine"
+    machine.write_text("{}")
+    (own / "hosts.ini").write_text(windows.host("app-1", ansible_shell_type=shell_type, stand_in_machine=machine))
+    given = {"target": "app-1", "rehearse_listen": "127.0.0.1:0"}
+    command = ("ansible-playbook", "-i", "hosts.ini", REHEARSE, "-e", json.dumps(given))
+    run = ansible(*command, cwd=own, env=windows.settings(windows.make_ansible_windows(own / "installed")))
+    assert run.code == 0, run.out + run.err
+    assert re.search(r"^app-1 .* failed=0 ", run.out, re.MULTILINE), run.out
+    order(timeline(run.out), "> prepared", "approved Reboot", "completed Reboot", "> restored")
+    assert json.loads(machine.read_text())["files"] == {}
 
 
 def test_p13_variables_of_the_inventory_leave_nothing_of_the_rehearsal_out(ansible, own):
