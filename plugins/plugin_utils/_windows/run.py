@@ -29,7 +29,8 @@ _ENDPOINT = "AZURE_IMDS_ENDPOINT"
 _RUNAS = "runas"
 # Where the libraries of the connections have their errors; those of requests are errors of the operating system.
 _OF_CONNECTIONS = ("http", "pypsrp", "requests", "requests_credssp", "spnego", "urllib3", "winrm", "xml")
-_INPUT_LOST = "winrm send_input failed"
+# What the connection winrm says as AnsibleError, and not as AnsibleConnectionFailure
+_LOST_BY_WINRM = ("winrm send_input failed", "the connection attempt timed out")
 
 Work = Callable[["_Rim", WindowsTransport], "dict[str, Any]"]
 
@@ -249,7 +250,7 @@ class _Runner:
         except AnsibleConnectionFailure as error:
             raise self._lost(error) from error
         except AnsibleError as error:
-            if str(error).startswith(_INPUT_LOST):
+            if str(error).startswith(_LOST_BY_WINRM):
                 raise self._lost(error) from error
             if not self._is_installed(module):
                 raise WindowsHostError(

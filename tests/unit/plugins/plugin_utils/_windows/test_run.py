@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.run import tell_boot_time
 
 
@@ -37,6 +37,9 @@ def ask(error):
         # A ticket of Kerberos has expired, or the domain controller is away: for psrp it is no error of requests.
         error_of("spnego.exceptions"),
         error_of("requests_credssp.exceptions"),
+        AnsibleError("winrm send_input failed; \nstdout: \nstderr "),
+        # Where the operating system of the controller calls it so, as macOS does
+        AnsibleError("the connection attempt timed out"),
         # An answer that was cut off
         ElementTree.ParseError("no element found: line 1, column 0"),
     ],
