@@ -459,6 +459,9 @@ class ActionModule(ActionBase):
         return {"reached": False, "began": not marked.get("failed"), "why": self._reason(), "hindered": hindered}
 
     def _read_checker(self, order: Mapping[str, Any]) -> dict[str, Any]:
+        if is_windows(self):
+            # No module of Python runs there, so the question itself has failed.
+            return {"reached": False, "why": "There is no checker for Windows: give this host a file that prepares it."}
         said = self._vars[CHECKER_SAYS]
         # The number of "No such file". A program that ends with 2 says why.
         if said.get("rc") == 2 and not said.get("stdout") and not said.get("stderr"):

@@ -110,6 +110,16 @@ def test_a_windows_vm_that_reboots_is_waited_for_and_restored_also_where_its_res
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"]
 
 
+def test_a_windows_vm_that_is_to_be_prepared_by_its_checker_is_told_that_there_is_none(fleet):
+    fleet.announce("app-1", notice=FAR_OFF)
+    words = {"event_response_prepare": "checker", "event_response_restore": "", "event_response_wait": False}
+    run = fleet.respond(playbook=RESPOND, **words)
+    assert run.code == 2, run.out + run.err
+    assert fleet.approved == []
+    why = "There is no checker for Windows: give this host a file that prepares it."
+    assert f"host-c could not be prepared: {why}" in run.words
+
+
 def test_the_strategy_free_is_refused_for_both_systems_before_anything_is_asked(fleet):
     fleet.announce(*VMS.values())
     run = fleet.respond(play={"strategy": "free"})
