@@ -46,6 +46,9 @@ _HEADERS = {
     AGENT_HEADER.replace("-", ""): AGENT_HEADER,
 }
 
+# As Ansible.Basic of ansible-core says it, in no other language
+_REFUSES_OPTIONS = "Unsupported parameters"
+
 # Runs a module on the VM with options, and returns its result. RecursionError: the result is nested too deeply.
 RunModule = Callable[[str, "dict[str, Any]"], Mapping[str, Any]]
 
@@ -143,11 +146,16 @@ class WindowsTransport:
     def _no_answer(self, method: str, result: Mapping[str, Any]) -> Exception:
         """Return the error for a result without a status."""
         said = excerpt(str(result.get("msg") or "").strip())
-        if "elapsed" not in result:
-            # win_uri sets it as soon as it has read its options.
+        if str(result.get("msg")).startswith(_REFUSES_OPTIONS):
             return WindowsHostError(
                 f"{REQUEST} does not take the options of this collection: {said}. Install a newer one: "
                 f"{INSTALL} --upgrade"
+            )
+        if "elapsed" not in result:
+            # win_uri sets it as soon as it has read its options; where a module breaks off, ansible-core leaves it out.
+            return WindowsHostError(
+                f"{REQUEST} failed on this host: {said}. See whether other modules of ansible.windows run there, and "
+                f"whether its disk is full.{_in_doubt(method)}"
             )
         # A test of the port afterwards does not show whether Azure has got an approval.
         if method == "GET" and not self._takes_connections():

@@ -167,7 +167,13 @@ BAD = {
         transport.WindowsHostError,
         '"MODULE FAILURE". The host must be Windows with PowerShell',
     ),
-    "an empty result": ([{}], transport.WindowsHostError, "does not take the options"),
+    # As ansible-core says it of any module that cannot begin: its sources are compiled on the disk of the VM.
+    "a full disk": (
+        [{"failed": True, "changed": False, "msg": "Unhandled exception while executing module: Nicht genug Speicher"}],
+        transport.WindowsHostError,
+        'win_uri failed on this host: "Unhandled exception .* Nicht genug Speicher"[.] See whether other modules',
+    ),
+    "an empty result": ([{}], transport.WindowsHostError, "win_uri failed on this host"),
     "a result of JSON that is too deep": ([RecursionError()], _errors.MalformedError, "nested too deeply"),
     "JSON of 10,000 levels": (
         [{**OK, "content": "[" * 10000 + "]" * 10000}],
@@ -266,11 +272,12 @@ def test_an_approval_without_an_answer_stays_in_doubt(lost):
     assert len(vm.asked) == 2
 
 
-def test_powershell_that_dies_with_an_approval_says_so():
+@pytest.mark.parametrize("result", [DEAD, {"failed": True, "msg": "Unhandled exception while executing module: x"}])
+def test_powershell_that_dies_with_an_approval_says_so(result):
     with pytest.raises(
         transport.WindowsHostError, match="The approval may have been sent, and Azure may have taken it"
     ):
-        approve.run_approval(APPROVE, client(Vm(OK, DEAD)), pytest.fail, False)
+        approve.run_approval(APPROVE, client(Vm(OK, result)), pytest.fail, False)
 
 
 def test_a_wait_looks_every_5_seconds(monkeypatch):
