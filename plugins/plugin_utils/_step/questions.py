@@ -25,7 +25,7 @@ from ansible.utils.display import Display
 from ...module_utils._time_limit import TimeIsUpError, limit
 from .._failure_text import tell_failure
 from .._load_action import load_action
-from .._run.hosts import Host, news, pause_between, take_answer, turn_length
+from .._run.hosts import Host, news, others_end_at, pause_between, take_answer, turn_length
 from .._run.marks import has_newer
 from .._run.messages import format_waiting
 from .._windows.dispatch import is_windows
@@ -79,8 +79,8 @@ class Questions:
         ends = float(order["until"]) if length is None else min(float(order["until"]), begun + length)
         while True:
             answer = self._ask(host)
-            if host["at_work"]:
-                # The wait ends when the others do.
+            if others_end_at(host) > time.time():
+                # They may have ended, and the wait then does.
                 answer = self._read_marks(host, answer)
             asked_at = time.time()
             host = take_answer(host, answer, asked_at)

@@ -94,6 +94,17 @@ def test_p15_a_wait_for_another_run_at_work_ends_when_that_does(monkeypatch, hos
     assert vm.asked == ["document", "marks", "document", "marks"]
 
 
+def test_the_mark_of_a_run_that_was_killed_long_ago_is_not_looked_at_again_and_again(monkeypatch, host):
+    left = mark(A1, "another", state=marks.PREPARING, state_since="2026-11-21T09:59:00Z")
+    vm = Vm(monkeypatch, [document(A1), document(A1), document()], *[[left]] * 2)
+    host, _answer = vm.questions.ask(host)
+    monkeypatch.setattr(questions, "pause_between", lambda _waited: 0.0)
+    vm.asked.clear()
+    order = {"since": time.time(), "until": time.time() + 600, "latest": time.time() + 600}
+    vm.questions.wait(host, order, {"host-c": host}, "1_3")
+    assert vm.asked == ["document", "document", "marks"]
+
+
 @pytest.mark.parametrize(
     "found",
     [[], [mark(A1, "another")], [mark(B2, "own")], [mark(B2, "another", counts=False)]],
