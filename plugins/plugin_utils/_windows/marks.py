@@ -90,11 +90,11 @@ def write_mark(
     found = {PureWindowsPath(file["path"]).name: file for file in _read(run_module, FIND, options, "files")}
     # A copy may end in its middle, and a folder in the place of the file takes it.
     if found.get(own, {}).get("checksum") != hashlib.sha256(content).hexdigest():
-        return f"{_path(mark)} does not have the content that was written.", {}
+        why = f"{_path(mark)} does not have the content that was written."
     of_others = [name for name in found if name != own and not name.endswith(f"-{mark['run']}{ENDING}")]
     # One that cannot be read may be written at this moment.
     states = {name: _read_file(run_module, found[name])["state"] or "" for name in of_others[:MOST_MARKS]}
-    return None, states
+    return why, states
 
 
 def update_mark(run_action: RunModule, mark: Mapping[str, Any]) -> str | None:

@@ -122,6 +122,11 @@ def test_p3_the_marks_of_others_are_seen_when_a_mark_is_written(machine):
     assert others == {marks.file_name(other("2", "")): "restoring", half: ""}
     # None but those of others is read.
     assert machine.asked == ["win_copy", "win_find", "slurp", "slurp"]
+    # Where a disk is full, a VM is put back all the same, but not beside others.
+    machine.answers["ansible.windows.win_copy"] = {"changed": True}
+    why, then = write_mark(machine.run, machine.run_action, {**own, "event_id": "b2"}, FOLDER)
+    assert "does not have the content that was written" in why
+    assert then == others
 
 
 def test_how_far_a_run_is_takes_one_module(machine):
