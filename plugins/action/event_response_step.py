@@ -25,7 +25,7 @@ from ansible.plugins.loader import strategy_loader
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._event.document import format_utc
-from ..module_utils._event.marks import ENDING, FAILED, PREPARED, PREPARING, RESTORING, find_mark, new_mark
+from ..module_utils._event.marks import ENDING, FAILED, PREPARED, PREPARING, RESTORING, file_name, find_mark, new_mark
 from ..module_utils._event.marks import RUN as BY_RUN
 from ..module_utils._imds.fetch import now_utc
 from ..module_utils._time_limit import TimeIsUpError, limit
@@ -347,7 +347,7 @@ class ActionModule(ActionBase):
                 self._write(mark, PREPARED)
             return {"failed": True, "msg": _HINDERED, "hindered": hindering}
         if written.why and not restores:
-            if is_windows(self):
+            if is_windows(self) and file_name(mark) not in known:
                 # A copy may be there all the same. It would say that the VM is out of service.
                 self._reach(lambda: remove_windows_mark(self, self._vars, mark))
             return {"failed": True, "msg": f"The mark of this VM could not be written: {written.why}"}
