@@ -42,7 +42,8 @@ options:
     choices: [auto, cli, credential_file, env, msi, workload]
     default: auto
   profile:
-    description: The section of C(~/.azure/credentials).
+    description:
+      - The section of C(~/.azure/credentials), V(default) if not set. If it is set, V(auto) takes the file first.
     type: str
   subscription_id:
     description:
@@ -68,7 +69,8 @@ options:
       - Which cloud of Azure is asked, V(AzureCloud), V(AzureChinaCloud) or V(AzureUSGovernment).
       - An address that begins with C(https://) names the control plane of another cloud, whose metadata say where to
         log in.
-      - If not set, the environment variable E(AZURE_CLOUD_ENVIRONMENT) is used, and without that V(AzureCloud).
+      - If not set, that of the section of C(~/.azure/credentials), or the environment variable
+        E(AZURE_CLOUD_ENVIRONMENT), is used, and without these V(AzureCloud).
     type: str
   timeout:
     description:

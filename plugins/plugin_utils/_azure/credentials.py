@@ -74,13 +74,13 @@ def read_login(options: Mapping[str, Any], environment: Mapping[str, str], home:
     if source == "env":
         return _from_environment(variables, environment, beside)
     if source == "credential_file" or options.get("profile"):
-        return _from_file(home / _FILE, options.get("profile") or "default", beside)
+        return _from_file(home / _FILE, options.get("profile") or "default", given, beside)
     if given["client_id"]:
         return _principal(given, beside, "the options")
     if variables["client_id"]:
         return _from_environment(variables, environment, beside)
     if (home / _FILE).exists():
-        return _from_file(home / _FILE, "default", beside)
+        return _from_file(home / _FILE, "default", given, beside)
     return Login(CLI, tenant=given["tenant"], **beside)
 
 
@@ -112,7 +112,8 @@ def _workload(
     return Login(WORKLOAD, client_id=values["client_id"], tenant=tenant, token_file=token_file, **beside)
 
 
-def _from_file(path: Path, profile: str, beside: Mapping[str, str | None]) -> Login:
+def _from_file(path: Path, profile: str, given: Mapping[str, str | None], beside: Mapping[str, str | None]) -> Login:
+    """Return the login of a section. The subscription and the cloud of a task count more than those of the section."""
     parser = configparser.ConfigParser(interpolation=None)
     try:
         # A message of the parser would repeat lines of the file, which may hold the secret.
@@ -124,7 +125,7 @@ def _from_file(path: Path, profile: str, beside: Mapping[str, str | None]) -> Lo
     if profile not in parser:
         raise ValueError(f"{path} has no section [{profile}].")
     values = {name: parser[profile].get(name, "").strip() or None for name in VARIABLES}
-    own = {name: values[name] or beside[name] for name in beside}
+    own = {name: given[name] or values[name] or beside[name] for name in beside}
     return _principal(values, own, f"the section [{profile}] of {path}")
 
 

@@ -68,6 +68,16 @@ x509_certificate_path = /etc/g.pem
             SECRET,
             {"cloud_environment": "AzureCloud"},
         ),
+        # The section has both, and the task names others.
+        (
+            {"profile": "default", "subscription_id": "o-subscription", "cloud_environment": "AzureCloud"},
+            ENVIRONMENT,
+            FILE,
+            SECRET,
+            {"client_id": "f-client", "subscription_id": "o-subscription", "cloud_environment": "AzureCloud"},
+        ),
+        ({"profile": "default"}, ENVIRONMENT, FILE, SECRET, {"subscription_id": "f-subscription"}),
+        ({"profile": "other"}, ENVIRONMENT, FILE, CERTIFICATE, {"subscription_id": "e-subscription"}),
     ],
 )
 def test_who_logs_in(tmp_path, options, environment, file, kind, known):
