@@ -71,15 +71,27 @@ _value:
     - As V(data) it has C(counts), C(types), C(weeks), C(vms), C(events), C(azure_events), C(azure_causes), C(hosts),
       C(generated_at), C(asked_from), C(asked_until), C(left_out_parts) and C(azure_messages). The last is null where
       the playbook did not ask Azure Resource Graph, and else has a sentence for all that it did not tell.
+    - C(counts) has the number of hosts that were C(asked) and of those in each state; of C(events), C(completed),
+      C(withdrawn), C(open), C(shorter), C(failed_responses), C(late) and C(doubtful), as explained below; of events
+      that are left out because they were C(simulated), and of those C(told_by_azure) alone.
     - Types, weeks and VMs have C(events), of these C(completed), C(withdrawn), C(open), C(shorter) (the notice lacked
       more than a tenth of the documented one), C(late) (they began before they were prepared for) and C(doubtful);
       C(failed_responses); C(approved_by_checker), C(approved_by_other) and C(approval_unknown); and C(notice),
       C(approval_to_start), C(lasted) and C(prepare), each null or with C(least), C(quarter), C(median),
-      C(three_quarters) and C(most) in seconds and C(known), the number of events of which it is known.
-    - An event has the keys of C(azure-maintenance history --json), its C(week), C(notice_seconds),
-      C(documented_notice_seconds), C(approval_to_start_seconds), C(lasted_seconds), C(approved_on),
-      C(azure_outcome), which is the outcome where Azure Resource Graph told it, and C(vms), with the same for each
-      VM that saw it.
+      C(three_quarters) and C(most) in seconds and C(known), the number of events of which it is known. A type has
+      C(event_type) and C(documented_notice), null or with C(least) and C(most). A week has C(week) and C(event_type),
+      and a VM has C(host) and C(resource_name).
+    - An event has, as C(azure-maintenance history --json) tells them, C(event_id), C(event_type), C(event_source),
+      C(description), C(leader), C(resources_count), C(duration_seconds), C(simulated), C(first_seen_at), C(outcome),
+      C(approved_by), C(prepare_seconds) and C(late); further C(week), C(notice_seconds), C(documented_notice_seconds),
+      C(shorter), C(approval_to_start_seconds), C(lasted_seconds), C(doubtful), C(failed_responses), a number,
+      C(approved_on), a list of hosts, C(azure_outcome), which is the outcome where Azure Resource Graph told it, and
+      C(vms).
+    - Each of the C(vms) of an event has C(host) and C(resource_name), the times C(first_seen_at),
+      C(not_before_first), C(not_before_last), C(approved_at), C(started_at) and C(ended_at), C(responses), a number,
+      C(failed_phases), a list, and what this VM saw of C(outcome), C(approved_by), C(prepare_seconds), C(late),
+      C(notice_seconds), C(shorter), C(approval_to_start_seconds), C(lasted_seconds), C(doubtful) and
+      C(failed_responses).
     - C(azure_events) are events that Azure Resource Graph alone tells of, and no checker. Each has C(event_id),
       C(event_type), C(event_status), C(outcome), C(not_before), C(event_source), C(description) and C(hosts). No number
       counts them but C(told_by_azure) in C(counts).
