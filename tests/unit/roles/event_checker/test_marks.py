@@ -12,6 +12,7 @@ import stat
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.marks import (
     write_mark,
 )
@@ -102,6 +103,24 @@ def test_p16_a_mark_keeps_its_beginning_over_a_boot(azure, vm):
     vm.boot()
     vm.check_until_quiet()
     assert (marks(vm)[event]["since"], marks(vm)[event]["boot_id"]) == (since, "boot-2")
+
+
+def test_p3_a_mark_tells_since_when_the_checker_does_what_it_does(azure, vm):
+    """A run waits for a checker that restores, for as long as that may take since then."""
+    told = vm.folder / "told"
+    look = f"cat '{vm.folder}'/marks/* >'{told}'"
+    steps = {"on_announced": [vm.step("prepare", look)], "on_ended": [vm.step("restore", f"{look}.ended")]}
+    vm.configure(vm.rule(approve="never", **steps))
+    event = azure.announce(notice=7200)
+    begun = format_utc(vm.clock.now().wall)
+    vm.check_until_quiet()
+    azure.withdraw(event)
+    vm.clock.advance(3600)
+    ended = format_utc(vm.clock.now().wall)
+    vm.check_until_quiet()
+    preparing, restoring = (json.loads((vm.folder / name).read_text()) for name in ("told", "told.ended"))
+    assert (preparing["since"], preparing["state_since"]) == (begun, begun)
+    assert (restoring["since"], restoring["state_since"]) == (begun, ended)
 
 
 def test_where_no_mark_can_be_written_nothing_is_prepared_or_approved(azure, vm):

@@ -161,10 +161,12 @@ def write_mark(store: Store, folders: Folders, record: EventRecord, state: str, 
     before = _marks.find_mark(read_marks(store, folders), event.event_id, _marks.CHECKER)
     if before and (before["state"], before["boot_id"], before["vm_id"]) == (state, now.boot_id, vm_id):
         return
-    since = (before and before["since"]) or format_utc(now.wall) or ""
+    state_since = format_utc(now.wall) or ""
+    since = (before and before["since"]) or state_since
     about = {"event_id": event.event_id, "event_type": event.event_type}
     mark = _marks.new_mark(_marks.CHECKER, about, since, boot_id=now.boot_id, vm_id=vm_id)
-    mark["state"] = state
+    # Runs wait from then on for a checker that is at work (P3).
+    mark.update(state=state, state_since=state_since)
     # The rule by which to restore the VM if the state is lost
     mark["rule"] = record.rule.name if record.rule else None
     text, name = _marks.encode(mark).decode(), _marks.file_name(mark)
