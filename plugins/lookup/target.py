@@ -20,7 +20,7 @@ options:
     description:
       - The pattern, or a list of patterns.
       - Without it the variable C(target) is read, and C(all) counts where there is none. A C(target) that uses a
-        variable that is not defined is an error. With C(default('all')) it would mean all hosts. An extra variable
+        variable that is not defined is an error. With the filter C(default) it would mean all hosts. An extra variable
         with a similar name, such as C(targets), is an error where there is no C(target).
       - It must be text. One that Ansible has read as a number or as a boolean is an error, because another host may be
         called so. AWX gives such an answer without quotes.
