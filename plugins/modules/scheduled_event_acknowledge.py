@@ -136,7 +136,7 @@ approvals:
       type: str
       sample: NotImplemented
     message:
-      description: Why the event was not approved, null where it was.
+      description: Why the event was not approved, null where it was, or had started.
       type: str
 in_doubt:
   description:

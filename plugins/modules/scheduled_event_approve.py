@@ -66,8 +66,8 @@ options:
       - Approve events of these types. They are V(Freeze), V(Reboot), V(Redeploy), V(Preempt) and V(Terminate).
       - Another word is refused, here and in O(event_sources).
       - Without O(event_ids) only those events are selected that list this VM or one of O(resources_ready), or
-        name no VM at all. An event with a name that cannot be read is refused; with O(force) it is left alone.
-        Events of other VMs are left alone.
+        name no VM at all. Of the others, one with a name that cannot be read is refused, or with O(force) left alone.
+        The rest are left alone.
     type: list
     elements: str
   event_sources:
@@ -200,8 +200,9 @@ in_doubt:
     - Whether the answer to an approval was lost, so that Azure may have taken the approval although
       RV(approvals[].result) is not V(approved), or although the task failed.
     - When this is false, and C(changed) is not true, Azure has certainly taken no approval of the task.
-    - When it is missing, that is not known. The connection was lost, or the module did not come to its end.
-  returned: always
+    - When it is missing though the options were right, that is not known. The connection was lost, or the module did
+      not come to its end.
+  returned: always, but where an option is wrong
   type: bool
   sample: false
   version_added: 1.1.0
@@ -224,7 +225,7 @@ diff:
   description: >-
     The status of each event before this task, and after it: V(approved) for those that this task approves, V(not_found)
     for one that has vanished meanwhile.
-  returned: success
+  returned: success, refusal, and failure while waiting
   type: dict
   sample:
     before: {C7061BAC-AFDC-4513-B24B-AA5F13A16123: Scheduled}

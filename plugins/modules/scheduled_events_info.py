@@ -88,7 +88,7 @@ options:
 notes:
   - An empty answer of the metadata service, which some VMs give, is not a document. RV(document_received) is
     then false, RV(events) is empty and a warning says that nothing is known.
-  - A fault in one event never costs another event. Each fault gives a warning. There are ten warnings at most.
+  - A fault in one event never costs another event. Each fault gives a warning. After ten, one more counts the others.
   - When two entries of a document have the same id they are returned as one event that lists the VMs of both.
 seealso:
   - module: fleetops.azure_maintenance.scheduled_event_approve
@@ -280,7 +280,9 @@ marks:
   elements: dict
   contains:
     event_id:
-      description: The event. Null where the mark cannot be read, as all but RV(marks[].file) and RV(marks[].fault).
+      description:
+        - The event. Null where the mark cannot be read, as all but RV(marks[].file), RV(marks[].counts) and
+          RV(marks[].fault).
       type: str
       sample: C7061BAC-AFDC-4513-B24B-AA5F13A16123
     event_type:
@@ -288,7 +290,10 @@ marks:
       type: str
       sample: Reboot
     by:
-      description: The program that prepared the VM. V(run) is a run of the role.
+      description:
+        - The program that prepared the VM. V(run) is a run of the role.
+        - V(checker) is the checker of the VM. RV(marks[].controller), RV(marks[].user), RV(marks[].job) and
+          RV(marks[].run) are null then.
       type: str
       sample: run
     controller:
@@ -300,7 +305,7 @@ marks:
       type: str
       sample: anna
     job:
-      description: The number of the job in AWX.
+      description: The number of the job in AWX, null where AWX did not start the run.
       type: str
       sample: "812"
     run:
@@ -326,7 +331,8 @@ marks:
       type: str
       sample: prepared
     state_since:
-      description: Since when, by the clock of the machine on which the run was started. ISO 8601 in UTC.
+      description: Since when, by the clock of the machine on which the run was started, or of the VM where its checker
+        wrote the mark. ISO 8601 in UTC.
       type: str
       sample: "2026-11-21T17:34:00Z"
     file:
