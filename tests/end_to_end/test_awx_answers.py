@@ -227,7 +227,7 @@ def test_f2_an_id_that_looks_like_a_number_is_taken_with_a_comma_after_it(projec
                 "event_response_event_types": "Reboot\nFreeze\n",
                 "event_response_event_sources": "",
                 "event_response_wait_timeout": "60",
-                "event_response_prepare_timeout": "0",
+                "event_response_reconnect_timeout": "0",
                 "event_response_wait": "yes",
                 "event_response_restore": "",
                 "azure_maintenance_endpoint": "",

@@ -534,7 +534,7 @@ BAD_INPUT = [
     ),
     (
         {"event_response_restore_timeout": "-1"},
-        "event_response_restore_timeout must be a whole number of seconds from 0 to 100000000, not '-1'.",
+        "event_response_restore_timeout must be a whole number of seconds from 1 to 100000000, not '-1'.",
     ),
     ({"event_response_prepare_timeout": 1000000000}, "event_response_prepare_timeout must be a whole number of"),
     ({"event_response_reconnect_timeout": -1}, "event_response_reconnect_timeout must be a whole number of seconds"),

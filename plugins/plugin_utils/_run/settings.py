@@ -73,9 +73,10 @@ _EMPTY = {"max_unavailable": "set no limit", "group_by": "make no groups"}
 # One host decides by these for all; each host reads the others itself.
 _SHARED = ("event_ids", "approve", "wait", "wait_timeout", "outside_vms", "acknowledge", "max_unavailable", "group_by")
 # The least value of each time-out. With 0 for the events the run does not wait for them, and the hosts stay prepared.
+# With 0 for a file Ansible limits no task (P15), and the run waits for nobody who is at work on a VM (P3).
 _LEAST_SECONDS = {
-    "prepare_timeout": 0,
-    "restore_timeout": 0,
+    "prepare_timeout": 1,
+    "restore_timeout": 1,
     "reconnect_timeout": 0,
     "wait_timeout": 1,
     "ask_timeout": 1,

@@ -81,11 +81,14 @@ def test_nobody_is_named_where_all_are_given_the_same():
 @pytest.mark.parametrize(
     ("name", "value", "least"),
     [
-        pytest.param("prepare_timeout", "0", None, id="no limit"),
-        pytest.param("prepare_timeout", "-1", 0, id="prepare"),
+        # Ansible would limit no task (P15), and the run would wait for nobody who is at work on the VM (P3).
+        pytest.param("prepare_timeout", "0", 1, id="no limit for a preparation"),
+        pytest.param("restore_timeout", "0", 1, id="no limit for a restore"),
+        pytest.param("prepare_timeout", "-1", 1, id="prepare"),
         pytest.param("restore_timeout", "600", None, id="usual"),
-        pytest.param("restore_timeout", "100000001", 0, id="more than Ansible takes"),
+        pytest.param("restore_timeout", "100000001", 1, id="more than Ansible takes"),
         pytest.param("reconnect_timeout", "-300", 0, id="reconnect"),
+        pytest.param("reconnect_timeout", "0", None, id="no reconnection"),
         pytest.param("wait_timeout", "3600.0", None, id="as YAML may write it"),
         pytest.param("wait_timeout", "0", 1, id="nobody would wait"),
         pytest.param("wait_timeout", "soon", 1, id="no number"),
