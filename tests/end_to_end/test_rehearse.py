@@ -318,6 +318,23 @@ def test_a_task_file_that_ansible_cannot_load_stops_the_rehearsal_before_it_begi
     assert "Start the simulator" not in run.out
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "must"),
+    [
+        # As a number it would be 0: the rehearsal would end before a response does.
+        ("rehearse_timeout", "15m", "be a whole number of seconds from 1 on, not 15m."),
+        # No rule would match it, and a rehearsal of nothing would end as one that went well (P13).
+        ("rehearse_event_type", "Freez", "be one of Freeze, Reboot, Redeploy, Preempt, Terminate, not Freez."),
+    ],
+)
+def test_what_a_checker_cannot_rehearse_is_refused_before_the_vm_is_asked(ansible, variable, value, must):
+    given = ["-e", "target=localhost", "-e", f"{variable}={value}", "--check"]
+    run = ansible("ansible-playbook", f"{REHEARSE}_checker", *given)
+    assert run.code == 2
+    assert f"{variable} must {must}" in run.words
+    assert "Ask who the user is" not in run.out
+
+
 @pytest.mark.matrix
 def test_the_simulator_is_stopped_also_where_the_checker_cannot_be_turned_back(ansible, tmp_path):
     """With a role in place of event_checker that fails, because the real one needs a VM with systemd."""
