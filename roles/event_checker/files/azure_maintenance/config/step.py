@@ -32,7 +32,6 @@ STEP_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 OPTIONS_OF_EACH_STEP = ("timeout", "ignore_errors")
 # These tell another service, and must not use up the time in which the VM is to be prepared.
 _TELLING = (WEBHOOK, AWX_CALLBACK, AWX_JOB)
-# Seconds for one try of these, unless the step has its own
 # The address of a callback: the part before the template, the template, and the part after it
 CALLBACK = re.compile(r"(https?://[^\s?#]+/job_templates/)([^\s/?#]+)(/callback/?)")
 
