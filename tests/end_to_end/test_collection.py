@@ -94,7 +94,13 @@ def test_ansible_doc_lists_no_step_of_a_role_or_playbook(ansible):
 @pytest.mark.releases
 def test_each_documented_example_is_a_valid_play(ansible, tmp_path):
     names = {
-        "module": ("scheduled_events_info", "scheduled_event_approve"),
+        "module": (
+            "resource_graph_events_info",
+            "scheduled_event_acknowledge",
+            "scheduled_event_approve",
+            "scheduled_events_info",
+            "scheduled_events_policy",
+        ),
         "filter": ("approval_share", "fleet_history", "fleet_history_part", "fleet_part", "fleet_report"),
     }
     plays = ansible_doc(ansible, "lookup", "target")["examples"]
