@@ -317,7 +317,7 @@ marks:
       type: str
       sample: "2026-11-21T17:32:00Z"
     boot_id:
-      description: The boot in which it began, as RV(boot_id).
+      description: The boot in which it began, as RV(boot_id), or in which a restore has begun since.
       type: str
       sample: 4f6a5a2e-0f3c-4c55-9d7b-0a7c1ad5f0d1/12
     vm_id:
