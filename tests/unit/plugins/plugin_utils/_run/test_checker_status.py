@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.checker_status import read_checker
 
 STEP = {"state": "succeeded", "in_this_boot": True, "finished_at": "2026-11-21T10:05:00Z"}
+IGNORED_STEP = {"state": "failed", "in_this_boot": False, "finished_at": "2026-11-21T10:04:00Z"}
 OLD_STEP = {name: value for name, value in STEP.items() if name != "in_this_boot"}
 
 
@@ -54,6 +55,20 @@ OVER = record(response(1), response(2, phase="ended", state="failed"), phase="en
             said(response(steps=[{**STEP, "state": "skipped"}])),
             "a step of response 1 of its checker is skipped",
             id="step",
+        ),
+        # Such as a webhook: the rule goes on, and the checker approves events of its own VM alone all the same.
+        pytest.param(
+            said(response(steps=[IGNORED_STEP, STEP])), None, id="a step failed whose failure the rule ignores"
+        ),
+        pytest.param(
+            said(response(state="failed", steps=[IGNORED_STEP, {**STEP, "state": "failed"}])),
+            "response 1 of its checker failed.",
+            id="one failed whose failure counts",
+        ),
+        pytest.param(
+            said(response(steps=[IGNORED_STEP, {**STEP, "in_this_boot": False}])),
+            "prepared it before the last boot",
+            id="P2: before the last boot, with an ignored failure",
         ),
         pytest.param(
             said(response(steps=[{**STEP, "in_this_boot": False}, STEP])),
