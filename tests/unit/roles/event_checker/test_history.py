@@ -238,6 +238,21 @@ def test_a_preparation_that_is_late(vm, happens, starts, outcome, late):
     assert (vm.row()["outcome"], vm.row()["late"]) == (outcome, late)
 
 
+@pytest.mark.parametrize(("more", "seconds"), [({}, 20), ({"ignore_errors": False}, None)])
+def test_a_preparation_with_a_failure_that_the_rule_ignores_has_a_length(vm, more, seconds):
+    hook = {"webhook": "https://eda.example.com:5000/azure", **more}
+    vm.see(make_event(), rule=make_rule(on_announced=[hook, DRAIN], approve="when_ready"))
+    with vm.state.transaction():
+        vm.state.begin_response(1, states.RUNNING, vm.clock.now())
+        for step, result in zip(vm.state.steps(1), (states.FAILED, states.SUCCEEDED)):
+            vm.state.begin_step(step, vm.clock.now())
+            vm.clock.advance(10)
+            vm.state.finish_step(step, result, None, vm.clock.now())
+    vm.clock.advance(60)
+    vm.see(started(make_event()))
+    assert (vm.row()["prepare_seconds"], vm.row()["late"]) == (seconds, seconds is None)
+
+
 def test_an_event_that_somebody_else_approved(vm):
     vm.see(make_event())
     vm.clock.advance(60)

@@ -25,7 +25,6 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 
 from ..config.config import Rule
 from ..config.rules import APPROVE_STEP
-from ..config.step import ignores_errors
 from ..state import records
 from ..state.marks import read_marked_by_runs
 from ..state.records import EventRecord, ResponseRecord, StepRecord
@@ -152,16 +151,7 @@ class Decision:
         )
 
 
-def is_settled(step: StepRecord) -> bool:
-    """Tell whether the step behind this one may run."""
-    return step.state == records.SUCCEEDED or _is_ignored(step)
-
-
-def _is_ignored(step: StepRecord) -> bool:
-    return step.state == records.FAILED and ignores_errors(step.content)
-
-
 def _results(steps: Sequence[StepRecord]) -> list[StepResult]:
     """Return the steps that must succeed before the approval: a step with an ignored failure is not one."""
-    counted = [step for step in steps if not _is_ignored(step)]
+    counted = [step for step in steps if not step.is_ignored]
     return [StepResult(step.content == APPROVE_STEP, step.succeeded_boot) for step in counted]

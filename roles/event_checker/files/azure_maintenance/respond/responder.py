@@ -37,7 +37,7 @@ from ..state.records import EventRecord, StepRecord
 from ..state.store import Store
 from ..system import ERROR, Clock, Folders, prolong_start, say
 from .approval import TAKEN, Approval
-from .decision import Decision, PrepareAgain, Stop, Task, is_settled
+from .decision import Decision, PrepareAgain, Stop, Task
 from .notify import OTHER_JOB, CallbackTries
 from .programs import StepError
 from .steps import StepContext, run_step
@@ -100,7 +100,7 @@ class Responder:
     def _run_steps(self, task: Task) -> bool:
         number = task.response.number
         while True:
-            step = next((each for each in self._decision.steps(task) if not is_settled(each)), None)
+            step = next((each for each in self._decision.steps(task) if not each.is_settled), None)
             if step is None:
                 self._writer.write(lambda _store: self._finish(task, records.SUCCEEDED, None))
                 self._note_success(task)

@@ -164,11 +164,11 @@ def _is_late(
 
 
 def _prepared(responses: Iterable[ResponseRecord]) -> tuple[float, float] | None:
-    """Return when the steps of on_announced, without the approval, began and when all had succeeded."""
+    """Return when the steps of on_announced, without the approval, began and when all were done."""
     for response in responses:
         if response.phase == ANNOUNCED:
             steps = [step for step in response.steps if step.content != APPROVE_STEP]
-            spans = [(step.started_at, step.finished_at) for step in steps if step.state == SUCCEEDED]
+            spans = [(step.started_at, step.finished_at) for step in steps if step.is_settled]
             known = [(begun, done) for begun, done in spans if begun is not None and done is not None]
             if known and len(known) == len(steps):
                 begun, done = min(begun for begun, _done in known), max(done for _begun, done in known)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
 
 from ..config.config import Rule
+from ..config.step import ignores_errors
 
 # States of a response; a step is pending in place of planned and due.
 PLANNED = "planned"
@@ -115,6 +116,16 @@ class StepRecord(NamedTuple):
     finished_at: float | None = None
     message: str | None = None
     succeeded_boot: str | None = None
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether it failed, and its rule goes on all the same."""
+        return self.state == FAILED and ignores_errors(self.content)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the step behind it may run."""
+        return self.state == SUCCEEDED or self.is_ignored
 
 
 class ResponseRecord(NamedTuple):
