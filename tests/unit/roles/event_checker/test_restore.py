@@ -150,6 +150,23 @@ def test_p3_it_waits_while_another_event_is_prepared_for(azure, half):
     assert states(half, half.reboot_event) == {"announced": "skipped", "restore": "succeeded"}
 
 
+def test_p2_a_restore_that_makes_way_for_another_event_makes_no_prepared_vm_of_it(azure, vm):
+    """If the state is lost, the mark is all that tells of the preparation, which failed."""
+    vm.configure(
+        vm.rule(on_announced=[vm.step("drain", "exit 1")], on_ended=[vm.held_step("restore"), vm.step("more")])
+    )
+    first = azure.announce(notice=3600)
+    vm.check()
+    assert vm.run("restore", "1").returncode == 0
+    vm.wait(lambda: "restore" in ran(vm), "the restore does not begin")
+    azure.announce(event_status="Started", started_for=600)
+    vm.run("check", "--once")
+    vm.release()
+    vm.wait_for_units()
+    assert "more" not in ran(vm)
+    assert [mark["state"] for mark in marks(vm) if mark["event_id"] == first] == ["failed"]
+
+
 def test_a_restore_that_is_due_when_the_event_starts_is_left_to_on_ended(azure, half):
     half.configure(half.rule(approve="never"))
     other = azure.announce("Redeploy", notice=7200)

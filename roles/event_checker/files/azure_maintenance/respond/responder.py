@@ -88,7 +88,8 @@ class Responder:
         except Stop as stop:
             state, why = stop.state, str(stop)
         if task.response.phase in (RESTORE, ENDED):
-            self._note_state(task, PREPARED)
+            # Before the event only a preparation that failed is taken back (P2).
+            self._note_state(task, FAILED if task.response.phase == RESTORE else PREPARED)
         if state == records.SKIPPED:
             self._writer.write(lambda _store: self._finish(task, records.SKIPPED, why))
             say(f"{title}: {why} The steps that are left are skipped.")
