@@ -55,7 +55,8 @@ options:
       - At least one of O(event_ids), O(event_types) and O(event_sources) is needed. An event is selected when it meets
         all that are given. Letter case does not matter.
       - An empty list of ids, types or sources selects nothing. So the result of a search that found nothing approves
-        nothing. An empty string, as an empty answer in an AWX survey gives it, counts as not given.
+        nothing. An empty string, as an empty answer in an AWX survey gives it, counts as not given. A list is refused
+        in which each member is null or empty.
       - An id that the document does not have is reported as V(not_found) with a warning. It is neither a
         change nor a failure.
     type: list
