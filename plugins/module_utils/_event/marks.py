@@ -37,6 +37,8 @@ WORDS = (
     *("state", "state_since"),
 )
 ENDING = ".mark.json"
+# In the name of a file
+_UNKNOWN_VM = "vm"
 LARGEST = 16 * 1024
 # A VM has a few open events at a time.
 MOST_MARKS = 100
@@ -75,12 +77,29 @@ def file_name(mark: Mapping[str, Any]) -> str:
     return f"{_of_event(mark)}{run}{ENDING}"
 
 
-def pattern_of_event(mark: Mapping[str, Any]) -> str:
-    """Return the pattern of a shell for the names of all marks of that kind for the event of a mark."""
-    return f"{_of_event(mark)}*{ENDING}"
+def patterns_of_event(mark: Mapping[str, Any]) -> list[str]:
+    """Return patterns of a shell for the names of all marks of that kind for the event of a mark on this VM."""
+    return [f"{_key(mark)}.{vm}.{mark['by']}*{ENDING}" for vm in _vms(mark)]
+
+
+def patterns_on_vm(mark: Mapping[str, Any]) -> list[str]:
+    """Return patterns of a shell for the names of all marks on the VM of a mark."""
+    return [f"*.{vm}.*{ENDING}" for vm in _vms(mark)]
+
+
+def _vms(mark: Mapping[str, Any]) -> list[str]:
+    """Return the names of VMs in the names of the marks of this VM, as select_marks() knows them: one that is not known
+    may be any.
+    """
+    vm = _vm(mark)
+    return ["*"] if vm == _UNKNOWN_VM else [vm, _UNKNOWN_VM]
 
 
 def _of_event(mark: Mapping[str, Any]) -> str:
+    return f"{_key(mark)}.{_vm(mark)}.{mark['by']}"
+
+
+def _key(mark: Mapping[str, Any]) -> str:
     key = fold_case(str(mark["event_id"]))
     # An id is a UUID as far as anybody has seen; any other could be a path.
     if not re.fullmatch(r"[a-z0-9-]{1,64}", key):
@@ -88,9 +107,12 @@ def _of_event(mark: Mapping[str, Any]) -> str:
         import hashlib
 
         key = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    return key
+
+
+def _vm(mark: Mapping[str, Any]) -> str:
     vm = str(mark["vm_id"] or "").lower()
-    vm = vm if re.fullmatch(r"[a-f0-9-]{1,64}", vm) else "vm"
-    return f"{key}.{vm}.{mark['by']}"
+    return vm if re.fullmatch(r"[a-f0-9-]{1,64}", vm) else _UNKNOWN_VM
 
 
 def folders(environment: Mapping[str, str], user_id: int) -> list[str]:

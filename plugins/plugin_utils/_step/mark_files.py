@@ -14,7 +14,16 @@ import shlex
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from ...module_utils._errors import escape
-from ...module_utils._event.marks import ENDING, ENVIRONMENT, OF_ROOT, OF_USER, encode, file_name, pattern_of_event
+from ...module_utils._event.marks import (
+    ENDING,
+    ENVIRONMENT,
+    OF_ROOT,
+    OF_USER,
+    encode,
+    file_name,
+    patterns_of_event,
+    patterns_on_vm,
+)
 
 # To start a program costs more than all the rest. The home is that of marks.folders().
 _FOLDERS = f"""
@@ -46,12 +55,12 @@ done
 [ "$written" ] || exit 1
 """
     + _AND_OF_ROOT
-    + f"""
+    + """
 for place do
-  for file in "$place"/*.{{vm}}.*{ENDING}; do
-    [ -f "$file" ] && [ "$file" != "$place/{{name}}" ] || continue
+  for file in {files}; do
+    [ -f "$file" ] && [ "$file" != "$place/{name}" ] || continue
     state=$(sed -n 's/^ "state": "\\([a-z]*\\)".*/\\1/p' "$file")
-    echo "${{file##*/}} $state"
+    echo "${file##*/} $state"
   done
 done
 """
@@ -63,7 +72,7 @@ _REMOVE = (
     + _AND_OF_ROOT
     + """
 for place do
-  for file in "$place"/{name}; do
+  for file in {files}; do
     case " {sure} " in
       *" ${file##*/} "*) ;;
       *) grep -q '^ "state": "restoring"' "$file" 2>/dev/null && continue ;;
@@ -97,7 +106,7 @@ def write_mark(action: Any, mark: Mapping[str, Any]) -> Written:
         content = base64.b64encode(encode(mark)).decode()
     except ValueError as error:
         return Written(str(error), {})
-    why, listed = _run(action, _WRITE, file_name(mark), content=content)
+    why, listed = _run(action, _WRITE, patterns_on_vm(mark), name=file_name(mark), content=content)
     # Over ssh there may be a terminal, on which the shell and sudo complain among these lines.
     words = [line.partition(" ") for line in listed.splitlines()]
     return Written(why, {name: state for name, _blank, state in words if name.endswith(ENDING)})
@@ -114,18 +123,18 @@ def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool, waited_ou
     """
     own = file_name(mark)
     sure = " ".join([own, *(name for name in waited_out if _PLAIN.fullmatch(name))])
-    return _run(action, _REMOVE, own if only_own else pattern_of_event(mark), sure=sure)[0]
+    return _run(action, _REMOVE, [own] if only_own else patterns_of_event(mark), sure=sure)[0]
 
 
-def _run(action: Any, script: str, name: str, **words: str) -> tuple[str | None, str]:
+def _run(action: Any, script: str, files: Iterable[str], **words: str) -> tuple[str | None, str]:
     """Return why a script failed, None where it did not, and its output.
 
-    :param name: of the file, or a pattern for it.
+    :param files: names of marks that it looks at, or patterns for them.
     :param words: further values for the script. No value has a character that is special to a shell.
     """
     environment = action._compute_environment_string()
     filled = script
-    for word, value in {"name": name, "vm": name.split(".")[1], **words}.items():
+    for word, value in {"files": " ".join(f'"$place"/{each}' for each in files), **words}.items():
         filled = filled.replace(f"{{{word}}}", value)
     ended = action._low_level_execute_command(f"{environment} sh -c {shlex.quote(filled)}")
     if ended.get("rc") == 0:

@@ -17,6 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._step.m
 )
 
 VM = "02aab8a4-74ef-476e-8182-f6d2ba4166a6"
+OTHER_VM = "5f3c9a10-0000-4000-8000-00000000000b"
 MARK = vm_marks.new_mark(
     vm_marks.RUN, {"event_id": "C7061BAC'; reboot", "event_type": "Re'boot $(x)"}, "2026-11-21T17:32:00Z", vm_id=VM
 )
@@ -89,7 +90,7 @@ def test_p3_who_writes_a_mark_sees_those_of_others_on_this_vm(marks, tmp_path):
         "A1": vm_marks.new_mark(vm_marks.RUN, {**about, "event_id": "A1"}, "", vm_id=VM),
         "A2": {**vm_marks.new_mark(vm_marks.CHECKER, {**about, "event_id": "A2"}, "", vm_id=VM), "state": "restoring"},
         "A3": {
-            **vm_marks.new_mark(vm_marks.RUN, {**about, "event_id": "A3"}, "", vm_id="another"),
+            **vm_marks.new_mark(vm_marks.RUN, {**about, "event_id": "A3"}, "", vm_id=OTHER_VM),
             "state": "restoring",
         },
     }
@@ -107,6 +108,30 @@ def test_p3_who_writes_a_mark_sees_those_of_others_on_this_vm(marks, tmp_path):
     assert remove_marks(action, {**others["A1"], "run": "0a1b"}, only_own=False) is None
     assert len(list(marks.glob("a1.*"))) == 0
     assert len(list(marks.glob("a2.*"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "others"),
+    [
+        # A run or a checker for which resource_name is set does not ask for the id of its VM.
+        pytest.param(VM, {None: True, VM: True, OTHER_VM: False}, id="the id is known"),
+        pytest.param(None, {None: True, VM: True, OTHER_VM: True}, id="the id is not known"),
+    ],
+)
+def test_p3_a_mark_that_does_not_name_its_vm_is_one_of_this_vm(marks, tmp_path, own, others):
+    action = Action(tmp_path)
+    about = {"event_id": "A1", "event_type": "Reboot"}
+    of_others = {}
+    for vm_id, counts in others.items():
+        for by, run in ((vm_marks.RUN, "0a"), (vm_marks.CHECKER, None)):
+            mark = vm_marks.new_mark(by, about, "2026-11-21T17:32:00Z", run=run, vm_id=vm_id)
+            assert write_mark(action, mark).why is None
+            of_others.update({vm_marks.file_name(mark): "preparing"} if counts else {})
+    mark = {**MARK, **about, "run": "0b", "vm_id": own}
+    assert write_mark(action, mark) == (None, of_others)
+    assert remove_marks(action, mark, only_own=False) is None
+    left = {each["by"] for each in vm_marks.select_marks(vm_marks.read_marks(), own)[0]}
+    assert left == {vm_marks.CHECKER}
 
 
 def test_p3_the_mark_of_another_run_that_restores_at_this_moment_stays(marks, tmp_path):
