@@ -338,7 +338,8 @@ marks:
     file:
       description: The file of the mark on the VM.
       type: str
-      sample: /var/lib/azure-maintenance-marks/c7061bac-afdc-4513-b24b-aa5f13a16123.vm.run-5d1c0a9be2f4c3d7.mark.json
+      sample: "/var/lib/azure-maintenance-marks/c7061bac-afdc-4513-b24b-aa5f13a16123\
+        .02aab8a4-74ef-476e-8182-f6d2ba4166a6.run-3f0c9be1d7a24c55.mark.json"
     counts:
       description: Whether the collection uses it.
       type: bool
