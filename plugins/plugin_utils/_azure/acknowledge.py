@@ -24,7 +24,7 @@ from ...module_utils._approval.guard import (
 )
 from ...module_utils._errors import one_line
 from ...module_utils._event.document import Document, fold_case
-from ...module_utils._event.selection import words
+from ...module_utils._event.selection import check_words, words
 from .arm import ArmClient, growing_pauses, read_error
 from .errors import HTTP_STATUS, MALFORMED, AzureError
 from .events import OutsideEvent
@@ -94,6 +94,7 @@ def acknowledge(task: Task) -> dict[str, Any]:
 
 def _acknowledge(task: Task) -> dict[str, Any]:
     options = task.options
+    check_words(options)
     wanted = words(options["event_ids"])
     if options["event_ids"] == []:
         # An id that was not found must not approve another event.

@@ -10,8 +10,9 @@ import types
 import pytest
 from ansible.utils.unsafe_proxy import AnsibleUnsafe
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils import _unsafe
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure import acknowledge
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.errors import FORBIDDEN, AzureError
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.task import run_on_controller
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.task import run_on_controller, run_task
 
 LOGIN = {"client_id": "c", "secret": "only-for-this-test", "tenant": "t"}
 TEXT = "{{ lookup('pipe', 'id') }}"
@@ -22,11 +23,11 @@ def run(monkeypatch):
     """run(WORK, OPTIONS) does it as an action plugin would."""
     monkeypatch.delenv("ANSIBLE_AZURE_AUTH_SOURCE", raising=False)
 
-    def run_task(work, options=None):
+    def run_work(work, options=None):
         task = types.SimpleNamespace(args=LOGIN if options is None else options, action="module", check_mode=False)
         return run_on_controller(types.SimpleNamespace(_task=task), {"argument_spec": {}}, work)
 
-    return run_task
+    return run_work
 
 
 def is_data(text):
@@ -80,3 +81,14 @@ def test_the_source_of_the_login_may_stand_in_the_environment(run, monkeypatch):
     assert run(lambda task: {"kind": task._login.kind})["kind"] == "managed identity"
     monkeypatch.setenv("ANSIBLE_AZURE_AUTH_SOURCE", "sesame")
     assert "auth_source must be one of" in run(lambda task: {})["msg"]
+
+
+@pytest.mark.parametrize(
+    "given", [{"resources_ready": "['web-1', 'web-2']"}, {"event_ids": '["3da1b9aa-5204-4335-8c33-c54e315dcffe"]'}]
+)
+def test_a_list_in_a_text_is_called_by_its_name_before_azure_is_asked(given):
+    options = {**LOGIN, "subscription_id": "s", "event_ids": ["3da1b9aa-5204-4335-8c33-c54e315dcffe"], **given}
+    result = run_task(options, "module", False, acknowledge.SPEC, acknowledge.acknowledge)
+    assert (
+        f"{next(iter(given))} must be a list, or words with commas between them, not a list in a text" in result["msg"]
+    )
