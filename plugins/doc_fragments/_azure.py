@@ -31,8 +31,9 @@ options:
         C(azure.azcollection), so the login of its modules works here.
       - V(auto) takes the first of these that is there, the options O(client_id), O(secret) and so on, the environment,
         the file C(~/.azure/credentials), the login of the Azure CLI.
-      - V(env) takes the variables E(AZURE_CLIENT_ID), E(AZURE_TENANT), E(AZURE_SECRET) or
-        E(AZURE_X509_CERTIFICATE_PATH), as the credential type "Microsoft Azure Resource Manager" of AWX sets them.
+      - V(env) takes the section of C(~/.azure/credentials) that E(AZURE_PROFILE) names, or the variables
+        E(AZURE_CLIENT_ID), E(AZURE_TENANT), E(AZURE_SECRET) or E(AZURE_X509_CERTIFICATE_PATH), as the credential type
+        "Microsoft Azure Resource Manager" of AWX sets them.
       - V(credential_file) takes a section of C(~/.azure/credentials), V(cli) the login of the program C(az), V(msi) the
         managed identity of the machine, V(workload) the workload identity of a pod in Kubernetes.
       - All of one login comes from one place. Only O(subscription_id) and O(cloud_environment) may come from the

@@ -31,6 +31,8 @@ VARIABLES = {
 AUTH_SOURCES = ("auto", "cli", "credential_file", "env", "msi", "workload")
 
 _FILE = ".azure/credentials"
+# Names a section of it
+_PROFILE = "AZURE_PROFILE"
 # Seconds for a connection, and for each answer; all ends with the time of the task.
 _CONNECT, _READ = 10, 30
 
@@ -65,22 +67,25 @@ def read_login(options: Mapping[str, Any], environment: Mapping[str, str], home:
     variables = {name: environment.get(variable, "").strip() or None for name, variable in VARIABLES.items()}
     beside = {name: given[name] or variables[name] or None for name in ("subscription_id", "cloud_environment")}
     source = options.get("auth_source") or "auto"
+    file, named = home / _FILE, environment.get(_PROFILE, "").strip()
     if source == "msi":
         return Login(MANAGED, client_id=given["client_id"] or variables["client_id"], **beside)
     if source == "cli":
         return Login(CLI, tenant=given["tenant"], **beside)
     if source == "workload":
         return _workload({**variables, **_present(given)}, environment, beside)
-    if source == "env":
+    if source == "env" and not named:
         return _from_environment(variables, environment, beside)
-    if source == "credential_file" or options.get("profile"):
-        return _from_file(home / _FILE, options.get("profile") or "default", given, beside)
-    if given["client_id"]:
+    if source == "credential_file" or (source != "env" and options.get("profile")):
+        return _from_file(file, options.get("profile") or "default", given, beside)
+    if source != "env" and given["client_id"]:
         return _principal(given, beside, "the options")
+    if named:
+        return _from_file(file, named, given, beside)
     if variables["client_id"]:
         return _from_environment(variables, environment, beside)
-    if (home / _FILE).exists():
-        return _from_file(home / _FILE, "default", given, beside)
+    if file.exists():
+        return _from_file(file, "default", given, beside)
     return Login(CLI, tenant=given["tenant"], **beside)
 
 

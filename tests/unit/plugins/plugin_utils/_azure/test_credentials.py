@@ -29,6 +29,7 @@ POD = {
     "AZURE_TENANT_ID": "p-tenant",
     "AZURE_FEDERATED_TOKEN_FILE": "/var/run/secrets/token",
 }
+PROFILE = {"AZURE_PROFILE": "other"}
 FILE = """
 [default]
 subscription_id = f-subscription
@@ -77,6 +78,12 @@ x509_certificate_path = /etc/g.pem
             {"client_id": "f-client", "subscription_id": "o-subscription", "cloud_environment": "AzureCloud"},
         ),
         ({"profile": "default"}, ENVIRONMENT, FILE, SECRET, {"subscription_id": "f-subscription"}),
+        # As azure.azcollection: the section that the environment names goes before its other variables.
+        ({}, {**ENVIRONMENT, **PROFILE}, FILE, CERTIFICATE, {"client_id": "g-client"}),
+        ({"auth_source": "env"}, {**ENVIRONMENT, **PROFILE}, FILE, CERTIFICATE, {"client_id": "g-client"}),
+        (OPTIONS, PROFILE, FILE, SECRET, {"client_id": "o-client"}),
+        ({"profile": "default"}, PROFILE, FILE, SECRET, {"client_id": "f-client"}),
+        ({"auth_source": "credential_file"}, PROFILE, FILE, SECRET, {"client_id": "f-client"}),
         ({"profile": "other"}, ENVIRONMENT, FILE, CERTIFICATE, {"subscription_id": "e-subscription"}),
     ],
 )
@@ -97,6 +104,7 @@ def test_who_logs_in(tmp_path, options, environment, file, kind, known):
         ({"auth_source": "env"}, {}, None, "Missing in the environment: client_id, tenant"),
         ({"auth_source": "credential_file"}, {}, None, "/.azure/credentials cannot be read: No such file or directory"),
         ({"profile": "third"}, {}, FILE, "has no section [third]"),
+        ({}, {"AZURE_PROFILE": "third"}, FILE, "has no section [third]"),
         ({"profile": "default"}, {}, "secret=hidden", "is no file of sections"),
         ({"auth_source": "workload"}, ENVIRONMENT, None, "AZURE_FEDERATED_TOKEN_FILE"),
     ],
