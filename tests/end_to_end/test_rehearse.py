@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+import yaml
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import CONNECTIONS
@@ -333,6 +334,40 @@ def test_what_a_checker_cannot_rehearse_is_refused_before_the_vm_is_asked(ansibl
     assert run.code == 2
     assert f"{variable} must {must}" in run.words
     assert "Ask who the user is" not in run.out
+
+
+LAST_CHECK = "Check that every response succeeded"
+
+
+@pytest.mark.parametrize(
+    ("responses", "why"),
+    [
+        ([{"phase": "announced", "state": "succeeded"}, {"phase": "ended", "state": "succeeded"}], None),
+        ([{"phase": "ended", "state": "failed", "message": "Step 1 failed."}], "Step 1 failed. See journalctl"),
+        # The time was too short for it (P13).
+        (
+            [{"phase": "announced", "state": "skipped", "message": "The event ended before its preparation did."}],
+            "The event ended before its preparation did. See journalctl",
+        ),
+        ([{"phase": "waiting", "state": "skipped", "message": "The event has started."}], None),
+    ],
+    ids=["all", "a failure", "a preparation that was cut short", "no wait for an approval"],
+)
+def test_the_verdict_on_the_responses_of_a_checker(ansible, tmp_path, responses, why):
+    def find(tasks):
+        inner = (find(task[part]) for task in tasks for part in ("block", "always") if part in task)
+        return [task for task in tasks if task["name"] == LAST_CHECK] + [each for found in inner for each in found]
+
+    (play,) = yaml.safe_load((TREE / "playbooks" / "rehearse_checker.yml").read_text())
+    (check,) = find(play["tasks"])
+    history = {"stdout": json.dumps({"events": [{"event_id": "A1", "phase": "ended", "responses": responses}]})}
+    known = {"__rehearse_history": history, "__rehearse_announced": {"json": {"event_id": "A1"}}}
+    (tmp_path / "verdict.yml").write_text(
+        json.dumps([{"hosts": "localhost", "gather_facts": False, "vars": known, "tasks": [check]}])
+    )
+    run = ansible("ansible-playbook", "verdict.yml", cwd=tmp_path)
+    assert (run.code == 0) == (why is None), run.out
+    assert why is None or why in run.words
 
 
 @pytest.mark.matrix
