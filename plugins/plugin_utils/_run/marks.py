@@ -87,8 +87,9 @@ def note_at_work(host: Host, now: float) -> dict[str, float]:
     for mark in find_at_work(host):
         key = f"{mark['state']} {mark['file']}"
         since = read_utc(str(mark["state_since"] or ""))
-        told = since.timestamp() if isinstance(since, datetime) else now
-        found[key] = min(host["at_work"].get(key, now), told)
+        told = since.timestamp() if isinstance(since, datetime) else None
+        # By a clock that is ahead it may begin in the future.
+        found[key] = host["at_work"].get(key, now) if told is None or told > now else told
     return found
 
 

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import itertools
+from datetime import datetime, timezone
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
     CHECKER,
     RESTORING,
@@ -21,6 +23,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.ho
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import (
     find_hindering,
     find_removable,
+    note_at_work,
     tell_unclear,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
@@ -263,6 +266,23 @@ def test_p13_who_an_earlier_run_has_left_is_waited_for_where_another_vm_tells_fi
     fleet.go()
     assert fleet.story["web-1"] == (["restore A1"] if tells else [])
     assert sorted(faults(fleet)) == (["web-2"] if tells else ["web-1", "web-2"])
+
+
+@pytest.mark.parametrize(
+    ("told", "since"),
+    [
+        pytest.param(-900, -900, id="as it was known"),
+        pytest.param(-10, -10, id="P3: it failed between two questions, and was tried again"),
+        pytest.param(None, -900, id="the mark does not tell"),
+        pytest.param(3600, -900, id="P15: by a clock that is ahead"),
+    ],
+)
+def test_since_when_another_is_at_work_on_a_vm(told, since):
+    mark = new_mark(CHECKER, {"event_id": "A1", "event_type": "Reboot"}, "2026-11-21T09:00:00Z")
+    moment = None if told is None else format_utc(datetime.fromtimestamp(START + told, timezone.utc))
+    mark.update(state=RESTORING, state_since=moment, file="a1.vm.checker.mark.json")
+    host = {"run": "r1", "marks": [mark], "at_work": {"restoring a1.vm.checker.mark.json": START - 900.0}}
+    assert note_at_work(host, START) == {"restoring a1.vm.checker.mark.json": START + since}
 
 
 @pytest.mark.parametrize("phase", ["prepare", "restore"])
