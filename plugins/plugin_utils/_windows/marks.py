@@ -26,6 +26,7 @@ from ...module_utils._event.marks import (
     decode,
     encode,
     file_name,
+    patterns_on_vm,
     select_marks,
     unreadable,
 )
@@ -83,7 +84,7 @@ def write_mark(
     own = file_name(mark)
     options = {
         "paths": [folder or find_folder(run_module)],
-        "patterns": [f"*.{own.split('.')[1]}.*{ENDING}"],
+        "patterns": patterns_on_vm(mark),
         "get_checksum": True,
         "checksum_algorithm": "sha256",
     }

@@ -129,6 +129,17 @@ def test_p3_the_marks_of_others_are_seen_when_a_mark_is_written(machine):
     assert then == others
 
 
+@pytest.mark.parametrize(("own", "seen"), [(VM, [None, VM]), (None, [None, VM, VM.replace("0", "1")])])
+def test_p3_a_mark_that_does_not_name_its_vm_is_one_of_this_vm(machine, own, seen):
+    each = {
+        vm_id: marks.new_mark(marks.RUN, {"event_id": "a1", "event_type": "Freeze"}, "", vm_id=vm_id, run="2")
+        for vm_id in (None, VM, VM.replace("0", "1"))
+    }
+    machine.keep({f"{FOLDER}\\{marks.file_name(mark)}": marks.encode(mark).decode() for mark in each.values()})
+    told = write_mark(machine.run, machine.run_action, {**MARK, "run": "1", "vm_id": own}, FOLDER)
+    assert told == (None, {marks.file_name(each[vm_id]): "preparing" for vm_id in seen})
+
+
 def test_how_far_a_run_is_takes_one_module(machine):
     assert write_mark(machine.run, machine.run_action, MARK, None) == (None, {})
     machine.asked.clear()
