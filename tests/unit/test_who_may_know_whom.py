@@ -74,7 +74,7 @@ MAY_IMPORT = {
     "plugins/callback": [ERRORS, EVENT, FAILURE, MASKING, REPORT, "ansible"],
     "plugins/doc_fragments": [],
     "plugins/filter": [REPORT, RUN, UNSAFE, "ansible"],
-    "plugins/lookup": [TEXT_INPUT, "ansible"],
+    "plugins/lookup": [ERRORS, TEXT_INPUT, "ansible"],
     "plugins/modules": [EVENT, IMDS, APPROVAL, MODULE, "ansible"],
     "extensions/eda": [ERRORS, IMDS, EDA, HOST_NAME],
     "extensions/eda/plugins/event_filter/event_grid": [f"{AZURE}/messages"],
