@@ -163,6 +163,19 @@ def test_a_few_hosts_without_a_history_are_whole(page, width):
     assert height <= room
 
 
+@pytest.mark.parametrize("width", [800, 1400])
+def test_a_long_name_or_word_leaves_room_for_what_stands_beside_it(page, width):
+    word = "Long" * 60
+    shown = page({
+        "a" * 150: {"unreachable": True, "msg": "No route to host"},
+        "b" * 150: said("c" * 64, [{**row(0, 0), "event_type": word, "event_source": word, "outcome": word}]),
+    }, width=width)  # fmt: skip
+    right = "document.querySelector('#hosts td:last-child').getBoundingClientRect().right"
+    assert shown.look(f"{right} <= window.innerWidth"), "the message is out of sight"
+    widths = "[...document.querySelector('#events tbody tr').cells].map((cell) => cell.getBoundingClientRect().width)"
+    assert max(shown.look(widths)) < 600
+
+
 def test_on_a_phone_a_cell_without_a_text_takes_no_room(page):
     shown = page(fleet(2, 5), width=390)
     cells = "[...document.querySelectorAll('#events td')]"

@@ -185,6 +185,24 @@ def test_names_are_whole_in_the_columns_of_vms(page):
     assert wide_as_its_window(window)
 
 
+@pytest.mark.parametrize("width", [800, 1400])
+def test_a_long_name_or_word_leaves_room_for_what_stands_beside_it(page, width):
+    resource, host, word = "a" * 64, f"{'b' * 63}.{'c' * 63}.example.com", "Long" * 60
+    fleet = {
+        host: said(resource, event(1, "Reboot", [resource], resource, 600)),
+        "web-1": said("web-1", event(2, word, ["web-1"], "web-1", 700, event_status=word, event_source=word)),
+        "d" * 150: {"unreachable": True, "msg": NOTHING_ANSWERS},
+    }
+    window = page(fleet, width=width)
+    assert wide_as_its_window(window)
+    right = "document.querySelector('.timeline .plot').getBoundingClientRect().right"
+    assert window.look(f"{right} <= window.innerWidth"), "the timeline is out of sight"
+    messages = "document.querySelector('#silent td:last-child').getBoundingClientRect()"
+    assert window.look(f"{messages}.right <= window.innerWidth"), "the message is out of sight"
+    widths = f"{ROWS}.flatMap((row) => [0, 1, 5].map((column) => row.cells[column].getBoundingClientRect().width))"
+    assert max(window.look(widths)) < 300
+
+
 def test_now_and_every_start_go_on_with_the_clock_and_a_page_that_is_old_says_so(page):
     window = page(four_events())
     told = "[...document.querySelectorAll('#events .start')].map((start) => start.textContent)"
@@ -298,6 +316,16 @@ def test_in_print_it_is_black_on_white_and_nothing_is_cut_off_or_folded_away(pag
     assert window.look("document.querySelector('.tools').checkVisibility()") is False
     assert window.look("document.querySelector('#hosts-quiet').getBoundingClientRect().height") > 5
     assert window.look("document.querySelector('#hosts-quiet').checkVisibility()") is True
+
+
+def test_in_print_a_long_word_pushes_no_column_off_the_paper(page, tmp_path):
+    program = need_program("pdftotext", package="poppler-utils")
+    name, word = "a" * 64, "Long" * 60
+    window = page({name: said(name, event(2, word, [name], name, 700, event_status=word, event_source=word))})
+    (tmp_path / "report.pdf").write_bytes(window.print_page())
+    printed = subprocess.check_output([program, "-layout", str(tmp_path / "report.pdf"), "-"], text=True)
+    assert "Host server is undergoing maintenance." in printed
+    assert "C7061BAC-AFDC-4513-B24B-000000000002" in printed
 
 
 def test_sixty_events_are_printed_on_six_pages_none_empty_each_with_its_axis_or_the_heads_of_its_table(page, tmp_path):

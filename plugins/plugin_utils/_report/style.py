@@ -75,9 +75,12 @@ td.short { white-space: nowrap; width: 1%; }
 td.vms { min-width: 13rem; overflow-wrap: normal; }
 td.words { min-width: 10rem; }
 td.id { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .78rem; min-width: 10rem; }
-.vm { display: inline-block; max-width: 100%; white-space: nowrap; }
+.vm, .word {
+  display: inline-block; width: max-content; max-width: min(36rem, 45vw); white-space: normal; overflow-wrap: anywhere;
+}
+.word { max-width: 12rem; }
 #silent td { min-width: 8rem; }
-#silent td:first-child { white-space: nowrap; font-weight: 600; }
+#silent .vm { max-width: 30vw; font-weight: 600; }
 #silent td:nth-child(2) { color: var(--bad); white-space: nowrap; }
 .start { font-weight: 600; }
 .note { color: var(--bad); font-size: .85rem; white-space: normal; min-width: 8rem; }
@@ -142,7 +145,7 @@ details div { overflow-wrap: anywhere; }
   .counts { grid-template-columns: repeat(3, 1fr); }
   .counts div { padding: .4rem .6rem; }
   .scroll.few { max-height: none; }
-  .vm { white-space: normal; overflow-wrap: anywhere; }
+  .vm, #silent .vm, .word { width: auto; max-width: 100%; }
   table, thead, tbody, tr, td, tbody th { display: block; }
   .timeline thead th:first-child { display: none; }
   .timeline .plot { display: block; min-width: 0; }
@@ -191,6 +194,8 @@ details div { overflow-wrap: anywhere; }
   td.id { font-size: 7px; white-space: nowrap; }
   .note { font-size: 8px; }
   td.vms { min-width: 12rem; }
+  .vm { max-width: 20rem; }
+  .word { max-width: 5rem; }
   td.words { min-width: 18rem; }
   td > .start, td > .start + div { display: inline-block; margin-right: .4rem; }
   .note, #silent td { min-width: 0; }

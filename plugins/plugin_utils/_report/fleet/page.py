@@ -158,17 +158,21 @@ def _event_row(row: int, event: dict[str, Any], names: tuple[str, ...]) -> str:
     start = _LAST if seconds is None else -1 if start_text(event) == "started" else seconds
     not_before = f"<div>{time_tag(event['not_before'], '')}</div>" if event["not_before"] else ""
     cells = [
-        f'class="short"><span class="kind {known}">{escape(kind)}</span>',
-        f'class="short">{escape(clean(event["event_status"] or "unknown"))}{note}',
+        f'class="short">{_word(kind, f" kind {known}")}',
+        f'class="short">{_word(event["event_status"] or "unknown")}{note}',
         f'class="short" data-sort="{start}"><div class="start">{starts(event, "span")}</div>{not_before}',
         f'class="short" data-sort="{_LAST if duration is None else duration}">{escape(duration_text(event))}',
         f'class="vms"><div>{name_list(event)}</div>',
-        f'class="short">{escape(clean(event["event_source"] or ""))}',
+        f'class="short">{_word(event["event_source"])}',
         f'class="words">{escape(clean(event["description"] or ""))}',
         f'class="id">{escape(clean(event["event_id"]))}',
     ]
     marked = "".join(f'<td data-label="{name}" {cell}</td>' for name, cell in zip(names, cells))
     return f'<tr id="event-{row + 1}">{marked}</tr>'
+
+
+def _word(text: str | None, more: str = "") -> str:
+    return f'<span class="word{more}">{escape(clean(text))}</span>' if text else ""
 
 
 def _fields(event: dict[str, Any]) -> str:
@@ -195,8 +199,9 @@ def _silent_hosts(report: Report) -> str:
     for state, hosts in groupby(silent, key=lambda host: host["state"]):
         rows = []
         for host in hosts:
-            texts = (host["host"], STATE_WORDS[state], reason_words(host), host["message"] or "")
-            cells = [f'<td data-label="{name}">{escape(clean(text))}</td>' for name, text in zip(names, texts)]
+            texts = (STATE_WORDS[state], reason_words(host), host["message"] or "")
+            told = [spans([escape(clean(host["host"]))]), *(escape(clean(text)) for text in texts)]
+            cells = [f'<td data-label="{name}">{text}</td>' for name, text in zip(names, told)]
             rows.append(f"<tr>{''.join(cells)}</tr>")
         bodies.append((f"hosts-{state}", rows))
     return (

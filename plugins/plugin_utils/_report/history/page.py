@@ -45,6 +45,8 @@ _LONG_TEXTS = {
     **dict.fromkeys(("VMs", "Description"), "text words"),
     "Event": "text id",
 }
+# The columns with one name or word of any length
+_ONE_WORD = {"Host": "vm", **dict.fromkeys(("Type", "Outcome", "Source"), "word")}
 
 
 def as_html(report: Report) -> str:
@@ -199,8 +201,10 @@ def _table(name: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -
 
 def _cell(head: str, text: str) -> str:
     shown = escape(clean(text))
-    # A browser would break a line at each hyphen of a name.
-    return " ".join(f'<span class="vm">{word}</span>' for word in shown.split(" ")) if head == "VMs" else shown
+    if head == "VMs":
+        # A browser would break a line at each hyphen of a name.
+        return " ".join(f'<span class="vm">{word}</span>' for word in shown.split(" "))
+    return f'<span class="{_ONE_WORD[head]}">{shown}</span>' if shown and head in _ONE_WORD else shown
 
 
 def _left_out(report: Report) -> str:
