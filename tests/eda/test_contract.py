@@ -27,6 +27,9 @@ from ansible_collections.fleetops.azure_maintenance.tests.eda.conftest import ED
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import ROOT, plain_environment
+from ansible_rulebook.json_generator import generate_dict_rulesets
+from ansible_rulebook.rules_parser import parse_rule_sets
+from ansible_rulebook.util import substitute_variables
 from ansible_rulebook.validators import Validate
 
 FILTER = EDA / "plugins" / "event_filter" / "no_templates.py"
@@ -73,6 +76,24 @@ def test_examples_are_right(plugin):
 def test_the_rulebooks_are_valid(rulebook):
     """As ansible-rulebook validates them."""
     Validate.rulebook(yaml.safe_load(rulebook.read_text()))
+
+
+def begin(rulebook, variables):
+    """Do what ansible-rulebook does with a rulebook and its variables at its start."""
+    rulesets = parse_rule_sets(yaml.safe_load(rulebook.read_text()), variables)
+    generate_dict_rulesets(rulesets, variables)
+    substitute_variables(rulesets[0].sources[0].source_args, variables)
+
+
+@pytest.mark.parametrize("rulebook", RULEBOOKS, ids=lambda path: path.stem)
+def test_p14_a_rulebook_without_one_of_its_variables_does_not_begin(rulebook):
+    """At the event it would prepare nothing, and only the log would say so."""
+    needed = set(re.findall(r"\{\{ (\w+)(?! \| default)\b", rulebook.read_text())) - {"event"}
+    variables = dict.fromkeys(needed, "something")
+    begin(rulebook, variables)
+    for name in needed:
+        with pytest.raises(Exception, match=name):
+            begin(rulebook, {key: value for key, value in variables.items() if key != name})
 
 
 TEXTS = [
