@@ -127,16 +127,18 @@ def test_messages_without_an_id_are_not_taken_for_each_other(read):
     assert found == ["announced", "started", "ended"]
 
 
-def test_an_event_that_is_sent_for_each_of_its_vms_has_phases_for_each(read):
-    def message(vm, status):
-        text = json.dumps(as_captured(f"{vm}-{status}", names=[vm], status=status))
-        return json.loads(text.replace("virtualmachines/web-1", f"virtualmachines/{vm}"))
+def of_one_vm(vm, status):
+    """A message of an event that is sent for each of its VMs."""
+    text = json.dumps(as_captured(f"{vm}-{status}", names=[vm], status=status))
+    return json.loads(text.replace("virtualmachines/web-1", f"virtualmachines/{vm}"))
 
+
+def test_an_event_that_is_sent_for_each_of_its_vms_has_phases_for_each(read):
     found = [
         (vm, each["maintenance_phase"])
         for vm in ("web-1", "web-2")
         for status in ("Scheduled", "Started", "Completed")
-        for each in read({"body": message(vm, status)})
+        for each in read({"body": of_one_vm(vm, status)})
     ]
     assert found == [(vm, phase) for vm in ("web-1", "web-2") for phase in ("announced", "started", "ended")]
 
@@ -187,6 +189,7 @@ def test_the_real_ansible_rulebook_prepares_and_restores(tmp_path):
     messages = [
         as_captured("m-1"),
         as_captured("m-1"),
+        of_one_vm("web-2", "Scheduled"),
         of_the_page("m-2", event_id=SECOND, names=["web-1", "web-2"], status="Completed"),
         as_captured("m-3", status="Started"),
         cloud_event("m-4", status="Cancelled"),
@@ -202,12 +205,13 @@ def test_the_real_ansible_rulebook_prepares_and_restores(tmp_path):
     ]
     (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
     with rulebook(tmp_path, tmp_path / "rules.yml") as running:
-        runs = running.wait_for_runs(4)
+        runs = running.wait_for_runs(5)
     found = {
         (run["kind"], run["maintenance_event"]["event_id"], run["maintenance_outcome"], run["host"]) for run in runs
     }
     assert found == {
         ("prepare", FIRST, None, "web-1"),
+        ("prepare", FIRST, None, "web-2"),
         ("restore", SECOND, "completed", "web-1"),
         ("restore", SECOND, "completed", "web-2"),
         ("restore", FIRST, "withdrawn", "web-1"),
