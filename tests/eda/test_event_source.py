@@ -426,7 +426,7 @@ def test_a_wrong_argument_ends_the_source_at_once(plugin, args, sentence):
 def test_a_file_of_another_program_stays_where_it_is(plugin, tmp_path):
     other = tmp_path / "daemon.json"
     other.write_text('{"log-driver": "journald"}\n')
-    said = re.escape(f"state_file {other} was not written by this source. Remove it.")
+    said = re.escape(f"state_file {other} was not written by this source. Name another one.")
     with pytest.raises(ValueError, match=f"^{said}$"):
         asyncio.run(asyncio.wait_for(plugin["main"](asyncio.Queue(1), {"state_file": str(other)}), 5))
     assert [path.name for path in tmp_path.iterdir()] == ["daemon.json"]

@@ -108,7 +108,7 @@ class StateFile:
         except OSError as error:
             raise ValueError(f"state_file {self._path} cannot be read: {error.strerror}.") from error
         if body is not None and not (_is_surely_ours(body) if len(body) > _LARGEST_FILE else _may_be_ours(body)):
-            raise ValueError(f"state_file {self._path} was not written by this source. Remove it.")
+            raise ValueError(f"state_file {self._path} was not written by this source. Name another one.")
         return body
 
     def _take_lock(self) -> None:

@@ -57,7 +57,7 @@ def test_p9_a_state_file_that_is_too_large_is_put_aside(small, tmp_path, caplog)
 def test_p9_a_large_file_of_another_program_stays_where_it_is(small, tmp_path, content):
     path = tmp_path / "daemon.json"
     path.write_bytes(content)
-    said = re.escape(f"state_file {path} was not written by this source. Remove it.")
+    said = re.escape(f"state_file {path} was not written by this source. Name another one.")
     with pytest.raises(ValueError, match=f"^{said}$"):
         StateFile(str(path)).read()
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("daemon.json", content)]
