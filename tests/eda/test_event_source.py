@@ -403,6 +403,7 @@ REFUSED = [
     # A rulebook would hand it to Ansible as its limit.
     ({"resource_name": "All"}, 'resource_name must be the name of a VM, not "All".'),
     ({"intervall": 1}, UNKNOWN),
+    ({"intervall": ""}, UNKNOWN),
     (
         {"state_file": "/nowhere/state.json"},
         "state_file /nowhere/state.json cannot be written: No such file or directory. Its folder must exist and be "

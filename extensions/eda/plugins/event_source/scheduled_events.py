@@ -147,12 +147,12 @@ def read_options(args: dict[str, Any]) -> Options:
 
     :raises ValueError: one of them is wrong; the sentence says which.
     """
-    given = {name: value for name, value in args.items() if value is not None and value != ""}
-    unknown = sorted(set(map(str, given)) - set(Options._fields))
+    unknown = sorted(set(map(str, args)) - set(Options._fields))
     if unknown:
         raise ValueError(
             f"There is no argument {_errors.one_line(unknown[0])}; there are {', '.join(Options._fields)}."
         )
+    given = {name: value for name, value in args.items() if value is not None and value != ""}
     given.setdefault("endpoint", os.environ.get("AZURE_IMDS_ENDPOINT") or imds.DEFAULT_ENDPOINT)
     for name, value in given.items():
         number = name in _NUMBERS
