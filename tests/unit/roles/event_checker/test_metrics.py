@@ -220,6 +220,23 @@ def test_of_what_is_prepared(metrics, see, state, clock, rule, state_of_response
     assert value == prepared
 
 
+def test_p2_what_was_prepared_before_a_boot_is_not_prepared_until_the_event_has_started(metrics, see, state, clock):
+    def prepared():
+        ((_labels, value),) = metrics()["event_prepared"]
+        return value
+
+    see(make_event(), on_announced=[{"command": ["x"]}])
+    with state.transaction():
+        state.finish_step(state.steps(1)[0], states.SUCCEEDED, None, clock.now())
+        state.finish_response(1, states.SUCCEEDED, None, clock.now())
+    assert prepared() == 1
+    clock.reboot()
+    assert prepared() == 0
+    # This boot may be that of the event.
+    see(started(make_event()))
+    assert prepared() == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [

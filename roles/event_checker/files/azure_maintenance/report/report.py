@@ -272,12 +272,21 @@ def _failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
 
 def _prepared_events(found: Mapping[str, Any]) -> set[str]:
     """Return the ids of the open events for which on_announced succeeded, or has no steps."""
-    prepared = set()
-    for event in found["events"]:
-        states = [response["state"] for response in event["responses"] if response["phase"] == ANNOUNCED]
-        if event["ended_at"] is None and event["rule"] is not None and all(state == SUCCEEDED for state in states):
-            prepared.add(event["event_id"])
-    return prepared
+    return {
+        event["event_id"]
+        for event in found["events"]
+        if event["ended_at"] is None
+        and event["rule"] is not None
+        and all(_is_done(response, event) for response in event["responses"] if response["phase"] == ANNOUNCED)
+    }
+
+
+def _is_done(preparation: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
+    """Tell whether a preparation succeeded. A boot before the event takes it back: services started again (P2)."""
+    steps = [step for step in preparation["steps"] if step["state"] == SUCCEEDED]
+    return preparation["state"] == SUCCEEDED and (
+        event["phase"] != ANNOUNCED or all(step["in_this_boot"] for step in steps)
+    )
 
 
 class Publisher:
