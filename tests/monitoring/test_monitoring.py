@@ -56,6 +56,26 @@ def test_the_guide_tells_what_to_do_for_each_alert():
     assert [alert for alert in alerts if f"``{alert}``" not in GUIDE.read_text()] == []
 
 
+def test_the_dashboard_counts_a_vm_that_never_heard_of_azure(tmp_path):
+    (panel,) = [
+        each for each in json.loads(DASHBOARD.read_text())["panels"] if each["title"] == "VMs that hear nothing"
+    ]
+    series = [
+        {"series": 'azure_maintenance_last_answer_timestamp_seconds{instance="silent"}', "values": "0x10"},
+        {"series": 'azure_maintenance_last_poll_success{instance="silent"}', "values": "0x10"},
+        {"series": 'azure_maintenance_last_poll_success{instance="never"}', "values": "0x10"},
+        {"series": 'azure_maintenance_last_answer_timestamp_seconds{instance="fine"}', "values": "0+60x10"},
+        {"series": 'azure_maintenance_last_poll_success{instance="fine"}', "values": "1x10"},
+    ]
+    asked = {"expr": panel["targets"][0]["expr"], "eval_time": "10m", "exp_samples": [{"labels": "{}", "value": 2}]}
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": [asked]}
+    # JSON is YAML.
+    (tmp_path / "dashboard.yml").write_text(json.dumps({"tests": [test]}))
+    command = [PROMTOOL, "test", "rules", "dashboard.yml"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 class Monitored:
     """A VM with the checker, node_exporter over its metrics, and Prometheus with our rules."""
 
