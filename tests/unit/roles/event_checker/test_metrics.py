@@ -88,6 +88,18 @@ def metrics(state, clock):
 
 
 @pytest.fixture
+def metrics_dir(tmp_path):
+    path = tmp_path / "metrics"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def publisher(metrics_dir, folders):
+    return Publisher(str(metrics_dir), folders)
+
+
+@pytest.fixture
 def see(state, clock):
     def see(*events, **rule):
         record_answer(state, [make_rule(**rule)], make_document(*events), clock.now(), "web-1")
@@ -106,6 +118,7 @@ def test_of_an_empty_state(metrics):
         "poll_errors_total": [],
         "last_poll_success": [({}, 1)],
         "last_answer_timestamp_seconds": [],
+        "state_damaged": [({}, 0)],
         "events": [],
         "event_seconds_until_start": [],
         "event_not_before_timestamp_seconds": [],
@@ -129,6 +142,21 @@ def test_of_polls(metrics, state):
     assert found["poll_errors_total"] == [({"reason": "http_status"}, 1), ({"reason": "timeout"}, 2)]
     assert found["last_poll_success"] == [({}, 0)]
     assert found["last_answer_timestamp_seconds"] == [({}, NOW.timestamp())]
+
+
+def test_p7_a_state_that_was_put_aside_is_told_until_it_is_moved_away(metrics_dir, publisher, folders, state, clock):
+    def told():
+        publisher.publish(state, clock.now())
+        return parse((metrics_dir / "azure_maintenance.prom").read_text())["state_damaged"]
+
+    assert told() == [({}, 0)]
+    aside = Path(folders.state, "state.db.damaged-20261121T100000Z-1")
+    aside.touch()
+    set_polls(state, number=1)
+    assert told() == [({}, 1)]
+    aside.unlink()
+    set_polls(state, number=2)
+    assert told() == [({}, 0)]
 
 
 def test_of_events(metrics, see, state, clock):
@@ -271,16 +299,6 @@ def test_f4_the_file_keeps_no_character_that_steers_a_terminal(state, clock, see
 
 class TestPublisher:
     """The files that others read."""
-
-    @pytest.fixture
-    def metrics_dir(self, tmp_path):
-        path = tmp_path / "metrics"
-        path.mkdir()
-        return path
-
-    @pytest.fixture
-    def publisher(self, metrics_dir, folders):
-        return Publisher(str(metrics_dir), folders)
 
     def test_they_are_written_whole_and_readable_for_all(self, publisher, metrics_dir, folders, state, clock, see):
         see(make_event(description="é🚧\u2028"))

@@ -18,13 +18,18 @@ _LONGEST_WORD = 100
 
 
 def metrics_text(
-    found: Mapping[str, Any], responses: Iterable[tuple[str, str, int]], failed: Mapping[str, int], prepared: set[str]
+    found: Mapping[str, Any],
+    responses: Iterable[tuple[str, str, int]],
+    failed: Mapping[str, int],
+    prepared: set[str],
+    damaged: bool,
 ) -> str:
     """Return the metrics of a report.
 
     :param responses: the number of remembered responses, by phase and state.
     :param failed: the number of failed responses that can be tried again, by phase.
     :param prepared: the ids of the events with a finished preparation.
+    :param damaged: a part of the state could not be read.
     """
     events = [event for event in found["events"] if event["ended_at"] is None]
     kinds = Counter((_word(event["event_type"]), _word(event["event_status"])) for event in events)
@@ -45,6 +50,12 @@ def metrics_text(
             "gauge",
             "When a poll was last answered; its age is time() minus this.",
             [({}, _timestamp(last_answer))] if last_answer else [],
+        ),
+        *_metric(
+            "state_damaged",
+            "gauge",
+            "Whether a part of the state could not be read, so that an event may be missing.",
+            [({}, int(damaged))],
         ),
         *_metric(
             "events",

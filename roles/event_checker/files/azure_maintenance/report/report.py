@@ -252,7 +252,9 @@ def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> boo
 
 def metrics(store: Store, found: Mapping[str, Any]) -> str:
     """Return a report in Prometheus' format."""
-    return metrics_text(found, _count(store.all_responses()), _failed_by_phase(found), _prepared_events(found))
+    responses = _count(store.all_responses())
+    damaged = bool(found["state_put_aside"]) or store.needs_repair
+    return metrics_text(found, responses, _failed_by_phase(found), _prepared_events(found), damaged)
 
 
 def _count(responses: Iterable[ResponseRecord]) -> list[tuple[str, str, int]]:
