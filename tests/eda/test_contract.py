@@ -78,6 +78,16 @@ def test_the_rulebooks_are_valid(rulebook):
     Validate.rulebook(yaml.safe_load(rulebook.read_text()))
 
 
+@pytest.mark.parametrize("rulebook", RULEBOOKS, ids=lambda path: path.stem)
+def test_what_prepares_or_restores_is_tried_again(rulebook):
+    """A connection that is lost for a moment costs no preparation."""
+    (ruleset,) = yaml.safe_load(rulebook.read_text())
+    for rule in ruleset["rules"]:
+        ((_kind, action),) = rule["action"].items()
+        # The playbook respond goes on by itself.
+        assert (action.get("retries"), action.get("delay")) == (2, 5) or action["name"].endswith(".respond")
+
+
 def begin(rulebook, variables):
     """Do what ansible-rulebook does with a rulebook and its variables at its start."""
     rulesets = parse_rule_sets(yaml.safe_load(rulebook.read_text()), variables)
