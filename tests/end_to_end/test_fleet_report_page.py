@@ -144,6 +144,13 @@ def test_a_number_leads_to_what_it_counts_also_where_that_is_folded_away(page):
         assert window.look("document.querySelector(':target').checkVisibility()") is True
 
 
+def test_an_address_with_a_percent_sign_does_not_stop_the_script(page):
+    window = page(four_events())
+    changed = "new Promise((done) => addEventListener('hashchange', () => done(), {once: true}))"
+    window.look(f"(() => {{ const changed = {changed}; location.hash = '#100%'; return changed; }})()")
+    assert window.complaints == []
+
+
 def test_vms_that_share_an_event_share_a_lane_and_what_starts_later_stands_further_right(page):
     window = page(four_events())
     assert window.look(NAMES) == ["db-1", "web-1, web-2", "db-9 no answer, web-9 no answer, web-10"]

@@ -60,7 +60,7 @@ for (const tools of document.querySelectorAll(".tools")) {
 }
 
 const openTarget = () => {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const target = document.getElementById(location.hash.slice(1));
   const folded = target?.closest("details");
   if (folded && !folded.open) {
     folded.open = true;
