@@ -143,6 +143,17 @@ def test_no_time_and_no_week_covers_another_one(page, width):
         assert all(right < left for (_left, right), (left, _right) in zip(places, places[1:])), (plot, places)
 
 
+@pytest.mark.parametrize(("weeks", "least"), [(1, 1), (2, 2), (3, 3), (5, 5), (7, 4), (12, 3), (31, 3)])
+def test_on_a_phone_as_many_weeks_have_their_names_as_there_is_room_for(page, weeks, least):
+    seen = [format_utc(NOW - timedelta(weeks=number)) for number in range(weeks)]
+    rows = [{**row(0, number), "first_seen_at": at, "started_at": None} for number, at in enumerate(seen)]
+    shown = page({"host-0": said("web-0", rows)}, width=390)
+    names = "[...document.querySelectorAll('.weeks .week')].filter((text) => text.checkVisibility())"
+    places = shown.look(f"{names}.map((text) => text.getBoundingClientRect()).map((box) => [box.left, box.right])")
+    assert len(places) >= least
+    assert all(right < left for (_left, right), (left, _right) in zip(places, places[1:])), places
+
+
 def test_hosts_without_a_history_come_first_and_a_number_leads_to_what_it_counts(page):
     shown = page(fleet())
     heads = shown.look("[...document.querySelectorAll('h2')].map((head) => head.textContent)")

@@ -191,16 +191,17 @@ def plot_weeks(report: Report) -> Plot:
 
 
 def _week_names(weeks: Sequence[str]) -> str:
-    """Return the names below a few of the weeks, the latest among them; a narrow window shows every other one."""
+    """Return the names below a few of the weeks, the latest among them; a narrow window may show every other one."""
     step = -(-len(weeks) // _MOST_WEEK_NAMES)
+    names = [(weeks[place], round(100 * (place + 0.5) / len(weeks), 2)) for place in range(len(weeks) - 1, -1, -step)]
+    # A name at an edge begins or ends there.
+    middles = [min(max(middle, _HALF_WEEK + 2), 99 - _HALF_WEEK) for _name, middle in names]
+    crowded = any(right - left < 2 * _HALF_WEEK for right, left in zip(middles, middles[1:]))
     texts = []
-    for order, place in enumerate(range(len(weeks) - 1, -1, -step)):
-        middle = round(100 * (place + 0.5) / len(weeks), 2)
-        kind = _tick_class(middle, _HALF_WEEK)
-        at = {"tick left": "6", "tick right": "99%"}.get(kind, f"{middle}%")
-        texts.append(
-            f'<text class="{kind} week{" fine" * (order % 2)}" x="{at}" y="{_HEIGHT + 38}">{weeks[place]}</text>'
-        )
+    for order, (name, middle) in enumerate(names):
+        kind = _tick_class(middle, _HALF_WEEK) + (" fine" if crowded and order % 2 else "")
+        at = "6" if "left" in kind else "99%" if "right" in kind else f"{middle}%"
+        texts.append(f'<text class="{kind} week" x="{at}" y="{_HEIGHT + 38}">{name}</text>')
     return "".join(reversed(texts))
 
 
