@@ -88,6 +88,13 @@ def test_what_prepares_or_restores_is_tried_again(rulebook):
         assert (action.get("retries"), action.get("delay")) == (2, 5) or action["name"].endswith(".respond")
 
 
+@pytest.mark.parametrize("rulebook", RULEBOOKS, ids=lambda path: path.stem)
+def test_p15_in_a_fleet_no_playbook_waits_for_another(rulebook):
+    (ruleset,) = yaml.safe_load(rulebook.read_text())
+    of_one_vm = rulebook.stem.startswith("scheduled_events")
+    assert ruleset.get("execution_strategy") == (None if of_one_vm else "parallel")
+
+
 def begin(rulebook, variables):
     """Do what ansible-rulebook does with a rulebook and its variables at its start."""
     rulesets = parse_rule_sets(yaml.safe_load(rulebook.read_text()), variables)
