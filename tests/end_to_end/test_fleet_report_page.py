@@ -306,6 +306,14 @@ def test_a_few_hosts_without_an_answer_are_whole(page, width):
     assert height <= room
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_many_hosts_without_an_answer_do_not_push_the_events_out_of_sight(page, width):
+    silent = {f"web-{number}": {"reason": "unreachable", "msg": NOTHING_ANSWERS} for number in range(30)}
+    window = page({**four_events(), **silent}, width=width)
+    top = window.look("document.querySelector('.timeline').getBoundingClientRect().top")
+    assert top < 2 * window.look("window.innerHeight")
+
+
 def test_axe_core_finds_nothing_that_hinders_people(axe, page):
     found = {}
     for scheme, width, old in (("light", 1280, True), ("dark", 1280, True), ("light", 390, False)):

@@ -144,7 +144,7 @@ details div { overflow-wrap: anywhere; }
   .fine { display: none; }
   .counts { grid-template-columns: repeat(3, 1fr); }
   .counts div { padding: .4rem .6rem; }
-  .scroll.few { max-height: none; }
+  .scroll.few { max-height: 75vh; }
   .vm, #silent .vm, .word { width: auto; max-width: 100%; }
   table, thead, tbody, tr, td, tbody th { display: block; }
   .timeline thead th:first-child { display: none; }
