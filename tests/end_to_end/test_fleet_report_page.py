@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import WORDS
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import host_results
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.page import as_html
@@ -307,11 +308,17 @@ def test_a_few_hosts_without_an_answer_are_whole(page, width):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_many_hosts_without_an_answer_do_not_push_the_events_out_of_sight(page, width):
-    silent = {f"web-{number}": {"reason": "unreachable", "msg": NOTHING_ANSWERS} for number in range(30)}
-    window = page({**four_events(), **silent}, width=width)
+@pytest.mark.parametrize("kind", ["silent", "out of service"])
+def test_many_hosts_of_one_kind_do_not_push_the_events_out_of_sight(page, kind, width):
+    mark = {**dict.fromkeys(WORDS), "event_id": "A", "by": "checker", "counts": True}
+    of_kind = {
+        "silent": lambda name: {"reason": "unreachable", "msg": NOTHING_ANSWERS},
+        "out of service": lambda name: {**said(name), "marks": [mark]},
+    }[kind]
+    more = {f"more-{number}": of_kind(f"more-{number}") for number in range(100)}
+    window = page({**four_events(), **more}, width=width)
     top = window.look("document.querySelector('.timeline').getBoundingClientRect().top")
-    assert top < 2 * window.look("window.innerHeight")
+    assert top < 2.5 * window.look("window.innerHeight")
 
 
 def test_axe_core_finds_nothing_that_hinders_people(axe, page):

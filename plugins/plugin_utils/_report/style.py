@@ -65,6 +65,7 @@ section.alert { border-left: 4px solid var(--bad); background: var(--bad-card); 
 .counts .bad dd { color: var(--bad); }
 .scroll { max-height: 75vh; overflow: auto; border: 1px solid var(--edge); border-radius: 6px; }
 .scroll.few { max-height: 12.5rem; }
+#out-of-service .scroll { border: 0; }
 .scroll thead th { position: sticky; top: 0; z-index: 1; background: var(--card); }
 .wide { overflow-x: auto; }
 table { border-collapse: separate; border-spacing: 0; width: 100%; font-size: .92rem; }

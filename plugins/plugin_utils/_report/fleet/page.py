@@ -220,7 +220,12 @@ def _out_of_service(report: Report) -> str:
     items = [
         f"<li>{escape(clean(host))} <span>{escape(clean(why))}</span></li>" for host, why in out_of_service(report)
     ]
-    return f'<section id="out-of-service"><h2>Out of service</h2><ul>{"".join(items)}</ul></section>' if items else ""
+    if not items:
+        return ""
+    return (
+        '<section id="out-of-service"><h2>Out of service</h2><div class="scroll few" tabindex="0" role="region" '
+        f'aria-label="Out of service"><ul>{"".join(items)}</ul></div></section>'
+    )
 
 
 def _hosts(report: Report) -> str:
