@@ -245,3 +245,12 @@ def tell(port, path, what):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(urllib.request.Request(url, json.dumps(what).encode()), timeout=600) as answer:
         answer.read()
+
+
+def test_p13_where_a_webhook_is_all_that_prepares_a_post_that_failed_is_no_preparation():
+    blocks = re.findall(r":caption: variables of the role event_checker\n\n((?:   .*\n|\n)+)", GUIDE)
+    rules = [rule for block in blocks for rule in yaml.safe_load(block)["event_checker_rules"]]
+    steps = [step for rule in rules for name in rule if name.startswith("on_") for step in rule[name]]
+    posts = [step for step in steps if "webhook" in step]
+    assert len(posts) == 3
+    assert [step["ignore_errors"] for step in posts] == [False] * 3
