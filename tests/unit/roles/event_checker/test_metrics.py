@@ -125,6 +125,7 @@ def test_of_an_empty_state(metrics):
         "event_waits_for_approval": [],
         "event_prepared": [],
         "failed_responses": NONE_FAILED,
+        "failed_steps": NONE_FAILED,
         "responses": [],
     }
 
@@ -246,6 +247,16 @@ def test_of_what_is_prepared(metrics, see, state, clock, rule, state_of_response
             state.finish_response(1, state_of_response, "It ended.", clock.now())
     ((_labels, value),) = metrics()["event_prepared"]
     assert value == prepared
+
+
+def test_p13_a_webhook_that_failed_is_told_although_its_response_succeeded(metrics, see, state, clock):
+    see(make_event(), on_announced=[{"webhook": "https://example.com/"}])
+    with state.transaction():
+        state.finish_step(state.steps(1)[0], states.FAILED, "Nobody took it.", clock.now())
+        state.finish_response(1, states.SUCCEEDED, None, clock.now())
+    found = metrics()
+    assert found["failed_responses"] == NONE_FAILED
+    assert [labels["phase"] for labels, count in found["failed_steps"] if count] == ["announced"]
 
 
 def test_p2_what_was_prepared_before_a_boot_is_not_prepared_until_the_event_has_started(metrics, see, state, clock):

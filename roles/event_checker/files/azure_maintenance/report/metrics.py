@@ -21,6 +21,7 @@ def metrics_text(
     found: Mapping[str, Any],
     responses: Iterable[tuple[str, str, int]],
     failed: Mapping[str, int],
+    failed_steps: Mapping[str, int],
     prepared: set[str],
     damaged: bool,
 ) -> str:
@@ -28,6 +29,7 @@ def metrics_text(
 
     :param responses: the number of remembered responses, by phase and state.
     :param failed: the number of failed responses that can be tried again, by phase.
+    :param failed_steps: the number of failed steps of these responses, by phase.
     :param prepared: the ids of the events with a finished preparation.
     :param damaged: a part of the state could not be read.
     """
@@ -96,6 +98,12 @@ def metrics_text(
             "gauge",
             "Responses that failed and can be tried again, by phase.",
             [({"phase": phase}, count) for phase, count in sorted(failed.items())],
+        ),
+        *_metric(
+            "failed_steps",
+            "gauge",
+            "Steps that failed in the responses of the last 30 days, ignored or not, by phase.",
+            [({"phase": phase}, count) for phase, count in sorted(failed_steps.items())],
         ),
         *_metric(
             "responses",

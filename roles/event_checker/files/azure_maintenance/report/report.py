@@ -252,9 +252,16 @@ def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> boo
 
 def metrics(store: Store, found: Mapping[str, Any]) -> str:
     """Return a report in Prometheus' format."""
-    responses = _count(store.all_responses())
+    responses = store.all_responses()
     damaged = bool(found["state_put_aside"]) or store.needs_repair
-    return metrics_text(found, responses, _failed_by_phase(found), _prepared_events(found), damaged)
+    return metrics_text(
+        found,
+        _count(responses),
+        _failed_by_phase(found),
+        _failed_steps_by_phase(responses),
+        _prepared_events(found),
+        damaged,
+    )
 
 
 def _count(responses: Iterable[ResponseRecord]) -> list[tuple[str, str, int]]:
@@ -269,6 +276,14 @@ def _failed_by_phase(found: Mapping[str, Any]) -> dict[str, int]:
     for event in found["events"]:
         for response in event["responses"]:
             counts[response["phase"]] += may_be_retried(response, event)
+    return counts
+
+
+def _failed_steps_by_phase(responses: Iterable[ResponseRecord]) -> dict[str, int]:
+    """Return the number of failed steps, by phase: one of a webhook, or with ignore_errors, makes no response fail."""
+    counts = dict.fromkeys(RESPONSE_PHASES, 0)
+    for response in responses:
+        counts[response.phase] += sum(step.state == FAILED for step in response.steps)
     return counts
 
 
