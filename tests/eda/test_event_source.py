@@ -265,6 +265,18 @@ def test_p16_two_sources_do_not_replace_the_events_of_each_other(simulator, watc
     plugin["make_watcher"](options).close()
 
 
+def test_p16_a_source_that_has_ended_does_not_write_into_the_file_of_the_next(simulator, plugin, tmp_path):
+    """ansible-rulebook may begin another one in the same process, while Azure holds an answer to the first."""
+    azure = simulator("--vms", "web-1")
+    state = tmp_path / "state.json"
+    options = plugin["read_options"]({"endpoint": azure.endpoint("web-1"), "state_file": str(state)})
+    first = plugin["make_watcher"](options)
+    azure.announce("Reboot", "web-1")
+    first.close()
+    assert len(first.poll()[0]) == 1
+    assert not state.exists()
+
+
 FAULTS = [
     {"fault": "status", "status": 500},
     {"fault": "status", "status": 410},

@@ -83,9 +83,10 @@ class Watcher:
         return told, self._poller.pause
 
     def close(self) -> None:
-        """Let another source have the state file."""
+        """Let another source have the state file. Azure may still hold an answer, which must not be written then."""
         if self._state_file:
             self._state_file.close()
+            self._state_file = None
 
     def keep(self) -> None:
         """Write down the open events. An ended one is forgotten only after its message."""
@@ -93,9 +94,11 @@ class Watcher:
         self._write()
 
     def _write(self) -> None:
-        if self._state_file:
+        # close() may come in the meantime, from another thread.
+        file = self._state_file
+        if file:
             answered = self._boot_id if self._poller.answered else None
-            self._state_file.write(State({**self._ended, **self._seen}, answered))
+            file.write(State({**self._ended, **self._seen}, answered))
 
     def _take_in(self, answer: Answer) -> list[dict[str, Any]]:
         name = self._poller.resource_name
