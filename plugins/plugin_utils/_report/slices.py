@@ -172,6 +172,9 @@ def merge_given(
     :param max_age: seconds after which a part is left out; 0 takes all.
     :raises TypeError, ValueError: an argument cannot be used.
     """
+    if isinstance(hosts, str):
+        # Each of its letters would be a host that nobody asked.
+        raise ValueError(f"hosts must be a list of names, not {hosts!r}.")
     moment, seconds = read_now(now), float(max_age)
     named = [named_slice(number, part) for number, part in enumerate(parts, start=1)]
     return merge(checked_slices(form, named, moment, seconds), moment, [str(host) for host in hosts], seconds, *options)

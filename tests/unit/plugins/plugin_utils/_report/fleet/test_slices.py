@@ -182,6 +182,7 @@ def test_a_part_in_memory_is_checked_too() -> None:
         (({},), "fleet_report needs a list of parts"),
         (("text",), "fleet_report needs a list of parts"),
         (([], "data", (), 0, "noon"), "now must be a time such as"),
+        (([], "data", "web-1"), "hosts must be a list of names, not 'web-1'."),
         (([], "data", (), "an hour"), "could not convert"),
         (([], "html", (), 0, None, 0, "nan"), "warn_after must be 0 to 100000000 seconds, not nan."),
         (([], "html", (), 0, None, 0, -1), "warn_after must be 0 to 100000000 seconds, not -1."),
