@@ -193,6 +193,14 @@ def test_names_are_whole_in_the_columns_of_vms(page):
     assert wide_as_its_window(window)
 
 
+@pytest.mark.parametrize("width", [960, 1100, 1280])
+def test_in_half_a_screen_all_columns_of_usual_events_are_in_sight(page, width):
+    window = page(many_events(3, length=8), width=width)
+    table, room = (window.look(f"document.querySelector('#events').parentElement.{name}Width")
+                   for name in ("scroll", "client"))  # fmt: skip
+    assert table <= room
+
+
 @pytest.mark.parametrize("width", [800, 1400])
 def test_a_long_name_or_word_leaves_room_for_what_stands_beside_it(page, width):
     resource, host, word = "a" * 64, f"{'b' * 63}.{'c' * 63}.example.com", "Long" * 60

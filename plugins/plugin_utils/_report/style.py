@@ -138,6 +138,12 @@ input::placeholder { color: var(--dim); opacity: 1; }
 ul { margin: 0; padding-left: 1.2rem; overflow-wrap: anywhere; }
 summary { cursor: pointer; }
 details div { overflow-wrap: anywhere; }
+@media screen and (min-width: 44.1rem) and (max-width: 76rem) {
+  #events.sortable > * > * > * { padding: .45rem .3rem; min-width: 0; }
+  #events.sortable td.vms { min-width: 8rem; }
+  #events.sortable td.words { min-width: 8rem; }
+  #events.sortable td.id { min-width: 6rem; }
+}
 @media screen and (max-width: 44rem) {
   main { padding: .8rem; }
   section { padding: .7rem; }
