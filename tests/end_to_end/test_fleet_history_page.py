@@ -187,6 +187,15 @@ def test_a_long_name_or_word_leaves_room_for_what_stands_beside_it(page, width):
     assert max(shown.look(widths)) < 600
 
 
+def test_all_columns_of_usual_events_are_in_sight_on_a_usual_screen(page):
+    usual = {"description": "Host server is undergoing maintenance.", "event_source": "Platform"}
+    rows = [{**row(0, number), **usual} for number in range(4)]
+    shown = page({"host-0": said("web-0", rows)}, width=1400)
+    table, room = (shown.look(f"document.querySelector('#events').parentElement.{name}Width")
+                   for name in ("scroll", "client"))  # fmt: skip
+    assert table <= room
+
+
 def test_on_a_phone_a_cell_without_a_text_takes_no_room(page):
     shown = page(fleet(2, 5), width=390)
     cells = "[...document.querySelectorAll('#events td')]"

@@ -40,12 +40,11 @@ STYLE = (
 details { margin: .6rem 0 0; }
 details .wide { margin: .5rem 0 0; }
 .figures { font-size: .82rem; font-variant-numeric: tabular-nums; }
-.figures th, .figures td { padding: .35rem; }
-.figures th, .figures td { padding: .4rem; }
+.figures th, .figures td { padding: .4rem .3rem; }
 .figures td { min-width: 0; white-space: nowrap; }
-.figures td.text { white-space: normal; min-width: 7rem; }
-.figures td.words { min-width: 13rem; }
-.figures td.id { min-width: 11rem; }
+.figures td.text { white-space: normal; min-width: 5rem; }
+.figures td.words { min-width: 9rem; }
+.figures td.id { min-width: 6.5rem; }
 .figures th { white-space: normal; overflow-wrap: normal; vertical-align: bottom; }
 @media screen and (max-width: 44rem) {
   .figures thead { display: none; }
