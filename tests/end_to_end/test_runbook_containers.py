@@ -162,6 +162,7 @@ def test_no_request_is_cut_off_by_a_reboot(host, has_runbook):
     assert bool(clients.cut) is not has_runbook
 
 
+@pytest.mark.release
 def test_check_mode_and_a_freeze_stop_nothing(host):
     host.azure.announce("Freeze", "web-1", started_for=1)
     assert host.run().code == 0
@@ -171,6 +172,7 @@ def test_check_mode_and_a_freeze_stop_nothing(host):
     assert host.story == [f"start {name}" for name in NAMES]
 
 
+@pytest.mark.release
 def test_a_container_that_must_be_killed_holds_the_event_back_and_all_are_started_again(host):
     host.ask("rm", "--force", "--time=0", "shop")
     host.run_container("shop", at_end="", word="ignore")
@@ -183,6 +185,7 @@ def test_a_container_that_must_be_killed_holds_the_event_back_and_all_are_starte
     assert host.is_running() == [True, True, True]
 
 
+@pytest.mark.release
 def test_each_file_alone_can_be_run_again_and_an_unknown_container_is_refused_before_one_is_stopped(host):
     for name, changes, runs in (
         ("prepare", 1, False),

@@ -133,6 +133,7 @@ def maintenance(ansible, simulator, tmp_path):
         yield Maintenance(ansible, simulator("--vms", ",".join(HOSTS)), tmp_path, nodes)
 
 
+@pytest.mark.release
 def test_two_freezes_and_one_of_two_vms_leave_the_usual_time_out(maintenance):
     maintenance.azure.announce("Freeze", "vm-1", "vm-2", notice=FAR_OFF, started_for=2, duration_seconds=40)
     maintenance.azure.announce("Freeze", "vm-3", notice=FAR_OFF, started_for=20, duration_seconds=5)
@@ -145,6 +146,7 @@ def test_two_freezes_and_one_of_two_vms_leave_the_usual_time_out(maintenance):
     assert maintenance.timeouts == USUAL
 
 
+@pytest.mark.release
 def test_a_sentinel_that_does_not_answer_holds_the_event_back(maintenance):
     maintenance.azure.announce("Freeze", "vm-1", notice=FAR_OFF)
     maintenance.settings["freeze_sentinels"].append("127.0.0.1:9")
@@ -155,6 +157,7 @@ def test_a_sentinel_that_does_not_answer_holds_the_event_back(maintenance):
     assert maintenance.timeouts == USUAL
 
 
+@pytest.mark.release
 def test_check_mode_changes_nothing_and_another_event_is_refused(maintenance):
     event = maintenance.azure.announce("Freeze", "vm-1", notice=FAR_OFF)
     run = maintenance.run("--check")
@@ -166,6 +169,7 @@ def test_check_mode_changes_nothing_and_another_event_is_refused(maintenance):
     assert "vm-1 has a Reboot, and this runbook is for a Freeze only." in run.words
 
 
+@pytest.mark.release
 def test_a_freeze_is_rehearsed_by_one_command(maintenance):
     files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
     rehearse = "fleetops.azure_maintenance.rehearse"
@@ -177,6 +181,7 @@ def test_a_freeze_is_rehearsed_by_one_command(maintenance):
     assert maintenance.timeouts == USUAL
 
 
+@pytest.mark.release
 def test_each_file_alone_can_be_run_again(maintenance):
     """Prepare alone is what a run has left that was broken off."""
     for name, timeout in (("prepare", 60), ("restore", redis.DOWN_AFTER // 1000)):

@@ -146,6 +146,7 @@ def test_without_the_runbook_nobody_can_write_until_the_others_have_noticed(main
     assert client.gap > 5
 
 
+@pytest.mark.release
 def test_the_second_of_three_is_refused(maintenance):
     maintenance.azure.announce("Reboot", "db-1", "db-2", notice=FAR_OFF)
     run = maintenance.run(event_response_wait_timeout=60)
@@ -155,6 +156,7 @@ def test_the_second_of_three_is_refused(maintenance):
     assert maintenance.approved == []
 
 
+@pytest.mark.release
 def test_a_rehearsal_and_check_mode(maintenance):
     """The rehearsal has two hosts in one event, so one must be enough."""
     run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", galera_keep=1)
@@ -167,6 +169,7 @@ def test_a_rehearsal_and_check_mode(maintenance):
     assert f"Reboot {event} announced, would be approved by db-1" in run.words
 
 
+@pytest.mark.release
 def test_each_file_alone_can_be_run_again(maintenance):
     for name, changes in (("prepare", 1), ("prepare", 0), ("restore", 1), ("restore", 0)):
         run = maintenance.run_file("db-3", name)

@@ -248,6 +248,7 @@ def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time_and_in_
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_the_last_server_leaves_where_none_must_stay():
     application = Application("web-1")
     balancer = Balancer(PROGRAM, [application])
@@ -267,6 +268,7 @@ def test_the_last_server_leaves_where_none_must_stay():
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_a_withdrawn_event_refills(site):
     event = site.announce("web-1")
 
@@ -282,6 +284,7 @@ def test_a_withdrawn_event_refills(site):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_what_an_operator_took_out_stays_out_and_a_vm_in_two_events_is_refilled_after_both(site):
     site.balancer.order("set server web/web-3 state drain")
     events = [site.announce("web-3"), site.announce("web-1"), site.announce("web-1", event_type="Freeze")]
@@ -307,6 +310,7 @@ def test_a_server_that_a_killed_run_has_taken_out_is_put_back_after_the_event(si
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_two_servers_are_rehearsed_by_one_command(site):
     run = site.rehearse()
     assert run.code == 0, run.out + run.err
@@ -315,6 +319,7 @@ def test_two_servers_are_rehearsed_by_one_command(site):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_an_application_that_is_ill_after_the_reboot_gets_no_requests(site):
     event = site.announce("web-1")
     site.ill_after_reboot = ["web-1"]
@@ -327,6 +332,7 @@ def test_an_application_that_is_ill_after_the_reboot_gets_no_requests(site):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_what_cannot_be_taken_out_is_named_and_left_alone(site):
     site.balancers["lb-2"] = {"ansible_connection": "mortal", "up_file": str(site.folder / "never")}
     wrong_input = "Check the input: Give haproxy_balancers (a list of hosts of the inventory), haproxy_backend"
@@ -358,6 +364,7 @@ def test_what_cannot_be_taken_out_is_named_and_left_alone(site):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_check_mode_looks_and_changes_nothing(site):
     event = site.announce("web-1")
     run = site.respond("--check")

@@ -157,6 +157,7 @@ def test_without_the_runbook_requests_wait_for_a_vm_that_is_down(site):
     assert site.nginx.longest_gap() > READ_TIMEOUT
 
 
+@pytest.mark.release
 def test_the_last_server_is_refused_also_when_two_events_come_at_once(site):
     site.nginx.mark_by_hand("web-3")
     for name in ("web-1", "web-2"):
@@ -168,6 +169,7 @@ def test_the_last_server_is_refused_also_when_two_events_come_at_once(site):
     assert site.nginx.failed() == []
 
 
+@pytest.mark.release
 def test_check_mode_and_wrong_input_change_nothing(site):
     event = site.azure.announce("Reboot", "web-1", notice=FAR_OFF)
     before = site.nginx.file.read_text()
@@ -181,6 +183,7 @@ def test_check_mode_and_wrong_input_change_nothing(site):
     assert site.nginx.file.read_text() == before
 
 
+@pytest.mark.release
 def test_a_rehearsal_takes_two_out_and_puts_them_back(site):
     run = site.run(playbook="fleetops.azure_maintenance.rehearse")
     assert run.code == 0, run.out + run.err
@@ -188,6 +191,7 @@ def test_a_rehearsal_takes_two_out_and_puts_them_back(site):
     assert site.nginx.failed() == []
 
 
+@pytest.mark.release
 def test_requests_that_do_not_end_hold_the_event_back_and_restore_alone_puts_the_server_back(site):
     site.azure.announce("Reboot", "web-1", notice=FAR_OFF)
     with site.slow_request_to("web-1") as got:

@@ -198,6 +198,7 @@ def test_without_the_runbook_nobody_can_write_while_the_primary_reboots(maintena
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_the_rehearsal_in_one_command_switches_over_and_with_both_in_one_event_it_is_refused(maintenance):
     run = maintenance.rehearse(rehearse_event_hosts=1)
     assert run.code == 0, run.out + run.err
@@ -227,6 +228,7 @@ def test_a_withdrawn_event_is_not_approved_and_the_new_primary_stays(maintenance
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_a_standby_may_reboot_at_once(maintenance):
     maintenance.azure.announce("Reboot", "vm-2", started_for=3)
     started = maintenance.servers["db-1"].ask(STARTED)
@@ -240,6 +242,7 @@ def test_a_standby_may_reboot_at_once(maintenance):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_check_mode_asks_both_servers_and_changes_nothing(maintenance):
     event = maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
     started = [server.ask(STARTED) for server in maintenance.pair.both]
@@ -276,6 +279,7 @@ def wait_for_the_standby(pair):
         (["vm-2"], wait_for_the_standby, "Once db-2 is down, every commit on db-1 would hang"),
     ],
 )
+@pytest.mark.release
 def test_an_event_is_held_back_where_nobody_can_take_over(maintenance, vms, arrange, why):
     maintenance.azure.announce("Reboot", *vms, notice=FAR_OFF)
     if arrange:
@@ -292,6 +296,7 @@ def test_an_event_is_held_back_where_nobody_can_take_over(maintenance, vms, arra
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_an_event_of_the_standby_counts_although_the_run_leaves_out_its_type(maintenance):
     """Azure starts it all the same. Only a Freeze may be left out."""
     maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
@@ -322,6 +327,7 @@ def test_a_standby_that_does_not_get_it_all_is_not_promoted(maintenance):
 
 
 @pytest.mark.matrix
+@pytest.mark.release
 def test_a_promotion_whose_answer_is_lost_is_not_undone(maintenance, servers):
     maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
     maintenance.hosts["db-2"]["postgresql_programs"] = str(programs_that_lose_an_answer(servers.folder))

@@ -171,6 +171,7 @@ def test_without_the_runbook_a_client_waits_for_the_node_that_is_gone(maintenanc
     assert client.gap >= PATIENCE
 
 
+@pytest.mark.release
 def test_the_second_of_three_is_refused(maintenance):
     maintenance.azure.announce("Reboot", "mq-1", "mq-2", notice=FAR_OFF)
     run = maintenance.run(event_response_wait_timeout=60)
@@ -180,6 +181,7 @@ def test_the_second_of_three_is_refused(maintenance):
     assert maintenance.approved == []
 
 
+@pytest.mark.release
 def test_a_rehearsal(maintenance):
     """It has two hosts in one event, so one must be enough, and a Freeze of five seconds of the third."""
     run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", rabbitmq_keep=1)
@@ -187,6 +189,7 @@ def test_a_rehearsal(maintenance):
     maintenance.assert_whole()
 
 
+@pytest.mark.release
 def test_a_queue_that_would_lose_its_quorum_is_named(maintenance):
     """It has replicas on two nodes only, so each of them is needed."""
     with Connection(maintenance.nodes["mq-3"].port) as connection:
@@ -200,6 +203,7 @@ def test_a_queue_that_would_lose_its_quorum_is_named(maintenance):
     assert "queue 'pair' in vhost '/' would lose quorum" in run.words
 
 
+@pytest.mark.release
 def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(maintenance):
     run = maintenance.run_files("mq-3", "prepare", "restore", options=["--check"])
     assert run.code == 0, run.out + run.err

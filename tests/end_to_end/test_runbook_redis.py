@@ -186,6 +186,7 @@ def test_without_the_runbook_writes_fail_until_the_sentinels_have_noticed(mainte
     assert client.gap > DOWN_AFTER / 1000
 
 
+@pytest.mark.release
 def test_a_failover_by_sentinel_alone_loses_writes(maintenance):
     """Why the runbook lets writes wait. Without it the test of the hand-over would prove nothing."""
     first = maintenance.nodes["redis-1"]
@@ -197,6 +198,7 @@ def test_a_failover_by_sentinel_alone_loses_writes(maintenance):
     assert client.lost(primary)
 
 
+@pytest.mark.release
 def test_a_rehearsal_with_the_primary_and_a_replica_in_one_event(maintenance):
     """The first two hosts are in it, so the third takes over, although a short Freeze is announced for it."""
     run = maintenance.rehearse(RUNBOOK)
@@ -204,6 +206,7 @@ def test_a_rehearsal_with_the_primary_and_a_replica_in_one_event(maintenance):
     maintenance.assert_whole("redis-3")
 
 
+@pytest.mark.release
 def test_what_the_guide_builds_passes_the_same_rehearsal(maintenance, tmp_path):
     (tmp_path / "redis").mkdir()
     for block in blocks(read("guide_writing_a_runbook")):
@@ -217,6 +220,7 @@ def test_what_the_guide_builds_passes_the_same_rehearsal(maintenance, tmp_path):
     maintenance.assert_whole("redis-3")
 
 
+@pytest.mark.release
 def test_an_event_of_all_three_is_held_back_and_nothing_is_changed(maintenance):
     maintenance.azure.announce("Reboot", *VMS.values(), notice=FAR_OFF)
     run = maintenance.respond(event_response_wait_timeout=60)
@@ -227,6 +231,7 @@ def test_an_event_of_all_three_is_held_back_and_nothing_is_changed(maintenance):
     maintenance.assert_whole("redis-1")
 
 
+@pytest.mark.release
 def test_the_checker_refuses_where_the_only_replica_in_sync_is_in_the_same_event(maintenance):
     maintenance.nodes["redis-3"].stop()
     run = maintenance.run_by_checker("redis-1", "prepare", announced(resources=("redis-1", "REDIS-2")))
@@ -248,6 +253,7 @@ def test_a_hand_over_that_fails_loses_nothing_and_is_put_back(maintenance, tmp_p
     maintenance.assert_whole("redis-1", client)
 
 
+@pytest.mark.release
 def test_check_mode_changes_nothing_and_a_short_freeze_needs_nothing(maintenance):
     reboot = maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
     maintenance.azure.announce("Freeze", "vm-2", notice=FAR_OFF, duration_seconds=5)
@@ -258,6 +264,7 @@ def test_check_mode_changes_nothing_and_a_short_freeze_needs_nothing(maintenance
     maintenance.assert_whole("redis-1")
 
 
+@pytest.mark.release
 def test_a_freeze_of_more_than_half_the_time_out_is_taken_seriously(maintenance):
     """The primary was seen to lose writes: a Sentinel hears late of the end of a Freeze."""
     maintenance.nodes["redis-3"].stop()
@@ -268,6 +275,7 @@ def test_a_freeze_of_more_than_half_the_time_out_is_taken_seriously(maintenance)
     assert "redis-1 stays the primary" in run.words
 
 
+@pytest.mark.release
 def test_the_checker_of_a_vm_runs_both_files_and_a_second_restore_changes_nothing(maintenance):
     """Beside that: what a run has left that was broken off in the middle of a hand-over."""
     run = maintenance.run_by_checker("redis-1", "prepare", announced(resources=("REDIS-1", "redis-2")))

@@ -117,6 +117,7 @@ def test_no_request_is_cut_off_by_a_reboot(fleet, has_runbook):
     assert bool(clients.cut) is not has_runbook
 
 
+@pytest.mark.release
 def test_a_service_is_rehearsed_by_one_command(fleet):
     (fleet.folder / "state").write_text("active")
     fleet.set("host-a", ansible_connection="local")

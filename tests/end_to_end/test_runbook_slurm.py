@@ -180,6 +180,7 @@ def test_without_the_runbook_jobs_are_begun_again_when_the_node_is_missed(mainte
     assert lost == 0
 
 
+@pytest.mark.release
 def test_a_preempt_requeues_at_once_and_a_reboot_what_has_no_time_to_end(maintenance):
     """Two events of two hosts. The jobs begin on the third node, or wait for their turn."""
     jobs = [maintenance.slurm.submit(f"--nodelist={host}", work=300) for host in ("node-1", "node-2")]
@@ -196,6 +197,7 @@ def test_a_preempt_requeues_at_once_and_a_reboot_what_has_no_time_to_end(mainten
     assert all(" Restarts=1 " in text for text in restarts)
 
 
+@pytest.mark.release
 def test_a_job_that_cannot_be_requeued_holds_the_event_back_and_is_named(maintenance):
     job = maintenance.slurm.submit("--no-requeue", "--nodelist=node-1", work=300)
     wait_until(lambda: maintenance.nodes["node-1"].jobs)
@@ -209,6 +211,7 @@ def test_a_job_that_cannot_be_requeued_holds_the_event_back_and_is_named(mainten
     assert "drain" not in " ".join(maintenance.states)
 
 
+@pytest.mark.release
 def test_a_rehearsal_with_a_job_on_two_nodes_of_one_event(maintenance):
     """Both leave in the same turn, so the job is requeued once, and nothing begins on either of them."""
     job = maintenance.slurm.submit("--nodes=2", "--nodelist=node-1,node-2", work=300)
@@ -219,6 +222,7 @@ def test_a_rehearsal_with_a_job_on_two_nodes_of_one_event(maintenance):
     assert "drain" not in " ".join(maintenance.states)
 
 
+@pytest.mark.release
 def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(maintenance):
     """Prepare alone is what a run has left that was broken off."""
     job = maintenance.slurm.submit("--nodelist=node-3", work=300)
@@ -236,6 +240,7 @@ def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(mainten
 
 
 @pytest.mark.parametrize("is_missed", [False, True], ids=["soon", "when it is missed already"])
+@pytest.mark.release
 def test_a_node_is_resumed_when_slurm_has_heard_of_its_boot(maintenance, is_missed):
     """Slurm takes a node for one that answers until it is missed, so its state says nothing before that."""
     node, host = maintenance.nodes["node-2"], maintenance.hosts["node-2"]
@@ -274,6 +279,7 @@ def test_a_node_is_resumed_when_slurm_has_heard_of_its_boot(maintenance, is_miss
     maintenance.slurm.wait_until_idle()
 
 
+@pytest.mark.release
 def test_what_somebody_else_has_drained_stays_drained_with_its_reason(maintenance):
     maintenance.slurm.ask("scontrol", "update", "NodeName=node-3", "State=DRAIN", "Reason=broken fan")
     run = maintenance.run_files("node-3", "prepare", "restore")

@@ -142,6 +142,7 @@ def test_s1_a_fleet_in_which_each_host_has_another_fault(make_fleet):
         assert log(fleet, untouched) == []
 
 
+@pytest.mark.release
 def test_check_mode_touches_nothing(make_fleet):
     fleet = make_fleet(["host-good"])
     fleet.announce("app-good")
@@ -166,6 +167,7 @@ def test_a_service_that_a_killed_run_has_stopped_is_put_back_after_the_event(mak
     assert not is_marked(fleet, "host-out")
 
 
+@pytest.mark.release
 def test_restore_works_by_itself_and_says_what_it_lacks(make_fleet):
     fleet = make_fleet(["host-good", "host-unnamed"])
     out = {"services": {SERVICE: "stopped"}, "files": {}}
@@ -186,6 +188,7 @@ def test_restore_works_by_itself_and_says_what_it_lacks(make_fleet):
     assert "Give windows_service_name, the name of a Windows service without wildcards." in run.words
 
 
+@pytest.mark.release
 def test_a_service_is_rehearsed_by_one_command(make_fleet):
     fleet = make_fleet(["host-good"])
     fleet.set("host-good", ansible_shell_type="powershell")

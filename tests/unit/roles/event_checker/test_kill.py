@@ -224,7 +224,7 @@ def azure(simulator):
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", [pytest.param("before", marks=pytest.mark.release), "after"])
 def test_kill_9_at_every_recorded_step(azure, tmp_path, moment):
     number = 1 if moment == "before" else 2
     while True:
