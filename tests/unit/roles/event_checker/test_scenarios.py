@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import socket
 import sqlite3
@@ -674,7 +675,8 @@ def test_e5_while_a_check_polls_status_knows_the_last_answer_and_no_poll_writes_
     vm.poll(200)
     assert written() == before
     assert -1 <= seconds_since_answer(vm.clock.now().at) <= 2
-    assert "Azure answered just now." in vm.run("status").stdout
+    # As above: by the clock of the test that poll may have been a second ago.
+    assert re.search(r"Azure answered (just now|[12] s ago)\.", vm.run("status").stdout)
     azure.fault(fault="empty", methods=["GET"], path="scheduledevents")
     silent_since = vm.clock.now().at
     vm.poll(100)
