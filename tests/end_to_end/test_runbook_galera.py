@@ -89,8 +89,12 @@ class Maintenance:
         with beside(live):
             yield
 
-    def assert_whole(self, client=None):
+    def wait_for_all(self):
         wait_until(lambda: all(node.is_synced and node.size == 3 for node in self.nodes.values()))
+
+    def assert_whole(self, client=None):
+        """Nobody may write meanwhile."""
+        self.wait_for_all()
         rows = {node.ask("SELECT GROUP_CONCAT(number) FROM shop.entries") for node in self.nodes.values()}
         assert len(rows) == 1
         if client is not None:
@@ -141,7 +145,8 @@ def test_without_the_runbook_nobody_can_write_until_the_others_have_noticed(main
     with writing(maintenance.nodes.values()) as client, maintenance.rebooting(boot_starts_it=True):
         run = maintenance.run(event_response_prepare="nothing", event_response_restore="nothing")
         assert run.code == 0, run.out + run.err
-        maintenance.assert_whole()
+        maintenance.wait_for_all()
+    maintenance.assert_whole()
     client.tell("without the runbook")
     assert client.gap > 5
 
