@@ -39,11 +39,9 @@ def main(root, dry_run):
     new = [name for path in changed for name in write_beside(path, wanted[path])]
     for name in new:
         os.replace(name + NEW, name)
-    for path in unwanted:
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # one that an earlier run has left beside a file is replaced by now
-            os.unlink(path)
+    # One that an earlier run has left beside a file may have its name by now.
+    for path in filter(os.path.lexists, unwanted):
+        os.unlink(path)
         with contextlib.suppress(OSError):  # as far as the folders are empty now
             os.removedirs(os.path.dirname(path))
 
