@@ -74,11 +74,11 @@ def read_login(options: Mapping[str, Any], environment: Mapping[str, str], home:
         return Login(CLI, tenant=given["tenant"], **beside)
     if source == "workload":
         return _workload({**variables, **_present(given)}, environment, beside)
-    if source == "env" and not named:
-        return _from_environment(variables, environment, beside)
-    if source == "credential_file" or (source != "env" and options.get("profile")):
+    if source == "env":
+        return _from_file(file, named, given, beside) if named else _from_environment(variables, environment, beside)
+    if source == "credential_file" or options.get("profile"):
         return _from_file(file, options.get("profile") or "default", given, beside)
-    if source != "env" and given["client_id"]:
+    if given["client_id"]:
         return _principal(given, beside, "the options")
     if named:
         return _from_file(file, named, given, beside)
