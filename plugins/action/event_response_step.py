@@ -25,7 +25,16 @@ from ansible.plugins.loader import strategy_loader
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._event.document import format_utc
-from ..module_utils._event.marks import ENDING, FAILED, PREPARED, PREPARING, RESTORING, file_name, find_mark, new_mark
+from ..module_utils._event.marks import (
+    FAILED,
+    PREPARED,
+    PREPARING,
+    RESTORING,
+    file_name,
+    find_mark,
+    is_of_run,
+    new_mark,
+)
 from ..module_utils._event.marks import RUN as BY_RUN
 from ..module_utils._imds.fetch import now_utc
 from ..module_utils._time_limit import TimeIsUpError, limit
@@ -327,6 +336,10 @@ class ActionModule(ActionBase):
     def _own(self) -> tuple[engine.Run, str]:
         return json.loads(self._vars[RUN]["state"]), self._vars["inventory_hostname"]
 
+    def _known(self) -> Mapping[str, Any]:
+        run, host = self._own()
+        return run["hosts"][host]
+
     def _order(self) -> dict[str, Any]:
         """Return the order of this host, with the values that only the tasks need."""
         order: dict[str, Any] = self._vars[RUN]["orders"][self._vars["inventory_hostname"]]
@@ -339,8 +352,8 @@ class ActionModule(ActionBase):
         if not mark:
             return {}
         written = self._write(mark, RESTORING if restores else PREPARING)
-        known = self._own()[0]["hosts"][self._vars["inventory_hostname"]]["mark_states"]
-        others = {name: state for name, state in written.others.items() if not name.endswith(f"-{mark['run']}{ENDING}")}
+        known = self._known()["mark_states"]
+        others = {name: state for name, state in written.others.items() if not is_of_run(name, mark["run"])}
         hindering = find_hindering(others, restores, known, order["heeded"])
         if hindering:
             if restores:
@@ -362,7 +375,7 @@ class ActionModule(ActionBase):
             state = PREPARED
             why = self._write(mark, PREPARED).why
         elif mark and report.get("reached") is False and report["began"]:
-            known = self._own()[0]["hosts"][host]
+            known = self._known()
             if restores and has_older(known, mark):
                 why = self._remove(known, mark, True, ())
             else:
@@ -379,7 +392,7 @@ class ActionModule(ActionBase):
             if not is_windows(self):
                 why, found = write_mark(self, mark)
             elif state in (PREPARING, RESTORING):
-                folder = self._own()[0]["hosts"][self._vars["inventory_hostname"]]["marks_folder"]
+                folder = self._known()["marks_folder"]
                 why, found = write_windows_mark(self, self._vars, mark, folder)
             else:
                 # Nobody asks which others there are, and on Windows to look costs as much as to write.

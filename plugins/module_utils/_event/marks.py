@@ -77,6 +77,11 @@ def file_name(mark: Mapping[str, Any]) -> str:
     return f"{_of_event(mark)}{run}{ENDING}"
 
 
+def is_of_run(name: str, run: Any) -> bool:
+    """Tell whether the file with this name is a mark of a run."""
+    return name.endswith(f"-{run}{ENDING}")
+
+
 def patterns_of_event(mark: Mapping[str, Any]) -> list[str]:
     """Return patterns of a shell for the names of all marks of that kind for the event of a mark on this VM."""
     return [f"{_key(mark)}.{vm}.{mark['by']}*{ENDING}" for vm in _vms(mark)]

@@ -26,6 +26,7 @@ from ...module_utils._event.marks import (
     decode,
     encode,
     file_name,
+    is_of_run,
     patterns_on_vm,
     select_marks,
     unreadable,
@@ -92,7 +93,7 @@ def write_mark(
     # A copy may end in its middle, and a folder in the place of the file takes it.
     if found.get(own, {}).get("checksum") != hashlib.sha256(content).hexdigest():
         why = f"{_path(mark)} does not have the content that was written."
-    of_others = [name for name in found if name != own and not name.endswith(f"-{mark['run']}{ENDING}")]
+    of_others = [name for name in found if name != own and not is_of_run(name, mark["run"])]
     # One that cannot be read may be written at this moment.
     states = {name: _read_file(run_module, found[name])["state"] or "" for name in of_others[:MOST_MARKS]}
     return why, states
