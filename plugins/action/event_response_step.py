@@ -26,6 +26,7 @@ from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._event.document import format_utc
 from ..module_utils._event.marks import (
+    AT_WORK,
     FAILED,
     PREPARED,
     PREPARING,
@@ -34,6 +35,7 @@ from ..module_utils._event.marks import (
     find_mark,
     is_of_run,
     new_mark,
+    set_state,
 )
 from ..module_utils._event.marks import RUN as BY_RUN
 from ..module_utils._imds.fetch import now_utc
@@ -385,13 +387,13 @@ class ActionModule(ActionBase):
         return [_MARK_IS_OLD.format(host=host, state=state, why=told)] if why else []
 
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
-        mark = {**mark, "state": state, "state_since": _utc_now()}
+        mark = set_state(mark, state, now_utc(), float(self._order()["timeout"]))
         others: dict[str, str] = {}
 
         def write() -> str | None:
             if not is_windows(self):
                 why, found = write_mark(self, mark)
-            elif state in (PREPARING, RESTORING):
+            elif state in AT_WORK:
                 folder = self._known()["marks_folder"]
                 why, found = write_windows_mark(self, self._vars, mark, folder)
             else:

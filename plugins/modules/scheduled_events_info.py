@@ -332,9 +332,14 @@ marks:
       sample: prepared
     state_since:
       description: Since when, by the clock of the machine on which the run was started, or of the VM where its checker
-        wrote the mark. ISO 8601 in UTC.
+        wrote the mark. A checker at work notes the begin of each step. ISO 8601 in UTC.
       type: str
       sample: "2026-11-21T17:34:00Z"
+    state_until:
+      description: With V(preparing) and V(restoring), until when that may last by the limits of the run or checker that
+        wrote the mark, by the same clock. Other runs take it for killed after that. ISO 8601 in UTC.
+      type: str
+      sample: "2026-11-21T17:44:00Z"
     file:
       description: The file of the mark on the VM.
       type: str

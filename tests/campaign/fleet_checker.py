@@ -20,6 +20,8 @@ PLANNED, RUNNING, SUCCEEDED, FAILED, SKIPPED = "planned", "running", "succeeded"
 _PREPARE, _RESTORE = "prepare", "restore"
 # Seconds after which a mark of a run counts as left by one that was killed
 _LONGEST_AT_WORK = 700.0
+# Seconds that a preparation or restore takes at most
+_LONGEST_STEP = 200.0
 
 
 @dataclass
@@ -143,13 +145,17 @@ class Checker:
             "boot_id": f"{self.vm.name}-{self.vm.boot}",
             "vm_id": f"id of {self.vm.name}",
             "state": state,
-            "state_since": since,
+            **self._times(),
         }
 
     def _set_mark(self, event_id: str, state: str) -> None:
         mark = self.vm.marks.get((event_id, "checker"))
         if mark:
-            mark.update(state=state, state_since=self._utc(self._world.now))
+            mark.update(state=state, **self._times())
+
+    def _times(self) -> dict[str, str]:
+        longest = _LONGEST_STEP + (self._world.now % 600)
+        return {"state_since": self._utc(self._world.now), "state_until": self._utc(self._world.now + longest)}
 
     @staticmethod
     def _utc(moment: float) -> str:

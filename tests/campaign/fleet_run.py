@@ -18,6 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     RESTORING,
     RUN,
     new_mark,
+    set_state,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine, hosts, verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.approval import (
@@ -261,10 +262,12 @@ class FleetRun:
         """Write a mark, and return those of others that are in the way."""
         self._reach_next_step()
         vm = self.world.vms[host]
-        since = datetime.fromtimestamp(self.world.now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = datetime.fromtimestamp(self.world.now, timezone.utc)
         told = {"run": self._id, "boot_id": f"{vm.name}-{vm.boot}", "vm_id": f"id of {vm.name}"}
         key = (order["event_id"], self._id)
-        own = vm.marks[key] = {**new_mark(RUN, order["event"], since, **told), "state": state, "state_since": since}
+        mark = new_mark(RUN, order["event"], now.strftime("%Y-%m-%dT%H:%M:%SZ"), **told)
+        limit = self.settings["prepare_timeout" if state == PREPARING else "restore_timeout"]
+        own = vm.marks[key] = set_state(mark, state, now, float(limit))
         others = {str(each): mark["state"] for each, mark in vm.marks.items() if mark is not own}
         known = self.run["hosts"][host]["mark_states"]
         hindering = find_hindering(others, state == RESTORING, known, order["heeded"])

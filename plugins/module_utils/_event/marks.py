@@ -17,13 +17,16 @@ import os
 import pwd
 import re
 import stat
+from datetime import datetime, timedelta
 from typing import Any, Iterable, Mapping, Sequence
 
 from .._errors import escape, one_line
-from .document import fold_case
+from .document import fold_case, format_utc, read_utc
 
 RUN, CHECKER = "run", "checker"
 PREPARING, PREPARED, RESTORING, FAILED = "preparing", "prepared", "restoring", "failed"
+# The states in which somebody works on the VM, or was killed there
+AT_WORK = (PREPARING, RESTORING)
 # Names the folder of the marks in place of the usual ones: a rehearsal must not touch those of the machine it runs on.
 ENVIRONMENT = "AZURE_MAINTENANCE_MARKS"
 OF_ROOT = ("/var/lib/azure-maintenance-marks", "/run/azure-maintenance-marks")
@@ -34,7 +37,7 @@ VERSION = 1
 # The keys of a mark, in this order
 WORDS = (
     *("event_id", "event_type", "by", "controller", "user", "job", "run", "since", "boot_id", "vm_id"),
-    *("state", "state_since"),
+    *("state", "state_since", "state_until"),
 )
 ENDING = ".mark.json"
 # In the name of a file
@@ -54,7 +57,7 @@ NO_MARK = "This is no mark that this version can read. The VM may be out of serv
 
 
 def new_mark(by: str, event: Mapping[str, Any], since: str, **more: str | None) -> dict[str, Any]:
-    """Return the content of a mark.
+    """Return the content of a mark, whose author begins to prepare.
 
     :param by: RUN or CHECKER.
     :param event: as scheduled_events_info returns it.
@@ -65,6 +68,25 @@ def new_mark(by: str, event: Mapping[str, Any], since: str, **more: str | None) 
     mark.update(event_id=event["event_id"], event_type=event["event_type"], by=by, since=since)
     mark.update(state=PREPARING, state_since=since, **more)
     return {"version": VERSION, **mark}
+
+
+def set_state(mark: Mapping[str, Any], state: str, now: datetime, longest: float) -> dict[str, Any]:
+    """Return a mark in another state.
+
+    :param longest: seconds for which its author may work on the VM in this state, by the author's own limits. Others
+        wait for so long, and then take the author for killed (P3, P15).
+    """
+    until = now + timedelta(seconds=longest) if state in AT_WORK else None
+    return {**mark, "state": state, "state_since": format_utc(now), "state_until": format_utc(until)}
+
+
+def longest_work(mark: Mapping[str, Any]) -> float:
+    """Return the seconds for which the author of a mark may work on the VM in its state; 0 where the mark tells none.
+
+    Both times are by the same clock, which may be wrong.
+    """
+    since, until = (read_utc(str(mark[name] or "")) for name in ("state_since", "state_until"))
+    return 0.0 if since is None or until is None else max(0.0, (until - since).total_seconds())
 
 
 def file_name(mark: Mapping[str, Any]) -> str:

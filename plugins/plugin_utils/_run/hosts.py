@@ -16,7 +16,6 @@ from typing import Any, Mapping
 
 from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import ENDED, STARTED
-from ...module_utils._event.marks import PREPARING, RESTORING
 from ...module_utils._event.selection import Selection, keys, words
 from .marks import base_name, find_holding, note_at_work
 from .progress import (
@@ -75,7 +74,7 @@ NEW_HOST: Host = {
     "heeded": [],
     # The files there that may be marks and cannot be read
     "unreadable_marks": [],
-    # Since when another run, or the checker, prepares or restores this host: by the state and the file of its mark
+    # Since and until when another run, or the checker, may prepare or restore this host: marks.note_at_work()
     "at_work": {},
     # The run that this is known by
     "run": None,
@@ -208,9 +207,8 @@ def others_end_at(host: Host, state: str | None = None) -> float:
 
     :param state: PREPARING or RESTORING; both where it is not given.
     """
-    longest = {PREPARING: seconds(host, "prepare_timeout"), RESTORING: seconds(host, "restore_timeout")}
-    begun = [(each.split(" ")[0], since) for each, since in host["at_work"].items()]
-    return max((since + longest[does] for does, since in begun if state in (None, does)), default=0.0)
+    told = host["at_work"].items()
+    return max((each["until"] for key, each in told if state in (None, key.partition(" ")[0])), default=0.0)
 
 
 def is_usable(host: Host) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Mapping, Sequence
 
 from ...module_utils._event.document import fold_case, read_utc
 from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, phase_of, same_boot
-from ...module_utils._event.marks import CHECKER, PREPARING, RESTORING, RUN, file_name, tell_mark
+from ...module_utils._event.marks import AT_WORK, CHECKER, PREPARING, RESTORING, RUN, file_name, longest_work, tell_mark
 from ...module_utils._event.selection import keys, words
 from .progress import NEW_PROGRESS, is_coming, is_undecided, must_restore, progress_key, read_event, update_event
 
@@ -29,6 +29,7 @@ _OPEN = (
     "or with restore_open=true."
 )
 _UNCLEAR = "{host} is out of service {mark}. No clear answer of Azure told that the event is over. Run this again."
+_TIMEOUTS = {PREPARING: "prepare_timeout", RESTORING: "restore_timeout"}
 _RESTORED = "{host} was restored by somebody else while this run went on."
 
 
@@ -78,19 +79,32 @@ def base_name(path: str) -> str:
 def find_at_work(host: Host) -> list[Mapping[str, Any]]:
     """Return the marks of others who prepare or restore a VM at this moment, or were broken off in that."""
     own = host["run"]
-    return [mark for mark in host["marks"] or () if mark["run"] != own and mark["state"] in (PREPARING, RESTORING)]
+    return [mark for mark in host["marks"] or () if mark["run"] != own and mark["state"] in AT_WORK]
 
 
-def note_at_work(host: Host, now: float) -> dict[str, float]:
-    """Return since when others are at work on a VM, as far as their marks and this run know: by state and file."""
+def note_at_work(host: Host, now: float) -> dict[str, dict[str, Any]]:
+    """Return by state and file since when others are at work on a VM, as their marks tell it, and until when they may
+    be. One that is killed leaves such a mark.
+    """
     found = {}
     for mark in find_at_work(host):
-        key = f"{mark['state']} {mark['file']}"
-        since = read_utc(str(mark["state_since"] or ""))
-        told = since.timestamp() if isinstance(since, datetime) else None
-        # By a clock that is ahead it may begin in the future.
-        found[key] = host["at_work"].get(key, now) if told is None or told > now else told
+        key, told = f"{mark['state']} {mark['file']}", mark["state_since"]
+        before = host["at_work"].get(key)
+        since = read_utc(str(told or ""))
+        if since is not None and since.timestamp() <= now:
+            until = since.timestamp() + _longest(host, mark)
+        elif before and before["since"] == told:
+            # By a clock that is ahead it began in the future.
+            until = before["until"]
+        else:
+            until = now + _longest(host, mark)
+        found[key] = {"since": told, "until": until}
     return found
+
+
+def _longest(host: Host, mark: Mapping[str, Any]) -> float:
+    """Return for how many seconds the author of a mark may be at work: by its own limits, else by those of this run."""
+    return longest_work(mark) or float(host["settings"][_TIMEOUTS[mark["state"]]])
 
 
 def find_hindering(
@@ -121,7 +135,7 @@ def has_older(host: Host, mark: Mapping[str, Any]) -> bool:
     """
     key = fold_case(mark["event_id"])
     others = (each for each in host["marks"] or () if each["by"] == RUN and each["run"] != mark["run"])
-    return any(fold_case(each["event_id"]) == key and each["state"] not in (PREPARING, RESTORING) for each in others)
+    return any(fold_case(each["event_id"]) == key and each["state"] not in AT_WORK for each in others)
 
 
 def find_removable(

@@ -123,6 +123,21 @@ def test_p3_a_mark_tells_since_when_the_checker_does_what_it_does(azure, vm):
     assert (restoring["since"], restoring["state_since"]) == (begun, ended)
 
 
+@pytest.mark.parametrize("phase", ["on_announced", "on_ended"])
+def test_p3_each_step_of_the_checker_tells_runs_that_it_is_at_work_and_until_when_at_most(azure, vm, phase):
+    """Together they may take longer than a run would wait for the first."""
+    looks = [f"cat '{vm.folder}'/marks/* >'{vm.folder}/{name}'" for name in ("first", "second")]
+    steps = [{**vm.step("a", looks[0]), "timeout": 900}, {**vm.step("b", looks[1]), "timeout": 100}]
+    rule = {"on_announced": [vm.step("prepare")], phase: steps}
+    vm.configure(vm.rule(approve="never", retry_delay=40, **rule))
+    event = azure.announce(notice=7200)
+    vm.check_until_quiet()
+    azure.withdraw(event)
+    vm.check_until_quiet()
+    first, second = (json.loads((vm.folder / name).read_text()) for name in ("first", "second"))
+    assert [vm_marks.longest_work(each) for each in (first, second)] == [900 + 40 + 60, 100 + 40 + 60]
+
+
 def test_where_no_mark_can_be_written_nothing_is_prepared_or_approved(azure, vm):
     for name in ("marks", "marks_in_memory"):
         (vm.folder / name).write_text("no folder")

@@ -483,14 +483,16 @@ def test_putting_back_into_service_yields_to_a_preparation_between_two_steps(sta
     assert stage.recorder.words == ["back-1", "drain", "back-2"]
 
 
-def marked_by_a_run(stage, state, since):
+def marked_by_a_run(stage, state, since, longest=0.0):
     """The path of a mark of a run that restores after another event, or does something else.
 
     The times in it are by the clock of its controller.
+
+    :param longest: seconds that this may take by its mark.
     """
     about = {"event_id": "OVER", "event_type": "Reboot"}
-    told = format_utc(since - timedelta(hours=1))
-    mark = {**marks.new_mark(marks.RUN, about, told, run="r1"), "state": state, "state_since": told}
+    told = since - timedelta(hours=1)
+    mark = marks.set_state(marks.new_mark(marks.RUN, about, format_utc(told), run="r1"), state, told, longest)
     folder = Path(stage.folders.marks)
     folder.mkdir()
     path = folder / marks.file_name(mark)
@@ -541,6 +543,14 @@ def test_p15_a_preparation_waits_for_no_run_without_an_end(stage, does, age, wai
     assert stage.run()
     assert stage.recorder.words == ["drain"]
     assert sum(stage.pauses) == waits
+
+
+def test_p15_a_run_whose_restore_may_take_less_than_the_step_is_waited_for_as_long_as_that(stage):
+    marked_by_a_run(stage, marks.RESTORING, NOW, longest=30)
+    stage.while_waiting = lambda: stage.clock.advance(1)
+    stage.announce("drain", timeout=100, approve="never")
+    assert stage.run()
+    assert sum(stage.pauses) == 30
 
 
 def test_p15_a_clock_that_is_set_back_while_a_preparation_waits_for_a_run_does_not_prolong_the_wait(stage):

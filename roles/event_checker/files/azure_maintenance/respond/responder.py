@@ -134,14 +134,17 @@ class Responder:
         except OSError as error:
             say(f"{task.title}: the mark of this VM could not be removed: {error}.", ERROR)
 
-    def _note_state(self, task: Task, state: str) -> None:
-        """Note in the mark how far this is. Only what puts the VM back makes one."""
+    def _note_state(self, task: Task, state: str, longest: float = 0.0) -> None:
+        """Note in the mark how far this is. Only what puts the VM back makes one.
+
+        :param longest: seconds for which it may be at work in this state.
+        """
         if task.response.phase == WAITING:
             return
         try:
             record = self._store.event(task.response.event)
             if record is not None and (state == RESTORING or is_marked(self._store, self._folders, record.event)):
-                write_mark(self._store, self._folders, record, state, self._clock.now())
+                write_mark(self._store, self._folders, record, state, self._clock.now(), longest)
         except (OSError, ValueError) as error:
             say(f"{task.title}: the mark of this VM could not be brought up to date: {error}.", ERROR)
 
@@ -181,12 +184,12 @@ class Responder:
             note=lambda text: self._writer.write(lambda store: store.note_step(step, text)),
         )
         while True:
+            seconds = min(step_timeout(step.content, rule), ends_at - self._clock.now().uptime)
             if puts_back(task.response.phase, step.content):
                 # Written before it looks for the mark of a run: that run looks for this one after it wrote its own. So
                 # it is written also where nothing was prepared.
-                self._note_state(task, RESTORING)
+                self._note_state(task, RESTORING, _longest_try(task, seconds))
             self._writer.write(lambda _store: self._decision.begin_step(task, step))
-            seconds = min(step_timeout(step.content, rule), ends_at - self._clock.now().uptime)
             prolong_start(seconds + _SLACK)
             try:
                 again = failures > 0 or step.started_at is not None
@@ -242,8 +245,10 @@ class Responder:
         if step.content == APPROVE_STEP:
             return Approval(self._writer, self._config, self._clock, task.rule, record).send()
         if takes_out_of_service(task.response.phase, step.content):
-            self._mark(record)
-            self._wait_for_runs(task, seconds)
+            longest = _longest_try(task, seconds)
+            self._mark(record, longest)
+            if self._wait_for_runs(task, seconds):
+                self._mark(record, longest)
         name = self._config.resource_name or self._store.fact("resource_name").get("name")
         now, name = self._clock.now(), name if isinstance(name, str) else ""
         # The boot id tells the VMs apart; and a preparation that is done anew after a boot launches its job anew.
@@ -254,19 +259,22 @@ class Responder:
         context = StepContext(step.response, record.event, phase, record.outcome, name, mark, again, tries, planned_at)
         return run_step(step.content, context, self._config, self._folders, now, seconds)
 
-    def _mark(self, record: EventRecord) -> None:
-        """:raises StepError: nobody could see that this VM is out of service, so it must not be taken out of it."""
+    def _mark(self, record: EventRecord, longest: float) -> None:
+        """:param longest: seconds for which it may be at work.
+        :raises StepError: nobody could see that this VM is out of service, so it must not be taken out of it.
+        """
         try:
-            write_mark(self._store, self._folders, record, PREPARING, self._clock.now())
+            write_mark(self._store, self._folders, record, PREPARING, self._clock.now(), longest)
         except OSError as error:
             why = f"{error.filename or self._folders.marks}: {error.strerror or error}"
             raise StepError(f"The mark of this VM could not be written ({why}), so nothing was done.") from error
         except ValueError as error:
             raise StepError(f"The mark of this VM could not be written: {error}", permanent=True) from error
 
-    def _wait_for_runs(self, task: Task, seconds: float) -> None:
-        """Wait while a run puts this VM back into service (P3): each of the two writes its own mark before it looks at
-        that of the other.
+    def _wait_for_runs(self, task: Task, seconds: float) -> bool:
+        """Wait while a run puts this VM back into service (P3), and tell whether one did.
+
+        Each of the two writes its own mark before it looks at that of the other.
 
         :param seconds: which the step may take; a restore of a run is not waited for any longer.
         """
@@ -274,7 +282,7 @@ class Responder:
         latest, ends = begun.at + seconds, begun.uptime + seconds
         until = self._put_back_until(seconds, latest)
         if until <= begun.at:
-            return
+            return False
         say(f"{task.title} waits while a run puts this VM back into service.")
         prolong_start(2 * seconds + _SLACK)
         # The clock may be set back meanwhile, as after a Freeze.
@@ -282,6 +290,7 @@ class Responder:
             self._clock.sleep(1.0)
             until = self._put_back_until(seconds, latest)
         self._writer.write(lambda _store: self._decision.check_obsolete(task))
+        return True
 
     def _put_back_until(self, seconds: float, latest: float) -> float:
         return min(put_back_until(read_marks(self._store, self._folders), seconds), latest)
@@ -289,6 +298,11 @@ class Responder:
     def _is_approved(self, task: Task) -> bool:
         record = self._store.event(task.response.event)
         return record is not None and record.approval == records.APPROVED
+
+
+def _longest_try(task: Task, seconds: float) -> float:
+    """Return the seconds from the begin of a try of a step to that of the next one at the latest."""
+    return seconds + float(task.rule.retry_delay) + _SLACK
 
 
 def _title(record: EventRecord) -> str:

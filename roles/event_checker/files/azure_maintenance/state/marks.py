@@ -113,10 +113,11 @@ def told_at(store: Store, folders: Folders) -> float | None:
 def put_back_until(marks: Iterable[Mark], longest: float) -> float:
     """Return until when a run may put this VM back into service, in seconds since 1970; 0 where none does.
 
-    :param longest: seconds that a restore may take. A run that was killed leaves such a mark, too.
+    :param longest: seconds that a restore may take whose mark does not tell. A run that was killed leaves such a mark,
+        too.
     """
     restoring = [each for each in marks if each["counts"] and (each["by"], each["state"]) == _RESTORING_RUN]
-    return max((_written_at(mark) + longest for mark in restoring), default=0.0)
+    return max((_written_at(mark) + (_marks.longest_work(mark) or longest) for mark in restoring), default=0.0)
 
 
 def _written_at(mark: Mark) -> float:
@@ -151,22 +152,26 @@ def _read_rule(mark: Mark) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def write_mark(store: Store, folders: Folders, record: EventRecord, state: str, now: Moment) -> None:
+def write_mark(
+    store: Store, folders: Folders, record: EventRecord, state: str, now: Moment, longest: float = 0.0
+) -> None:
     """Write the mark that this VM is out of service for an event, unless it is there.
 
+    While the checker works on the VM it is written anew before each try of a step: runs wait for so long (P3).
+
+    :param longest: seconds until it is written again at the latest.
     :raises OSError: it can be written nowhere.
     :raises ValueError: the id of the event is too long.
     """
     event, vm_id = record.event, _vm_id(store)
     before = _marks.find_mark(read_marks(store, folders), event.event_id, _marks.CHECKER)
-    if before and (before["state"], before["boot_id"], before["vm_id"]) == (state, now.boot_id, vm_id):
+    is_there = before and (before["state"], before["boot_id"], before["vm_id"]) == (state, now.boot_id, vm_id)
+    if is_there and state not in _marks.AT_WORK:
         return
-    state_since = format_utc(now.wall) or ""
-    since = (before and before["since"]) or state_since
+    since = (before and before["since"]) or format_utc(now.wall) or ""
     about = {"event_id": event.event_id, "event_type": event.event_type}
     mark = _marks.new_mark(_marks.CHECKER, about, since, boot_id=now.boot_id, vm_id=vm_id)
-    # Runs wait from then on for a checker that is at work (P3).
-    mark.update(state=state, state_since=state_since)
+    mark = _marks.set_state(mark, state, now.wall, longest)
     # The rule by which to restore the VM if the state is lost
     mark["rule"] = record.rule.name if record.rule else None
     text, name = _marks.encode(mark).decode(), _marks.file_name(mark)

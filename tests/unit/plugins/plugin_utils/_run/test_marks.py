@@ -17,6 +17,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     RUN,
     file_name,
     new_mark,
+    set_state,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import take_answer
@@ -211,11 +212,17 @@ def test_d2_p3_nobody_is_restored_while_another_run_has_the_vm_prepared_for_an_o
     assert list(faults(quick)) == ["web-1"]
 
 
-def restored_by_another_run(fleet, until):
-    """Let another run restore web-1 after an event that is over, until a moment."""
+def restored_by_another_run(fleet, until, longest=None):
+    """Let another run restore web-1 after an event that is over, until a moment.
+
+    :param longest: seconds that this may take by its mark.
+    """
     about = {"event_id": "A1", "event_type": "Freeze"}
     mark = new_mark(RUN, about, "2026-11-21T09:50:00Z", run="another run", vm_id="id-of-web-1", boot_id="boot-1")
-    fleet.marks["web-1"]["A1"] = {**mark, "state": RESTORING, "state_since": None}
+    mark.update(state=RESTORING, state_since=None)
+    if longest is not None:
+        mark = set_state(mark, RESTORING, datetime.fromtimestamp(START, timezone.utc), longest)
+    fleet.marks["web-1"]["A1"] = mark
     answer, prepare = fleet.answer, fleet._prepare
     fleet.prepared_at = []
 
@@ -238,6 +245,14 @@ def test_p3_a_vm_that_another_run_puts_back_at_this_moment_is_prepared_afterward
     assert fleet.story["web-1"] == ["prepare B2", "restore B2"]
     assert fleet.prepared_at[0] >= 200
     assert faults(fleet) == {}
+
+
+@pytest.mark.parametrize(("longest", "prepared_at"), [(900, 900), (60, 60)])
+def test_p3_p15_another_run_is_waited_for_as_long_as_its_own_limits_say(longest, prepared_at):
+    fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=9000.0), restore_timeout=300)
+    restored_by_another_run(fleet, float("inf"), longest)
+    fleet.go()
+    assert prepared_at <= fleet.prepared_at[0] < prepared_at + 100
 
 
 def test_p15_a_run_that_was_killed_while_it_put_a_vm_back_is_waited_for_as_long_as_a_restore_may_take():
@@ -269,20 +284,33 @@ def test_p13_who_an_earlier_run_has_left_is_waited_for_where_another_vm_tells_fi
 
 
 @pytest.mark.parametrize(
-    ("told", "since"),
+    ("before", "told", "ends"),
     [
-        pytest.param(-900, -900, id="as it was known"),
-        pytest.param(-10, -10, id="P3: it failed between two questions, and was tried again"),
-        pytest.param(None, -900, id="the mark does not tell"),
-        pytest.param(3600, -900, id="P15: by a clock that is ahead"),
+        pytest.param((-900, 200), (-900, 200), -700, id="by the limits of its author"),
+        pytest.param((-900, 200), (-10, 200), 190, id="P3: it was tried again, or a sign of life came"),
+        pytest.param((-900, 200), (-900, None), -300, id="the mark does not tell how long: by those of this run"),
+        pytest.param(None, (None, None), 600, id="the mark tells nothing, and is seen for the first time"),
+        pytest.param((None, 600), (None, None), 600, id="the mark tells nothing, and was seen before"),
+        pytest.param(None, (3600, 200), 200, id="by a clock that is ahead"),
+        pytest.param((3600, -40), (3600, 200), -40, id="P15: by a clock that is ahead, and seen before"),
+        pytest.param((3600, -40), (3700, 200), 200, id="P3: by a clock that is ahead, and a sign of life came"),
+        pytest.param(None, (-10, -5), 590, id="a time that cannot be"),
     ],
 )
-def test_since_when_another_is_at_work_on_a_vm(told, since):
+def test_until_when_another_may_be_at_work_on_a_vm(before, told, ends):
+    """Seconds from now: since when, by the mark, and how long; in what was known before, until when."""
+
+    def moment(seconds):
+        return None if seconds is None else format_utc(datetime.fromtimestamp(START + seconds, timezone.utc))
+
     mark = new_mark(CHECKER, {"event_id": "A1", "event_type": "Reboot"}, "2026-11-21T09:00:00Z")
-    moment = None if told is None else format_utc(datetime.fromtimestamp(START + told, timezone.utc))
-    mark.update(state=RESTORING, state_since=moment, file="a1.vm.checker.mark.json")
-    host = {"run": "r1", "marks": [mark], "at_work": {"restoring a1.vm.checker.mark.json": START - 900.0}}
-    assert note_at_work(host, START) == {"restoring a1.vm.checker.mark.json": START + since}
+    since, longest = told
+    until = None if longest is None else moment(since + longest)
+    mark.update(state=RESTORING, state_since=moment(since), state_until=until, file="a1.vm.checker.mark.json")
+    key = "restoring a1.vm.checker.mark.json"
+    known = {key: {"since": moment(before[0]), "until": START + before[1]}} if before else {}
+    host = {"run": "r1", "marks": [mark], "at_work": known, "settings": {"restore_timeout": "600"}}
+    assert note_at_work(host, START) == {key: {"since": moment(since), "until": START + ends}}
 
 
 @pytest.mark.parametrize("phase", ["prepare", "restore"])
