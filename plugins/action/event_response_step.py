@@ -31,7 +31,6 @@ from ..module_utils._event.marks import (
     PREPARED,
     PREPARING,
     RESTORING,
-    file_name,
     find_mark,
     is_of_run,
     new_mark,
@@ -362,7 +361,7 @@ class ActionModule(ActionBase):
                 self._write(mark, PREPARED)
             return {"failed": True, "msg": _HINDERED, "hindered": hindering}
         if written.why and not restores:
-            if is_windows(self) and file_name(mark) not in known:
+            if is_windows(self):
                 # A copy may be there all the same. It would say that the VM is out of service.
                 self._reach(lambda: remove_windows_mark(self, self._vars, mark))
             return {"failed": True, "msg": f"The mark of this VM could not be written: {written.why}"}

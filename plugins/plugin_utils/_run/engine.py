@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import ANNOUNCED, ENDED
-from ...module_utils._event.marks import RESTORING, RUN
+from ...module_utils._event.marks import RESTORING, RUN, find_mark
 from .approval import OTHER_BATCH, apply_approval_results, hold_back, hold_back_refused, plan_approval
 from .event_ids import resolve_event_ids
 from .hosts import (
@@ -197,7 +197,11 @@ def _take_preparation(name: str, known: Host, event_id: str, report: Mapping[str
         # Its checker has not finished, and is asked again.
         return known
     if report.get("began") is False:
-        known = _update(known, event_id, prepared=False, restored=True, marked=None)
+        # A try before this one, which made way for somebody else, may have left the mark of this run.
+        own = [mark for mark in known["marks"] or () if mark["run"] == known["run"]]
+        is_marked = find_mark(own, event_id, RUN) is not None
+        nothing = {"only_marked": True} if is_marked else {"restored": True, "marked": None}
+        known = _update(known, event_id, prepared=False, **nothing)
     return _update(known, event_id, failed=True, why=f"{name} could not be prepared: {report['why']}")
 
 

@@ -325,6 +325,18 @@ def test_p3_who_finds_another_run_at_work_asks_again_before_it_goes_on(phase):
     assert fleet.marks == {"web-1": {}}
 
 
+def test_p16_a_vm_whose_second_mark_cannot_be_written_loses_the_first_because_nothing_was_prepared():
+    fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=9000.0))
+    fleet.hindered_by["web-1"] = ["a1.vm.run.mark.json"]
+    fleet.stop_after(2)
+    assert [mark["event_id"] for mark in fleet.marks["web-1"].values()] == ["B2"]
+    fleet.no_marks.add("web-1")
+    fleet.go()
+    assert fleet.story["web-1"] == ["mark removed B2"]
+    assert fleet.marks == {"web-1": {}}
+    assert "web-1 could not be prepared: The disk is full." in str(faults(fleet))
+
+
 OTHER = "a1.vm.run-2.mark.json"
 
 
