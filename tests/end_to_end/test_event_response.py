@@ -10,8 +10,10 @@ import json
 import re
 import shlex
 import textwrap
+from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import LONGEST_RUN
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
     DUE,
     FAR_OFF,
@@ -24,6 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     summary_of,
 )
 
+COLLECTION = Path(__file__).resolve().parents[2]
 # Seconds of a notice that the test of a deletion waits for
 SOON = 25
 # What a playbook run by a template in the Description would leave
@@ -484,6 +487,27 @@ def test_p13_max_fail_percentage_of_the_play_is_refused_before_anything_is_done(
 
 
 @pytest.mark.releases
+@pytest.mark.matrix
+def test_i12_a_task_that_waits_for_a_change_does_not_wait_in_check_mode_with_the_retries_of_the_guide(one):
+    guide = (COLLECTION / "docs/docsite/rst/guide_prepare_and_restore.rst").read_text()
+    (retries,) = re.findall("write ``(retries: [^`]*)``", guide)
+    one.announce("web-1", notice=FAR_OFF)
+    wait = f"""
+    - name: Wait until nobody is connected
+      ansible.builtin.command: echo 1
+      check_mode: false
+      changed_when: false
+      register: connected
+      until: connected.stdout == "0"
+      {retries}
+      delay: {LONGEST_RUN}
+    """
+    run = one.respond("--check", prepare=wait, playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert "Wait until nobody is connected" in run.words
+    assert "FAILED - RETRYING" not in run.words
+
+
 @pytest.mark.parametrize(("own", "arguments"), [(True, []), (False, ["--check"])])
 @pytest.mark.matrix
 def test_a_check_mode_that_is_not_that_of_the_run_is_refused_before_anything_is_done(one, own, arguments):
