@@ -4,8 +4,8 @@
 
 """How long the playbook fleet_report takes beside the same question ad hoc, over 2 and 20 local hosts.
 
-I13, DESIGN section 9. Needs ansible on PATH and the collection on ANSIBLE_COLLECTIONS_PATH; `make bench` sees to both. The
-number of rounds may be given: a busy machine shows the ratio in few of them.
+I13, DESIGN section 9. Needs ansible on PATH and the collection on ANSIBLE_COLLECTIONS_PATH; `make bench` sees to both.
+The number of rounds may be given: a busy machine shows the ratio in few of them.
 """
 
 from __future__ import annotations

@@ -114,8 +114,8 @@ class FleetRun:
             without = {"group": unlucky["settings"]["group"]}
             unlucky.update(settings=without, fault="event_response_prepare cannot be evaluated.")
         self._lost: set[str] = set()
-        # The events of which this run knows that Azure has taken an approval
-        self._approved: set[str] = set()
+        # The events of which this run knows that Azure has taken an approval, and for which VMs
+        self._approved: dict[str, set[str]] = {}
 
     def play(self) -> None:
         begun_at = self.world.now
@@ -318,7 +318,7 @@ class FleetRun:
         order = result["item"]
 
         def approves(event: Event, asked: fleet_outside.Asked) -> None:
-            self.judge.acknowledges(event, asked, event.event_id in self._approved)
+            self.judge.acknowledges(event, asked, self._has_approved(event))
             self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limits(), asked)
 
         ready, event_id = order["resources_ready"], order["event"]["event_id"]
@@ -326,8 +326,12 @@ class FleetRun:
         said = {"in_doubt": False, **fleet_outside.approve(client, event_id, ready)}
         self.judge.note(f"Azure says of {event_id[:8]}: {said.get('msg')}")
         if any(each["result"] == "approved" for each in said.get("approvals", ())):
-            self._approved.add(event_id)
+            self._approved[event_id] = set(ready)
         return take_acknowledgement(result, said)
+
+    def _has_approved(self, event: Event) -> bool:
+        """Tell whether it was approved for all its VMs: another one may have come into it since (seed 70013208)."""
+        return set(event.vms) <= self._approved.get(event.event_id, set())
 
     def _approval(self, host: str, order: Mapping[str, Any]) -> dict[str, Any]:
         """Return what scheduled_event_approve returns."""
@@ -348,13 +352,13 @@ class FleetRun:
             return {**known, "approvals": [{"result": "already_started"}]}
         if not set(event.vms) <= {name, *order["resources_ready"]}:
             return {**known, "failed": True, "msg": "It waits for other VMs.", "approvals": [{"result": "refused"}]}
-        self.judge.require("P1", event.event_id not in self._approved, f"{event.event_id} is approved again")
+        self.judge.require("P1", not self._has_approved(event), f"{event.event_id} is approved again")
         self.judge.approves(host, event, self.settings["outside_vms"] == "ignore", self._limits())
         if not self._check_mode:
             self.world.approve(event)
         if self._chance.random() < 0.05:
             return {"unreachable": True, "msg": "Connection reset"}
-        self._approved.add(event.event_id)
+        self._approved[event.event_id] = set(event.vms)
         return {**known, "changed": True, "approvals": [{"result": "approved"}]}
 
     def _limits(self) -> list[tuple[set[str], int]]:
