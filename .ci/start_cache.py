@@ -3,8 +3,8 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """Keep the bytecode of what Python imports from zip files and from collections, as it does for all other files.
 
-Ansible also reads much YAML at each start: its settings, which of its plugins has moved where, and the documentation
-of plugins. What it makes of that is kept too.
+Ansible also reads at each start, from a long file of YAML, which of its plugins has moved where. What it makes of that
+is kept too.
 
 Ansible sends each module as a zip file of sources, and a third of the CPU that the tests used went into compiling the
 same sources again. It also compiles anew in each run, and in each of its workers, what plugins of a collection import.
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 FOLDER = os.path.join(sys.prefix, "start_cache")
 COLLECTION_LOADER = "ansible.utils.collection_loader._collection_finder"
-SETTINGS = "ansible.config.manager"
-PLUGIN_LOADER = "ansible.plugins.loader"
 
 
 def keep(content: bytes, kind: str, make: Callable[[], bytes]) -> bytes:
@@ -63,80 +61,32 @@ def load_or_compile(path: str, source: bytes, compile_source: Callable[[str, byt
     return code
 
 
-def keep_code_of_zip_files() -> None:
-    compile_source = zipimport._compile_source  # type: ignore[attr-defined]
-    zipimport._compile_source = (  # type: ignore[attr-defined]
-        lambda path, source: load_or_compile(path, source, compile_source)
-    )
-
-
-class Changes:
-    """Waits until parts of Ansible are imported, and hands them functions that keep what they make."""
+class ChangeLoader:
+    """Waits until Ansible imports its loader of collections, and makes it keep what it compiles and reads."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, _target: object = None) -> ModuleSpec | None:
-        change = CHANGES.get(name)
-        if change is None:
+        if name != COLLECTION_LOADER:
             return None
         spec = _frozen_importlib_external.PathFinder.find_spec(name, path)
         execute = spec.loader.exec_module
 
         def execute_and_change(module: Any) -> None:
             execute(module)
-            change(module)
+            module.compile = compile_of_collection
+            read = module._meta_yml_to_dict
+
+            def load_or_read(content: bytes, name: str) -> object:
+                # Its import would cost other programs more than the rest of this file.
+                import pickle
+
+                return pickle.loads(keep(content, ".yml", lambda: pickle.dumps(read(content, name))))
+
+            # Ansible's comment on this function says that it may be replaced, to keep what it returns.
+            module._meta_yml_to_dict = load_or_read
 
         spec.loader.exec_module = execute_and_change
         return spec
-
-
-def change_loader(module: Any) -> None:
-    module.compile = compile_of_collection
-    # Ansible's comment on this function says that it may be replaced, to keep what it returns.
-    read = module._meta_yml_to_dict
-    module._meta_yml_to_dict = lambda content, name: load_or_read(content, lambda: read(content, name))
-
-
-def change_settings(module: Any) -> None:
-    read = module.yaml_load
-
-    def read_file(file: Any, **options: Any) -> object:
-        # The release that Debian 11 has names the loader too.
-        content = file.read()
-        return load_or_read(content, lambda: read(content, **options))
-
-    module.yaml_load = read_file
-
-
-def change_plugin_loader(module: Any) -> None:
-    # Releases before 2.19 read it in another way.
-    if hasattr(module, "yaml"):
-        module.yaml = Yaml(module.yaml)
-
-
-class Yaml:
-    """Stands in for the module yaml where plugins are loaded."""
-
-    def __init__(self, yaml: Any) -> None:
-        self._yaml = yaml
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._yaml, name)
-
-    def load(self, text: object, Loader: Any) -> object:
-        import pickle
-
-        # With what Ansible notes of a text beside what it says: from which file it is, and that it is trusted.
-        return load_or_read(pickle.dumps(text), lambda: self._yaml.load(text, Loader=Loader))
-
-
-CHANGES = {COLLECTION_LOADER: change_loader, SETTINGS: change_settings, PLUGIN_LOADER: change_plugin_loader}
-
-
-def load_or_read(content: bytes, read: Callable[[], object]) -> object:
-    # Its import would cost other programs more than the rest of this file.
-    import pickle
-
-    return pickle.loads(keep(content, ".yml", lambda: pickle.dumps(read())))
 
 
 def compile_of_collection(source: bytes | str, filename: str, mode: str, flags: int, dont_inherit: bool) -> CodeType:
@@ -146,6 +96,9 @@ def compile_of_collection(source: bytes | str, filename: str, mode: str, flags: 
 
 
 if os.environ.get("START_CACHE") != "off":
-    keep_code_of_zip_files()
-    sys.meta_path.insert(0, Changes)
+    compile_source = zipimport._compile_source  # type: ignore[attr-defined]
+    zipimport._compile_source = (  # type: ignore[attr-defined]
+        lambda path, source: load_or_compile(path, source, compile_source)
+    )
+    sys.meta_path.insert(0, ChangeLoader)
     gc.set_threshold(50000, 20, 100)
