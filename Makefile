@@ -10,7 +10,7 @@ TREE = build/ansible_collections/fleetops/azure_maintenance
 # Spelt out in each recipe, because a folder may have a space in its name.
 CORE = PATH="$(CURDIR)/.venv/newest/bin:$(CURDIR)/.venv/eda/bin:$$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/build"
 
-.PHONY: help demo docs unit test test-matrix test-release lint gate costs lab lab-all bench artifact clean
+.PHONY: help demo docs unit test test-matrix test-release lint gate lab lab-all bench artifact clean
 
 help:
 	@echo 'make demo             rehearse a maintenance of three VMs on this machine, against a simulator of Azure'
@@ -21,7 +21,6 @@ help:
 	@echo 'make test-release     run what takes too long for that, and say how much of the product the tests run'
 	@echo 'make lint             run the gates that only read'
 	@echo 'make gate GATE=NAME   run one gate, or several; without GATE: list them'
-	@echo 'make costs            print again what each gate of the last make test and make test-matrix cost'
 	@echo 'make lab              prepare VMs with Debian 12, on which make test-matrix runs the checker; needs Debian and root'
 	@echo 'make lab-all          the same for VMs with Debian 11, 12 and 13, and for machines that have nothing'
 	@echo 'make bench            measure speed and memory against their limits'
@@ -51,9 +50,6 @@ test test-matrix test-release lint: python
 gate:
 	@"$(PYTHON)" .ci/gates.py $(GATE)
 
-costs:
-	@"$(PYTHON)" .ci/costs.py test test-matrix
-
 lab:
 	@"$(PYTHON)" .ci/lab.py
 
@@ -66,7 +62,7 @@ bench: tree
 		$(CORE) START_CACHE=off python "$$benchmark" || status=1; done; exit $$status
 
 artifact: tree
-	@mkdir -p build/artifacts && $(CORE) python .ci/artifact.py build/artifacts
+	@mkdir -p build/artifacts && $(CORE) python .ci/tree.py build/artifacts
 
 # The image stays, because the other checkouts on this machine use it too.
 clean:

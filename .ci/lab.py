@@ -3,10 +3,11 @@
 # SPDX-FileCopyrightText: fleetops contributors
 """Prepare the VM lab: podman, the images from which the scenarios of extensions/molecule/ make VMs, and bare machines.
 
-Without an argument: install and build the missing parts for VMs with Debian 12, then start one to test it. With
---all: the same for every Debian of the lab, and the bare machines. With --check [DEBIAN]: say whether that was done for
-this one, such as 11. With --remove: remove the VMs and networks that runs in this checkout left
-behind, but not the images, which all checkouts of a machine share.
+Without an argument: install and build the missing parts for VMs with Debian 12, then start one to test it. With --all:
+the same for every Debian of the lab, and the bare machines. With --check: say whether Debian 12 lacks any of that. With
+--remove: remove the VMs and networks that runs in this checkout left behind, but not the images, which all checkouts
+share. With --bare MACHINE USER COMMAND, such as bare-13 root 'make demo': run it as a newcomer would, where only what
+README requires is installed; pip knows the index of the gates there, and apt the proxies of this machine.
 """
 
 from __future__ import annotations
@@ -14,25 +15,34 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
-import time
+import tempfile
 import uuid
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
-from venvs import LOGS, ROOT, make_venv, newest_core
+from needs import PACKAGES_LOG, install_packages, missing_packages
+from venvs import BUILD, LOGS, ROOT, TABLE, make_newest
 
 PARTS = ROOT / ".ci" / "lab"
-CONTAINERS_CONF = PARTS / "containers.conf"
-COLLECTIONS = ROOT / "build" / "molecule"
+# For each podman of this process and of those that it starts
+os.environ["CONTAINERS_CONF"] = str(PARTS / "containers.conf")
 LABEL = "azure-maintenance-vm"
-PACKAGES = ["podman", "runc", "netavark", "aardvark-dns", "iptables", "nftables", "iproute2", "debootstrap"]
-PACKAGES += ["catatonit"]  # podman run --init
+PROXY = re.compile(r"Acquire::https?::Proxy(::\S+)? ", re.IGNORECASE)
+# As the first command of a newcomer: nothing of the machine is in its environment. Its processes end with it.
+SCRIPT = """
+set -e
+cp -a /checkout ~/azure_maintenance
+cd ~/azure_maintenance
+git config --global --add safe.directory '*'
+exec bash -e -c "$1"
+"""
+PACKAGES: list[str] = TABLE["lab"]["packages"]
 
 
 class Debian(NamedTuple):
@@ -41,7 +51,7 @@ class Debian(NamedTuple):
     codename: str
     python: str = ""
     core: str = ""
-    """The ansible-core that pip finds on the VMs; a machine without one is bare (.ci/bare.py), and no VM."""
+    """The ansible-core that pip finds on the VMs; a machine without one is bare (--bare), and no VM."""
     requirements: str = "core.txt"
     """The packages that it brings along: a file in requirements/."""
 
@@ -61,114 +71,99 @@ class Debian(NamedTuple):
     def script(self) -> Path:
         return PARTS / ("image.sh" if self.core else "bare.sh")
 
+    @property
+    def wheels(self) -> Path:
+        return ROOT / "requirements" / self.requirements
 
-DEBIANS = {
-    "11": Debian("bullseye", "3.9.2", "2.15.13", "core-2.15.txt"),
-    "12": Debian("bookworm", "3.11", "2.19.14"),
-    "13": Debian("trixie", "3.13", "2.21.5"),
-    "bare-12": Debian("bookworm"),
-    "bare-13": Debian("trixie"),
-}
+    @property
+    def definition(self) -> str:
+        """The hash of the description of the image in this checkout."""
+        described = self.script.read_bytes() + repr(self).encode()
+        return hashlib.sha256(described + (self.wheels.read_bytes() if self.core else b"")).hexdigest()
+
+    @property
+    def stands(self) -> bool:
+        label = f'{{{{index .Labels "{LABEL}"}}}}'
+        return ask("podman", "image", "inspect", "--format", label, self.image) == self.definition
+
+
+DEBIANS = {name: Debian(**entry) for name, entry in TABLE["lab"]["debians"].items()}
 # The variable LAB_DEBIAN tells the scenarios which one the VMs have.
 USUAL = "12"
 
 
-class CannotRun(Exception):
-    """The lab cannot run here. The message is a sentence that says why."""
+def fail(log: Path, said: str) -> NoReturn:
+    """Exit with the end of this log, and say that the lab cannot run."""
+    lines = log.read_text(errors="replace").splitlines()
+    sys.exit("\n".join([*lines[-20:], f"The VM lab cannot run: {said}."]))
 
 
-def run(log: Path, *command: str | Path, **variables: str) -> None:
+def run(log: Path, *command: str | Path) -> None:
     """Run this command, which must succeed, and keep its output in this log."""
-    environment = {**os.environ, "CONTAINERS_CONF": str(CONTAINERS_CONF), **variables}
     with open(log, "a") as output:
-        if subprocess.call(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment) != 0:
-            lines = log.read_text(errors="replace").splitlines()
-            said = f"The VM lab cannot run: `{' '.join(map(str, command))}` failed."
-            raise CannotRun("\n".join([*lines[-20:], said]))
+        if subprocess.call(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output) != 0:
+            fail(log, f"`{' '.join(map(str, command))}` failed")
 
 
 def ask(*command: str) -> str:
     """Return the output of this command, or nothing when it fails or does not exist."""
     if not shutil.which(command[0]):
         return ""
-    environment = {**os.environ, "CONTAINERS_CONF": str(CONTAINERS_CONF)}
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
-def wheels(debian: Debian) -> Path:
-    return ROOT / "requirements" / debian.requirements
-
-
-def definition(debian: Debian) -> str:
-    """Return the hash of the description of an image in this checkout."""
-    described = [debian.script.read_bytes(), repr(debian).encode()]
-    if debian.core:
-        described.append(wheels(debian).read_bytes())
-    return hashlib.sha256(b"".join(described)).hexdigest()
-
-
-def image_stands(debian: Debian) -> bool:
-    label = f'{{{{index .Labels "{LABEL}"}}}}'
-    return ask("podman", "image", "inspect", "--format", label, debian.image) == definition(debian)
-
-
-def missing_packages() -> list[str]:
-    listing = ask("dpkg-query", "--show", "--showformat", "${Package} ${db:Status-Status}\n")
-    return [package for package in PACKAGES if f"{package} installed" not in listing.splitlines()]
-
-
-def check_machine() -> None:
-    """Raise CannotRun where no lab can be prepared."""
-    release = Path("/etc/os-release")
-    lines = release.read_text().splitlines() if release.exists() else []
-    if "ID=debian" not in lines:
-        name = next((line.split("=", 1)[1].strip('"') for line in lines if line.startswith("PRETTY_NAME=")), "another")
-        raise CannotRun(f"The VM lab needs a Debian machine, and this one is {name}.")
+def why_not_here() -> str:
+    """Return why no lab can be prepared on this machine, or nothing where one can."""
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        release = {}
+    if release.get("ID") != "debian":
+        return f"The VM lab needs a Debian machine, and this one is {release.get('PRETTY_NAME', 'another')}."
     if os.geteuid() != 0:
-        raise CannotRun("The VM lab needs root: it runs podman with systemd and makes network namespaces.")
+        return "The VM lab needs root: it runs podman with systemd and makes network namespaces."
+    return ""
 
 
-def check(debian: str = USUAL) -> None:
-    """Raise CannotRun where the lab does not stand for VMs with this Debian, such as "12"."""
-    check_machine()
-    command = "make lab" if debian == USUAL else "make lab-all"
-    missing = missing_packages()
-    if missing:
-        raise CannotRun(f"The VM lab has not been prepared, {', '.join(missing)} not installed: run `{command}`.")
-    if not image_stands(DEBIANS[debian]):
-        said = f"its image of Debian {debian} is missing or out of date"
-        raise CannotRun(f"The VM lab has not been prepared, {said}: run `{command}`.")
+def why_not(debian: str) -> str:
+    """Return why the lab does not stand for VMs with this Debian, such as "12", or nothing where it does."""
+    missing = missing_packages(PACKAGES)
+    if why_not_here():
+        return why_not_here()
+    if not missing and DEBIANS[debian].stands:
+        return ""
+    said = (
+        f"{', '.join(missing)} not installed" if missing else f"its image of Debian {debian} is missing or out of date"
+    )
+    return f"The VM lab has not been prepared, {said}: run `{'make lab' if debian == USUAL else 'make lab-all'}`."
 
 
 def mirror() -> str:
     """Return the address from which this machine's apt takes Debian itself."""
-    targets = ask("apt-get", "indextargets", "--format", "$(REPO_URI) $(BASE_URI) $(COMPONENT)", "Created-By: Packages")
-    codename = ask("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME")
-    for line in targets.splitlines():
-        repository, base, component = line.split()
-        if component == "main" and base.endswith(f"/dists/{codename}/"):
-            return repository
-    return "http://deb.debian.org/debian/"
+    codename = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    wanted = ("Created-By: Packages", "Component: main", f"Codename: {codename}")
+    found = ask("apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted)
+    return found.splitlines()[0] if found else "http://deb.debian.org/debian/"
 
 
-def build_image(debian: Debian) -> None:
-    """Replace the image by a new one."""
-    disk = ROOT / "build" / f"lab-{debian.name}"
+def build_image(debian: Debian, python: Path) -> None:
+    """Replace the image by a new one. The pip of this Python fetches what the VMs have."""
+    disk = BUILD / f"lab-{debian.name}"
     shutil.rmtree(disk, ignore_errors=True)
     disk.mkdir(mode=0o755, parents=True)
     # debootstrap knows no settings of apt
-    proxy = ask("sh", "-c", 'eval "$(apt-config shell proxy Acquire::http::Proxy)" && echo "$proxy"')
-    python = make_venv(f"core-{newest_core()}") / "python"
+    address = ask("sh", "-c", 'eval "$(apt-config shell proxy Acquire::http::Proxy)" && echo "$proxy"')
+    proxy = ["env", f"http_proxy={address}"] if address else []
     pip = [python, "-m", "pip", "download", "--no-deps", f"--python-version={debian.python}", "--only-binary=:all:"]
     try:
-        run(debian.log, debian.script, disk, debian.codename, mirror(), **({"http_proxy": proxy} if proxy else {}))
+        run(debian.log, *proxy, debian.script, disk, debian.codename, mirror())
         if debian.core:
-            wanted = ["--requirement", wheels(debian), f"ansible-core=={debian.core}"]
+            wanted = ["--requirement", debian.wheels, f"ansible-core=={debian.core}"]
             run(debian.log, *pip, *wanted, "--dest", disk / "opt" / "packages")
         archive = disk.with_suffix(".tar")
         run(debian.log, "tar", "--create", "--file", archive, "--directory", disk, ".")
-        run(debian.log, "podman", "import", "--change", f"LABEL {LABEL}={definition(debian)}", archive, debian.image)
+        run(debian.log, "podman", "import", "--change", f"LABEL {LABEL}={debian.definition}", archive, debian.image)
         archive.unlink()
     finally:
         shutil.rmtree(disk, ignore_errors=True)
@@ -180,38 +175,33 @@ def try_vm(debian: Debian) -> None:
     start = ["podman", "run", "--detach", "--name", name, "--network=none", "--systemd=always"]
     try:
         run(debian.log, *start, debian.image, "/sbin/init")
-        state = ""
+        up = f"until podman exec {name} systemctl is-system-running; do sleep 0.2; done"
         # A limit for a VM that hangs, not a judgement
-        limit = time.monotonic() + 600
-        while state != "running" and time.monotonic() < limit:
-            time.sleep(0.2)
-            state = ask("podman", "exec", name, "systemctl", "is-system-running")
-        if state != "running":
-            raise CannotRun(f"The VM lab cannot run: systemd did not come up in a VM with {debian.codename}.")
+        run(debian.log, "timeout", "600", "sh", "-c", up)
     finally:
         ask("podman", "rm", "--force", "--time=0", name)
 
 
 def prepare(wanted: list[Debian]) -> None:
-    check_machine()
+    if why_not_here():
+        sys.exit(why_not_here())
     LOGS.mkdir(parents=True, exist_ok=True)
     for debian in wanted:
         debian.log.write_text("")
     with open("/run/lock/azure-maintenance-lab", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        missing = missing_packages()
+        install_packages(PACKAGES)
+        missing = missing_packages(PACKAGES)
         if missing:
-            print(f"Installing {' '.join(missing)}", flush=True)
-            install = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
-            run(wanted[0].log, "apt-get", "update")
-            run(wanted[0].log, *install, DEBIAN_FRONTEND="noninteractive")
-        old = [debian for debian in wanted if not image_stands(debian)]
+            fail(PACKAGES_LOG, f"{', '.join(missing)} cannot be installed")
+        old = [debian for debian in wanted if not debian.stands]
         if old:
             names = ", ".join(debian.name for debian in old)
             print(f"Building the images of the lab, which takes some minutes: {names}", flush=True)
+            python = make_newest() / "python"
             # Most of it is waiting for the mirror.
             with ThreadPoolExecutor(len(old)) as pool:
-                list(pool.map(build_image, old))
+                list(pool.map(lambda debian: build_image(debian, python), old))
             ask("podman", "image", "prune", "--force", "--filter", f"label={LABEL}")
         for debian in wanted:
             if debian.core:
@@ -219,9 +209,41 @@ def prepare(wanted: list[Debian]) -> None:
     print(f"The VM lab stands: {' '.join(debian.image for debian in wanted)}")
 
 
+def volumes(proxies: Path) -> dict[Path, str]:
+    """Return the files and folders of this machine that the container has, and their places there."""
+    pip = Path.home() / ".config" / "pip" / "pip.conf"
+    words = [word for line in pip.read_text().splitlines() for word in line.partition(" = ")[2].split()]
+    named = [Path(word) for word in words if word.startswith("/")]
+    # An index in a folder has links to the files beside it.
+    named += [Path(word.removeprefix("file://")).parent for word in words if word.startswith("file:///")]
+    return {
+        Path.cwd(): "/checkout",
+        pip: "/etc/pip.conf",
+        proxies: "/etc/apt/apt.conf.d/proxies.conf",
+        **{path: str(path) for path in named if path.exists()},
+    }
+
+
+def run_bare(name: str, user: str, command: str) -> int:
+    """Run a command as a newcomer would, in a copy of the current folder, and return its exit status."""
+    home = "/root" if user == "root" else f"/home/{user}"
+    podman = ["podman", "run", "--rm", "--init", "--privileged", "--network=host", f"--user={user}", "--shm-size=1g"]
+    podman += ["--env=PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"--env=HOME={home}"]
+    if user == "root":
+        # Where this variable is set, a package that cannot be installed is a failure.
+        podman.append("--env=PROGRAMS_REQUIRED")
+    # An address of a proxy may carry a password, so nobody else of this machine may enter the folder.
+    with tempfile.TemporaryDirectory() as folder:
+        proxies = Path(folder) / "proxies.conf"
+        lines = ask("apt-config", "dump").splitlines()
+        proxies.write_text("".join(f"{line}\n" for line in lines if PROXY.match(line)))
+        podman += [f"--volume={path}:{place}:ro" for path, place in volumes(proxies).items()]
+        return subprocess.call([*podman, DEBIANS[name].image, "bash", "-c", SCRIPT, "bash", command])
+
+
 def remove() -> None:
     # Each gate that makes VMs has a folder of its own.
-    for collections in (ROOT / "build").glob("molecule*"):
+    for collections in BUILD.glob("molecule*"):
         tree = collections / "ansible_collections" / "fleetops" / "azure_maintenance"
         prefix = f"azm-{hashlib.sha1(str(tree).encode()).hexdigest()[:8]}-"
         for name in ask("podman", "ps", "--all", "--format", "{{.Names}}", "--filter", f"name=^{prefix}").split():
@@ -231,24 +253,13 @@ def remove() -> None:
                 ask("ip", "netns", "delete", line.split()[0])
 
 
-def main() -> int:
-    actions: dict[tuple[str, ...], Callable[[], None]] = {
-        (): lambda: prepare([DEBIANS[USUAL]]),
-        ("--all",): lambda: prepare(list(DEBIANS.values())),
-        ("--check",): check,
-        **{("--check", debian): partial(check, debian) for debian in DEBIANS},
-        ("--remove",): remove,
-    }
-    action = actions.get(tuple(sys.argv[1:]))
-    if action is None:
-        sys.exit(__doc__)
-    try:
-        action()
-    except CannotRun as problem:
-        print(problem, file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    ACTIONS = {
+        "": lambda: prepare([DEBIANS[USUAL]]),
+        "--all": lambda: prepare(list(DEBIANS.values())),
+        "--check": lambda: sys.exit(why_not(USUAL) or 0),
+        "--remove": remove,
+    }
+    if sys.argv[1:2] == ["--bare"] and len(sys.argv) == 5:
+        sys.exit(run_bare(*sys.argv[2:]))
+    ACTIONS.get(" ".join(sys.argv[1:]), lambda: sys.exit(__doc__))()
