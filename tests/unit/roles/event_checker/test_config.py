@@ -360,8 +360,6 @@ BAD = [
     pytest.param(
         step({k: v for k, v in JOB.items() if k != "token_file"}), ["awx_job needs token_file"], id="no token_file"
     ),
-    pytest.param(step({**JOB, "template": True}), ["template", "number"], id="template is true"),
-    pytest.param(step({**JOB, "template": " "}), ["template", "number"], id="template is blank"),
     pytest.param(step({**JOB, "template": 1.5}), ["template", "number"], id="template is a fraction"),
 ]
 
