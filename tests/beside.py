@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
+
+# Seconds. Ends what hangs; no test judges by it.
+PATIENCE = 600
 
 
 @contextlib.contextmanager
@@ -21,3 +25,10 @@ def beside(live):
     finally:
         over.set()
         thread.join()
+
+
+def wait_until(condition, what="it comes to that"):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain until {what}"
+        time.sleep(0.1)

@@ -23,7 +23,7 @@ from functools import partial
 from glob import glob
 
 from ansible_collections.fleetops.azure_maintenance.tests import haproxy, postgresql, redis
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.cgroup import group
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
@@ -134,7 +134,7 @@ def _row(what, failed, gap, after=""):
 
 def server(code, port, machine):
     made = subprocess.Popen([sys.executable, "-c", code, str(port)], preexec_fn=machine and machine.enter)
-    haproxy.wait_until(lambda: takes_connections(port))
+    wait_until(lambda: takes_connections(port))
     return made
 
 

@@ -16,8 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
 # MariaDB does not run as root unless it is told to.

@@ -18,10 +18,9 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
-# Seconds. Ends what hangs; no test judges by it.
-PATIENCE = 600
 CONFIGURATION = """
 global
   stats socket {socket} mode 600 level admin
@@ -39,13 +38,6 @@ backend web
   default-server inter 500ms fall 4 rise 2
 {servers}
 """
-
-
-def wait_until(condition):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.1)
 
 
 class Application:

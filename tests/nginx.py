@@ -12,7 +12,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import Balancer, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.beside import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import Balancer
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
 # Seconds until a request is given to another server where one does not answer; nginx has 60 by itself.

@@ -13,15 +13,13 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
+from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
 _START_CACHE = Path(__file__).resolve().parents[1] / ".ci" / "start_cache.py"
 
-# Seconds. Ends what hangs; no test judges by it.
-PATIENCE = 600
 # PostgreSQL does not run as root.
 USER = "postgres" if os.geteuid() == 0 else getpass.getuser()
 _CONFIGURATION = """
@@ -176,13 +174,6 @@ def run_as_user(argv, check=True):
     )
     assert ended.returncode == 0 or not check, f"{argv}: {ended.stdout}{ended.stderr}"
     return ended
-
-
-def wait_until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain until {what}"
-        time.sleep(0.1)
 
 
 @contextlib.contextmanager

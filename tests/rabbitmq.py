@@ -19,8 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
 # Seconds for one step of a client, so that a server that hangs counts as a gap, and not as the end of the test

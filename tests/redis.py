@@ -14,11 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
-# Seconds. Ends what hangs; no test judges by it.
-PATIENCE = 600
 # What Sentinel calls the primary and its replicas
 NAME = "shop"
 # Milliseconds. A rehearsal announces a Freeze of five seconds, which it must not notice: more than twice as long.
@@ -212,13 +210,6 @@ class Client:
     def lost(self, primary):
         """Return the numbers that were acknowledged and that the primary does not have."""
         return self.acknowledged - set(map(int, ask(primary.port, "SMEMBERS", "numbers") or ()))
-
-
-def wait_until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain until {what}"
-        time.sleep(0.1)
 
 
 @contextlib.contextmanager

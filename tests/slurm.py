@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from ansible_collections.fleetops.azure_maintenance.tests.beside import wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.cgroup import group
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
 # Seconds until the controller takes a silent node for gone; Slurm's default is 300.

@@ -15,14 +15,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.beside import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program, need_root
 from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import (
@@ -46,21 +45,16 @@ NAMES = ("proxy", "shop", "database")
 WORK = 'echo "start {0}" >>/story/story; trap \'echo "{1} {0}" >>/story/story; {2}\' TERM; while :; do sleep 0.1; done'
 
 
-class Host:
+class Host(Runbook):
     """A VM that is this machine, with three containers."""
 
     def __init__(self, ansible, azure, folder, storage):
-        self._ansible = ansible
-        self._folder = folder
-        self.azure = azure
         self.podman = [PROGRAM, f"--root={storage}/root", f"--runroot={storage}/run", "--storage-driver=vfs"]
         self.variables = {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": sys.executable,
-            "azure_maintenance_endpoint": azure.endpoint("web-1"),
             "containers": [{"name": name, "timeout": 20} for name in NAMES],
             "containers_program": self.podman,
         }
+        super().__init__(ansible, azure, folder, "containers", {"web-1": self.variables}, env=SETTINGS)
 
     def ask(self, *words, check=True, **options):
         environment = {**os.environ, **SETTINGS}
@@ -78,15 +72,15 @@ class Host:
         self.ask("import", "-", IMAGE, input=content.getvalue())
 
     def run_container(self, name, at_end="exit 0", word="end"):
-        volumes = ["--volume=/usr:/usr:ro", f"--volume={self._folder}:/story"]
+        volumes = ["--volume=/usr:/usr:ro", f"--volume={self.folder}:/story"]
         work = WORK.format(name, word, at_end)
         self.ask("run", "--detach", "--network=none", f"--name={name}", *volumes, IMAGE, "sh", "-c", work)
 
     def run_application(self, name, port):
         """In place of a container: one that answers on a port of this machine."""
-        (self._folder / "application.py").write_text(APPLICATION)
+        (self.folder / "application.py").write_text(APPLICATION)
         self.ask("rm", "--force", "--time=0", name)
-        volumes = ["--volume=/usr:/usr:ro", f"--volume={self._folder}:/story"]
+        volumes = ["--volume=/usr:/usr:ro", f"--volume={self.folder}:/story"]
         work = ["/usr/bin/python3", "/story/application.py", str(port)]
         self.ask("run", "--detach", "--network=host", f"--name={name}", *volumes, IMAGE, *work)
 
@@ -96,24 +90,7 @@ class Host:
 
     @property
     def story(self):
-        return (self._folder / "story").read_text().splitlines()
-
-    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
-        inventory = self._folder / "inventory.json"
-        inventory.write_text(json.dumps({"web": {"hosts": {"web-1": self.variables}}}))
-        files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
-        settings = json.dumps({"event_response_wait_timeout": 60, **files, **variables})
-        argv = ["-i", str(inventory), playbook, "--extra-vars", settings]
-        return self._ansible("ansible-playbook", *argv, *arguments, env=SETTINGS)
-
-    def run_file(self, name):
-        """As by hand, or by the checker: a run of its own."""
-        event = {"event_type": "Reboot", "resources": ["web-1"]}
-        own = {"maintenance_event": event, "maintenance_phase": "announced" if name == "prepare" else "ended"}
-        play = {"hosts": "web-1", "gather_facts": False, "vars": own}
-        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")}]
-        (self._folder / "play.json").write_text(json.dumps([play]))
-        return self.run(playbook=str(self._folder / "play.json"))
+        return (self.folder / "story").read_text().splitlines()
 
 
 @pytest.fixture
@@ -193,12 +170,12 @@ def test_each_file_alone_can_be_run_again_and_an_unknown_container_is_refused_be
         ("restore", 3, True),
         ("restore", 0, True),
     ):
-        run = host.run_file(name)
+        run = host.run_files("web-1", name)
         assert run.code == 0, run.out + run.err
         assert f"changed={changes}" in run.words
         assert host.is_running() == [runs] * 3
     host.variables["containers"].append({"name": "nosuch"})
-    run = host.run_file("prepare")
+    run = host.run_files("web-1", "prepare")
     assert run.code == 2
     assert "nosuch" in run.words
     assert host.is_running() == [True, True, True]

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests import freeze, redis
 from ansible_collections.fleetops.azure_maintenance.tests.cgroup import can_be_made
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.programs import (
     leave_out,
     need_network_namespace,
@@ -41,9 +42,7 @@ need_root("the test freezes processes")
 need_network_namespace(UNSHARE)
 if not can_be_made():
     leave_out("no control group can be made here")
-RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "freeze"
 HOSTS = ("vm-1", "vm-2", "vm-3")
-FAR_OFF = 900
 USUAL = [redis.DOWN_AFTER // 1000] * 3
 
 
@@ -84,49 +83,23 @@ def test_a_freeze_of_30_s():
     assert "no failover" not in rows["Redis, Sentinels at 6 s"]["after"]
 
 
-class Maintenance:
+class Maintenance(Runbook):
     """Three VMs with a Sentinel each."""
 
     def __init__(self, ansible, azure, folder, nodes):
-        self._ansible = ansible
-        self._folder = folder
         self._nodes = nodes
-        self.azure = azure
         self.settings = {
-            "ansible_connection": "local",
-            "ansible_python_interpreter": sys.executable,
-            "azure_maintenance_endpoint": azure.url + "/vm/{{ inventory_hostname }}",
             "freeze_sentinels": [f"127.0.0.1:{node.sentinel_port}" for node in nodes],
             "freeze_redis_name": redis.NAME,
             "freeze_usual_timeout": redis.DOWN_AFTER // 1000,
-            "event_response_prepare": str(RUNBOOK / "prepare.yml"),
-            "event_response_restore": str(RUNBOOK / "restore.yml"),
-            "event_response_wait_timeout": 300,
             "event_response_event_types": ["Freeze"],
         }
-
-    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
-        hosts = {host: {} for host in HOSTS}
-        (self._folder / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts, "vars": self.settings}}))
-        argv = ["-i", str(self._folder / "inventory.json"), playbook, "--extra-vars", json.dumps(variables)]
-        return self._ansible("ansible-playbook", *argv, *arguments)
-
-    def run_files(self, *names, event_type="Freeze"):
-        """As by hand, or by the checker, without maintenance_peers."""
-        event = {"event_type": event_type, "event_id": "A1", "resources": ["vm-1"], "duration_seconds": 5}
-        play = {"hosts": "vm-1", "gather_facts": False, "vars": {"maintenance_event": event}}
-        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")} for name in names]
-        (self._folder / "play.json").write_text(json.dumps([play]))
-        return self.run(playbook=str(self._folder / "play.json"))
+        super().__init__(ansible, azure, folder, "freeze", dict.fromkeys(HOSTS, self.settings))
 
     @property
     def timeouts(self):
         told = [redis.ask(node.sentinel_port, "SENTINEL", "MASTER", redis.NAME) for node in self._nodes]
         return [int(dict(zip(each[::2], each[1::2]))["down-after-milliseconds"]) // 1000 for each in told]
-
-    @property
-    def approved(self):
-        return [vm for vm, _body in self.azure.posted()]
 
 
 @pytest.fixture
@@ -166,16 +139,14 @@ def test_check_mode_changes_nothing_and_another_event_is_refused(maintenance):
     assert run.code == 0, run.out + run.err
     assert f"Freeze {event} announced, would be approved by vm-1" in run.words
     assert maintenance.timeouts == USUAL
-    run = maintenance.run_files("prepare", event_type="Reboot")
+    run = maintenance.run_files("vm-1", "prepare")
     assert run.code == 2
     assert "vm-1 has a Reboot, and this runbook is for a Freeze only." in run.words
 
 
 @pytest.mark.release
 def test_a_freeze_is_rehearsed_by_one_command(maintenance):
-    files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
-    rehearse = "fleetops.azure_maintenance.rehearse"
-    run = maintenance.run(playbook=rehearse, target="all", rehearse_event_type="Freeze", **files)
+    run = maintenance.rehearse(rehearse_event_type="Freeze")
     assert run.code == 0, run.out + run.err
     assert re.search(r"approved Freeze .*completed Freeze ", run.words)
     # By prepare, and by restore
@@ -187,7 +158,7 @@ def test_a_freeze_is_rehearsed_by_one_command(maintenance):
 def test_each_file_alone_can_be_run_again(maintenance):
     """Prepare alone is what a run has left that was broken off."""
     for name, timeout in (("prepare", 60), ("restore", redis.DOWN_AFTER // 1000)):
-        run = maintenance.run_files(name, name)
+        run = maintenance.run_files("vm-1", name, name, event={"event_type": "Freeze", "duration_seconds": 5})
         assert run.code == 0, run.out + run.err
         assert "changed=1" in run.words
         assert maintenance.timeouts == [timeout] * 3

@@ -10,14 +10,12 @@ Not real: the VMs are this machine. A server that runs when its VM reboots is ki
 from __future__ import annotations
 
 import contextlib
-import json
-import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.galera import PROVIDER, cluster, writing
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.programs import leave_out, need_program
 
 pytestmark = pytest.mark.matrix
@@ -26,60 +24,30 @@ PROGRAM = need_program("mariadbd", package="mariadb-server", folders=["/usr/sbin
 INSTALL = need_program("mariadb-install-db", package="mariadb-server")
 if not Path(PROVIDER).exists():
     leave_out("there is no Galera: install Debian's package galera-4")
-RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "galera"
 HOSTS = ("db-1", "db-2", "db-3")
-FAR_OFF = 900
 
 
-class Maintenance:
+class Maintenance(Runbook):
     """The three nodes as hosts of an inventory."""
 
     def __init__(self, ansible, azure, folder, nodes):
-        self._ansible = ansible
-        self._folder = folder
-        self.azure = azure
         self.nodes = dict(zip(HOSTS, nodes))
-        self.hosts = {
+        hosts = {
             host: {
-                "ansible_connection": "local",
-                "ansible_python_interpreter": sys.executable,
                 "galera_client": node.client,
                 "galera_start": node.start_command,
                 "galera_stop": node.stop_command,
             }
             for host, node in self.nodes.items()
         }
-
-    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
-        inventory = self._folder / "inventory.json"
-        inventory.write_text(json.dumps({"db": {"hosts": self.hosts}}))
-        files = {
-            f"{role}_{name}": str(RUNBOOK / f"{name}.yml")
-            for role in ("event_response", "rehearse")
-            for name in ("prepare", "restore")
-        }
-        settings = {"target": "db", "event_response_wait_timeout": 300, **files, **variables}
-        if "rehearse" not in playbook:
-            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
-        argv = ["-i", str(inventory), playbook, "--extra-vars", json.dumps(settings)]
-        return self._ansible("ansible-playbook", *argv, *arguments)
-
-    def run_file(self, host, name):
-        """As by hand, or by the checker: a run of its own."""
-        event = {"event_type": "Reboot", "resources": [host], "duration_seconds": None}
-        phase = "announced" if name == "prepare" else "ended"
-        play = {"hosts": host, "gather_facts": False, "vars": {"maintenance_event": event, "maintenance_phase": phase}}
-        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")}]
-        (self._folder / "play.json").write_text(json.dumps([play]))
-        return self.run(playbook=str(self._folder / "play.json"))
+        super().__init__(ansible, azure, folder, "galera", hosts)
 
     @contextlib.contextmanager
     def rebooting(self, boot_starts_it=False):
         def live(over):
             down = set()
             while not over.wait(0.1):
-                events = self.azure.control("GET", "/simulator/events")["events"]
-                started = {vm for event in events if event["phase"] == "started" for vm in event["resources"]}
+                started = self.started
                 for host in started - down:
                     self.nodes[host].kill()
                 for host in down - started if boot_starts_it else ():
@@ -99,10 +67,6 @@ class Maintenance:
         assert len(rows) == 1
         if client is not None:
             assert client.acknowledged <= set(map(int, rows.pop().split(",")))
-
-    @property
-    def approved(self):
-        return [vm for vm, _body in self.azure.posted()]
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +128,7 @@ def test_the_second_of_three_is_refused(maintenance):
 @pytest.mark.release
 def test_a_rehearsal_and_check_mode(maintenance):
     """The rehearsal has two hosts in one event, so one must be enough."""
-    run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", galera_keep=1)
+    run = maintenance.rehearse(galera_keep=1)
     assert run.code == 0, run.out + run.err
     maintenance.assert_whole()
     event = maintenance.azure.announce("Reboot", "db-1", notice=FAR_OFF)
@@ -177,7 +141,7 @@ def test_a_rehearsal_and_check_mode(maintenance):
 @pytest.mark.release
 def test_each_file_alone_can_be_run_again(maintenance):
     for name, changes in (("prepare", 1), ("prepare", 0), ("restore", 1), ("restore", 0)):
-        run = maintenance.run_file("db-3", name)
+        run = maintenance.run_files("db-3", name)
         assert run.code == 0, run.out + run.err
         assert f"changed={changes}" in run.words
         assert maintenance.nodes["db-3"].is_synced == (name == "restore")

@@ -18,9 +18,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import left_by_killed_run
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, Balancer, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import Application, Balancer
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import NO_RUNBOOK
 

@@ -7,55 +7,34 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import socket
-import sys
 import threading
 import time
 from datetime import datetime
-from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import PATIENCE, Application, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
+from ansible_collections.fleetops.azure_maintenance.tests.haproxy import Application
 from ansible_collections.fleetops.azure_maintenance.tests.nginx import READ_TIMEOUT, Nginx
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 pytestmark = pytest.mark.matrix
 
 PROGRAM = need_program("nginx", package="nginx-light", folders=["/usr/sbin"])
-RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "nginx"
 VMS = ("web-1", "web-2", "web-3")
-FAR_OFF = 900
 
 
-class Site:
+class Site(Runbook):
     """Three VMs with an application each, behind one nginx."""
 
     def __init__(self, ansible, azure, folder):
-        self._ansible = ansible
-        self.azure = azure
-        self.folder = folder
         self.applications = {name: Application(name) for name in VMS}
         self.nginx = Nginx(PROGRAM, self.applications.values())
         shared = {"nginx_balancers": ["lb-1"], "nginx_file": str(self.nginx.file), "nginx_health_path": "/health"}
-        self.hosts = {name: {**shared, "nginx_server": self.nginx.addresses[name]} for name in VMS}
-
-    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
-        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        hosts = {name: {**shared, "nginx_server": self.nginx.addresses[name]} for name in VMS}
         balancer = {"nginx_pid": str(self.nginx.pid_file), "nginx_program": self.nginx.program}
-        inventory = {"web": {"hosts": self.hosts}, "balancers": {"hosts": {"lb-1": balancer}}}
-        (self.folder / "inventory.json").write_text(json.dumps({"all": {"vars": local, "children": inventory}}))
-        files = {
-            f"{role}_{name}": str(RUNBOOK / f"{name}.yml")
-            for role in ("event_response", "rehearse")
-            for name in ("prepare", "restore")
-        }
-        settings = {"target": "web", "event_response_wait_timeout": PATIENCE, **files, **variables}
-        if "rehearse" not in playbook:
-            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
-        argv = ["-i", str(self.folder / "inventory.json"), playbook, "--extra-vars", json.dumps(settings)]
-        return self._ansible("ansible-playbook", *argv, *arguments)
+        super().__init__(ansible, azure, folder, "nginx", hosts, {"lb-1": balancer})
 
     @contextlib.contextmanager
     def rebooting(self):
@@ -64,8 +43,7 @@ class Site:
         def live(over):
             silent = {}
             while not over.wait(0.1):
-                events = self.azure.control("GET", "/simulator/events")["events"]
-                down = {vm for event in events if event["phase"] == "started" for vm in event["resources"]}
+                down = self.started
                 for name in down - set(silent):
                     self.applications[name].stop()
                     silent[name] = socket.create_server(("127.0.0.1", self.applications[name].port))
@@ -97,10 +75,6 @@ class Site:
         finally:
             application.release.set()
             client.join()
-
-    @property
-    def approved(self):
-        return [vm for vm, _body in self.azure.posted()]
 
     def stop(self):
         self.nginx.stop()
@@ -185,7 +159,7 @@ def test_check_mode_and_wrong_input_change_nothing(site):
 
 @pytest.mark.release
 def test_a_rehearsal_takes_two_out_and_puts_them_back(site):
-    run = site.run(playbook="fleetops.azure_maintenance.rehearse")
+    run = site.rehearse()
     assert run.code == 0, run.out + run.err
     assert site.nginx.down() == set()
     assert site.nginx.failed() == []
@@ -201,9 +175,7 @@ def test_requests_that_do_not_end_hold_the_event_back_and_restore_alone_puts_the
         assert site.approved == []
         assert site.nginx.down() == {"web-1"}
     assert got[-1][:2] == (200, "web-1")
-    play = [{"hosts": "web-1", "gather_facts": False, "tasks": [{"include_tasks": str(RUNBOOK / "restore.yml")}]}]
-    (site.folder / "restore_now.yml").write_text(json.dumps(play))
     for changed in ("changed=1", "changed=0"):
-        run = site.run(playbook=str(site.folder / "restore_now.yml"))
+        run = site.run_files("web-1", "restore")
         assert (run.code, site.nginx.down()) == (0, set()), run.out + run.err
         assert changed in run.words

@@ -19,8 +19,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
-from ansible_collections.fleetops.azure_maintenance.tests.postgresql import PATIENCE, USER, pair_of_servers, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.postgresql import USER, pair_of_servers
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import NO_RUNBOOK
 

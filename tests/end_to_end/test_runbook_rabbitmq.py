@@ -10,15 +10,12 @@ Not real: the VMs are this machine. A server that runs when its VM reboots is ki
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
-import sys
 import time
-from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.rabbitmq import (
     PATIENCE,
@@ -31,51 +28,23 @@ from ansible_collections.fleetops.azure_maintenance.tests.rabbitmq import (
 pytestmark = pytest.mark.matrix
 
 need_program("rabbitmq-server", package="rabbitmq-server", folders=["/usr/sbin"])
-RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "rabbitmq"
 HOSTS = ("mq-1", "mq-2", "mq-3")
-FAR_OFF = 900
 
 
-class Maintenance:
+class Maintenance(Runbook):
     """The three nodes as hosts of an inventory."""
 
     def __init__(self, ansible, azure, folder, nodes):
-        self._ansible = ansible
-        self._folder = folder
         self._queues = []
-        self.azure = azure
         self.nodes = dict(zip(HOSTS, nodes))
-        self.hosts = {
+        hosts = {
             host: {
-                "ansible_connection": "local",
-                "ansible_python_interpreter": sys.executable,
                 "rabbitmq_programs": str(node.programs),
                 "rabbitmq_start": node.start_command,
             }
             for host, node in self.nodes.items()
         }
-
-    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
-        inventory = self._folder / "inventory.json"
-        inventory.write_text(json.dumps({"mq": {"hosts": self.hosts}}))
-        files = {
-            f"{role}_{name}": str(RUNBOOK / f"{name}.yml")
-            for role in ("event_response", "rehearse")
-            for name in ("prepare", "restore")
-        }
-        settings = {"target": "mq", "event_response_wait_timeout": 300, **files, **variables}
-        if "rehearse" not in playbook:
-            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
-        argv = ["-i", str(inventory), playbook, "--extra-vars", json.dumps(settings)]
-        return self._ansible("ansible-playbook", *argv, *arguments)
-
-    def run_files(self, host, *names, options=(), **variables):
-        """As by hand, or by the checker, without maintenance_peers."""
-        event = {"event_type": "Reboot", "resources": [host], "duration_seconds": None}
-        play = {"hosts": host, "gather_facts": False, "vars": {"maintenance_event": event}}
-        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")} for name in names]
-        (self._folder / "play.json").write_text(json.dumps([play]))
-        return self.run(*options, playbook=str(self._folder / "play.json"), **variables)
+        super().__init__(ansible, azure, folder, "rabbitmq", hosts)
 
     @contextlib.contextmanager
     def rebooting(self, silent, boot_starts_it=False):
@@ -84,8 +53,7 @@ class Maintenance:
         def live(over):
             since, killed = {}, set()
             while not over.wait(0.1):
-                events = self.azure.control("GET", "/simulator/events")["events"]
-                started = {vm for event in events if event["phase"] == "started" for vm in event["resources"]}
+                started = self.started
                 for host in started - set(since):
                     since[host] = time.monotonic()
                     self.nodes[host].signal(signal.SIGSTOP)
@@ -114,10 +82,6 @@ class Maintenance:
 
     def assert_whole(self):
         wait_until(lambda: all(node.serves for node in self.nodes.values()))
-
-    @property
-    def approved(self):
-        return [vm for vm, _body in self.azure.posted()]
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +148,7 @@ def test_the_second_of_three_is_refused(maintenance):
 @pytest.mark.release
 def test_a_rehearsal(maintenance):
     """It has two hosts in one event, so one must be enough, and a Freeze of five seconds of the third."""
-    run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", rabbitmq_keep=1)
+    run = maintenance.rehearse(rabbitmq_keep=1)
     assert run.code == 0, run.out + run.err
     maintenance.assert_whole()
 

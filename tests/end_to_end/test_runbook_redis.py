@@ -24,18 +24,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
     Moment,
 )
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.test_guides import blocks, read
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
-from ansible_collections.fleetops.azure_maintenance.tests.redis import (
-    DOWN_AFTER,
-    NAME,
-    PATIENCE,
-    ask,
-    three_nodes,
-    wait_until,
-    writing,
-)
+from ansible_collections.fleetops.azure_maintenance.tests.redis import DOWN_AFTER, NAME, ask, three_nodes, writing
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import NOW, make_event
 
 pytestmark = pytest.mark.matrix

@@ -10,16 +10,14 @@ Not real: the VMs are control groups of this machine. One that reboots is killed
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.beside import beside
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.cgroup import can_be_made
-from ansible_collections.fleetops.azure_maintenance.tests.haproxy import wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.programs import leave_out, need_program, need_root
 from ansible_collections.fleetops.azure_maintenance.tests.slurm import site
 
@@ -31,24 +29,17 @@ need_program("sbatch", package="slurm-client")
 need_root("slurmd runs")
 if not can_be_made():
     leave_out("no control group can be made here")
-RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbooks" / "slurm"
 HOSTS = ("node-1", "node-2", "node-3")
-FAR_OFF = 900
 
 
-class Maintenance:
+class Maintenance(Runbook):
     """The three nodes as hosts of an inventory."""
 
     def __init__(self, ansible, azure, folder, slurm):
-        self._ansible = ansible
-        self._folder = folder
-        self.azure = azure
         self.slurm = slurm
         self.nodes = dict(zip(HOSTS, slurm.nodes))
-        self.hosts = {
+        hosts = {
             host: {
-                "ansible_connection": "local",
-                "ansible_python_interpreter": sys.executable,
                 "slurm_programs": str(slurm.programs),
                 "slurm_check": ["test", "-e", str(folder / f"{host}.up")],
                 "slurm_start": ["touch", str(folder / f"{host}.up")],
@@ -57,34 +48,15 @@ class Maintenance:
             }
             for host in HOSTS
         }
+        super().__init__(ansible, azure, folder, "slurm", hosts)
         for host in HOSTS:
             self.up(host).touch()
 
+    def preempt(self, host, *names, **more):
+        return self.run_files(host, *names, event={"event_type": "Preempt"}, **more)
+
     def up(self, host):
-        return self._folder / f"{host}.up"
-
-    def run(self, *arguments, playbook="fleetops.azure_maintenance.respond", **variables):
-        inventory = self._folder / "inventory.json"
-        inventory.write_text(json.dumps({"compute": {"hosts": self.hosts}}))
-        files = {
-            f"{role}_{name}": str(RUNBOOK / f"{name}.yml")
-            for role in ("event_response", "rehearse")
-            for name in ("prepare", "restore")
-        }
-        settings = {"target": "compute", "event_response_wait_timeout": 300, **files, **variables}
-        if "rehearse" not in playbook:
-            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
-        argv = ["-i", str(inventory), playbook, "--extra-vars", json.dumps(settings)]
-        return self._ansible("ansible-playbook", *argv, *arguments)
-
-    def run_files(self, host, *names, event_type="Preempt", options=(), **variables):
-        """As by hand, or by the checker, without maintenance_peers."""
-        event = {"event_type": event_type, "event_id": "A1", "resources": [host], "duration_seconds": None}
-        event["not_before"] = None
-        play = {"hosts": host, "gather_facts": False, "vars": {"maintenance_event": event}}
-        play["tasks"] = [{"ansible.builtin.import_tasks": str(RUNBOOK / f"{name}.yml")} for name in names]
-        (self._folder / "play.json").write_text(json.dumps([play]))
-        return self.run(*options, playbook=str(self._folder / "play.json"), **variables)
+        return self.folder / f"{host}.up"
 
     @contextlib.contextmanager
     def rebooting(self):
@@ -93,8 +65,7 @@ class Maintenance:
         def live(over):
             gone = set()
             while not over.wait(0.1):
-                events = self.azure.control("GET", "/simulator/events")["events"]
-                started = {vm for event in events if event["phase"] == "started" for vm in event["resources"]}
+                started = self.started
                 for host in started - gone:
                     self.up(host).unlink()
                     self.nodes[host].vanish()
@@ -110,10 +81,6 @@ class Maintenance:
     @property
     def states(self):
         return [self.nodes[host].state for host in HOSTS]
-
-    @property
-    def approved(self):
-        return [vm for vm, _body in self.azure.posted()]
 
     def tell(self, how, jobs, since):
         """What README's table has. Returns how many jobs were begun again, and how many never ended."""
@@ -216,7 +183,7 @@ def test_a_rehearsal_with_a_job_on_two_nodes_of_one_event(maintenance):
     """Both leave in the same turn, so the job is requeued once, and nothing begins on either of them."""
     job = maintenance.slurm.submit("--nodes=2", "--nodelist=node-1,node-2", work=300)
     wait_until(lambda: maintenance.nodes["node-1"].jobs)
-    run = maintenance.run(playbook="fleetops.azure_maintenance.rehearse", slurm_wait=1)
+    run = maintenance.rehearse(slurm_wait=1)
     assert run.code == 0, run.out + run.err
     assert " Restarts=1 " in maintenance.slurm.ask("scontrol", "--oneliner", "show", "job", job)
     assert "drain" not in " ".join(maintenance.states)
@@ -227,13 +194,13 @@ def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(mainten
     """Prepare alone is what a run has left that was broken off."""
     job = maintenance.slurm.submit("--nodelist=node-3", work=300)
     wait_until(lambda: maintenance.nodes["node-3"].jobs)
-    run = maintenance.run_files("node-3", "prepare", "restore", options=["--check"])
+    run = maintenance.preempt("node-3", "prepare", "restore", options=["--check"])
     assert run.code == 0, run.out + run.err
     assert "changed=0" in run.words
     assert "node-3 has 1 jobs. They have 0 s, and are requeued then." in run.words
     assert maintenance.nodes["node-3"].jobs == [job]
     for names, changes, state in (("prepare", 2, "drained azure-maintenance: Preempt A1"), ("restore", 1, "idle none")):
-        run = maintenance.run_files("node-3", names, names)
+        run = maintenance.preempt("node-3", names, names)
         assert run.code == 0, run.out + run.err
         assert f"changed={changes}" in run.words
         assert maintenance.nodes["node-3"].state == state
@@ -244,7 +211,7 @@ def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(mainten
 def test_a_node_is_resumed_when_slurm_has_heard_of_its_boot(maintenance, is_missed):
     """Slurm takes a node for one that answers until it is missed, so its state says nothing before that."""
     node, host = maintenance.nodes["node-2"], maintenance.hosts["node-2"]
-    run = maintenance.run_files("node-2", "prepare")
+    run = maintenance.preempt("node-2", "prepare")
     assert run.code == 0, run.out + run.err
     node.boot()
     python = maintenance.up("python")
@@ -258,7 +225,7 @@ def test_a_node_is_resumed_when_slurm_has_heard_of_its_boot(maintenance, is_miss
     host.update(ansible_python_interpreter=str(python), slurm_programs=str(asked))
     if is_missed:
         wait_until(lambda: node.state.startswith("drained*"))
-        run = maintenance.run_files("node-2", "restore", slurm_timeout=1)
+        run = maintenance.preempt("node-2", "restore", slurm_timeout=1)
         assert run.code == 2, run.out + run.err
         assert "Slurm's controller has not heard of it since its boot. Look at the log of slurmd." in run.words
         assert node.state == "drained* azure-maintenance: Preempt A1"
@@ -273,7 +240,7 @@ def test_a_node_is_resumed_when_slurm_has_heard_of_its_boot(maintenance, is_miss
                 node.start()
 
     with beside(start_when_it_was_asked_for):
-        run = maintenance.run_files("node-2", "restore")
+        run = maintenance.preempt("node-2", "restore")
         assert run.code == 0, run.out + run.err
     assert [line for line in before if line.startswith("update")] == []
     maintenance.slurm.wait_until_idle()
@@ -282,7 +249,7 @@ def test_a_node_is_resumed_when_slurm_has_heard_of_its_boot(maintenance, is_miss
 @pytest.mark.release
 def test_what_somebody_else_has_drained_stays_drained_with_its_reason(maintenance):
     maintenance.slurm.ask("scontrol", "update", "NodeName=node-3", "State=DRAIN", "Reason=broken fan")
-    run = maintenance.run_files("node-3", "prepare", "restore")
+    run = maintenance.preempt("node-3", "prepare", "restore")
     assert run.code == 0, run.out + run.err
     assert "changed=0" in run.words
     assert "node-3 stays IDLE+DRAIN, because this runbook has not drained it: Reason=broken fan" in run.words
