@@ -5,6 +5,7 @@
 
 The role runs this on the controller: find_playbooks.py PLAYBOOK_FOLDER WORKING_FOLDER ENTRY...
 A file keeps its name, a folder too with all that is in it; of a folder that ends in a slash only the content goes.
+The playbooks of this collection are never meant: one is called restore.yml, as a user's may be.
 """
 
 from __future__ import annotations
@@ -13,17 +14,22 @@ import json
 import os
 import sys
 
+COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))
+
 
 def main(playbook_folder, working_folder, *entries):
+    is_ours = os.path.realpath(playbook_folder) == os.path.join(COLLECTION, "playbooks")
+    searched = [working_folder] if is_ours else [playbook_folder, working_folder]
     sources = {}
     for entry in entries:
         if not entry.strip():
             # As a path it would be the whole folder.
             sys.exit("an entry is empty.")
-        places = [os.path.join(folder, entry) for folder in (playbook_folder, working_folder)]
+        places = [os.path.join(folder, entry) for folder in searched]
         found = [path for path in places if os.path.isdir(path) or os.path.isfile(path)]
         if not found:
-            sys.exit(f"there is no {entry}, neither in {playbook_folder} nor in {working_folder}.")
+            where = f" in {working_folder}" if is_ours else f", neither in {playbook_folder} nor in {working_folder}"
+            sys.exit(f"there is no {entry}{where}.")
         for name, source in files_of(found[0]):
             if name.startswith("../"):
                 sys.exit(f"{entry} would be installed outside the folder of the playbooks: name the folder itself.")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -74,6 +75,19 @@ def test_which_files_go_where(find, place, entries, wanted):
     assert (code, err) == (0, "")
     found = {file["name"]: os.path.relpath(file["source"], str(place)) for file in json.loads(out)["files"]}
     assert found == wanted
+
+
+def test_p13_a_playbook_of_the_collection_is_not_taken_for_one_of_the_user(place):
+    # The folder of the playbook is that of the collection when install_checker or rehearse_checker runs.
+    ours = SCRIPT.parents[3] / "playbooks"
+    assert (ours / "restore.yml").is_file()
+    os.symlink(str(ours), str(place / "link"))
+    for folder in (ours, place / "link"):
+        command = [sys.executable, "-B", str(SCRIPT), str(folder), str(place / "working")]
+        run = functools.partial(subprocess.run, capture_output=True, text=True, check=False, timeout=20)
+        found = json.loads(run([*command, "restore.yml"]).stdout)["files"]
+        assert [file["source"] for file in found] == [str(place / "working" / "restore.yml")]
+        assert run([*command, "approve.yml"]).stderr == f"there is no approve.yml in {place / 'working'}.\n"
 
 
 @pytest.mark.parametrize("entry", ["set", "set/"])
