@@ -370,11 +370,32 @@ def test_b1_validate_names_a_playbook_that_would_run_nothing(validate, tmp_path,
     assert lines[0].startswith(f"rule Drain: {sentence} ")
 
 
+# At an event it would fail when the VM is already out of service.
+UNLOADABLE = {
+    "no YAML": "- hosts: localhost\n  tasks: [",
+    "a misspelled key": "- hosts: localhost\n  taskz: []\n",
+    "a collection that is missing": json.dumps([play({"nobody.nothing.drain": {}})]),
+    "a file that is missing": json.dumps([{"import_playbook": "nowhere.yml"}]),
+    "a role that is missing": json.dumps([play(DRAIN, roles=["nowhere"])]),
+}
+
+
+@pytest.mark.parametrize("text", UNLOADABLE.values(), ids=UNLOADABLE)
+def test_p13_validate_names_a_playbook_that_cannot_be_loaded(validate, tmp_path, text):
+    (tmp_path / "drain.yml").write_text(text)
+    lines, code = validate(tmp_path / "drain.yml")
+    assert (len(lines), code) == (1, 2), lines
+    assert lines[0].startswith("rule Drain: ansible-playbook cannot load TMP/drain.yml: ")
+    assert "ERROR" not in lines[0]
+
+
 NOT_SEEN = {
     "a task": [play(DRAIN)],
     "a host that it will have added": [play(ELSEWHERE), play(DRAIN, hosts="lb")],
     "a host that only the event tells": [play(DRAIN, hosts="{{ maintenance_event.resources }}")],
     "an included file": [play({"ansible.builtin.include_tasks": "{{ maintenance_phase }}.yml"})],
+    "an imported file": [play({"ansible.builtin.import_tasks": "{{ maintenance_phase }}.yml"})],
+    "an imported playbook": [{"import_playbook": "{{ maintenance_phase }}.yml"}],
     "a condition": [play(with_keywords(DRAIN, when="maintenance_phase == 'announced'"))],
 }
 

@@ -20,7 +20,7 @@ import stat
 import subprocess
 from typing import Any
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import one_line
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
 
 PLUGIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "playbook_callback.py")
 # By this variable the plugin knows its file.
@@ -87,7 +87,7 @@ def why_no_success(folder: str, program: str) -> str | None:
 
 
 def why_it_would_run_nothing(command: list[str], environment: dict[str, str], path: str) -> str | None:
-    """Return why a playbook will run no task, None where only a run can show that.
+    """Return why a playbook will run no task, or cannot be loaded; None where only a run can show that.
 
     :param command: the command that runs it.
     """
@@ -108,6 +108,9 @@ def why_it_would_run_nothing(command: list[str], environment: dict[str, str], pa
     if listed.returncode:
         # From 2.11 on; before that it lists no play.
         empty = b"must contain at least one play" in listed.stderr
+        error = None if empty else _loading_error(listed.stderr.decode("utf-8", "replace"))
+        if error is not None:
+            return f"ansible-playbook cannot load {path}: {error}"
         plays = []
     else:
         # The text before the first play has the name of the playbook.
@@ -124,6 +127,16 @@ def why_it_would_run_nothing(command: list[str], environment: dict[str, str], pa
     if not any(re.search(r"^      .*\tTAGS: \[", play, re.MULTILINE) for play in matching):
         return f"no task of {path} would run. Look at its tasks, and at the tags in ansible.cfg."
     return None
+
+
+def _loading_error(said: str) -> str | None:
+    """Return the beginning of Ansible's error, None where a variable is missing, which the event may bring."""
+    found = re.search(r"(?:ERROR!|\[ERROR\]:)\s+(.*)", said, re.DOTALL)
+    if found is None or "undefined" in said or "evaluating variable" in said:
+        return None
+    # Behind it are lines of the playbook.
+    error = re.split(r"\n\s*\n(?=[0-9]+ )|The offending line", found.group(1))[0]
+    return escape(" ".join(error.split())[:400])
 
 
 def _hosts(patterns: list[str]) -> str:
