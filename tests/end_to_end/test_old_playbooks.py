@@ -116,6 +116,7 @@ def test_p7_a_damaged_list_of_playbooks_stops_no_run(checker_tasks, tmp_path, li
     }
     run = checker_tasks("playbooks.yml", **variables)
     assert run.code == 0, run.out
+    assert "FutureWarning" not in run.out + run.err
     assert json.loads(path.read_text()) == after
 
 
