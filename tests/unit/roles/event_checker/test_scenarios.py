@@ -174,6 +174,24 @@ def test_s1_the_retry_that_succeeds_approves(azure, vm):
     assert vm.responses()[0]["state"] == "succeeded"
 
 
+def test_p2_a_preparation_that_waits_for_the_fleet_is_retried_once_after_a_boot(azure, vm):
+    vm.configure(vm.rule(on_announced=[vm.step("first"), vm.step("prepare")]))
+    event = azure.announce(resources=["web-1", "web-2"], notice=3600)
+    vm.check()
+    prepared = [f"first announced {event}", f"prepare announced {event}"]
+    assert vm.run("retry", "1").returncode == 2
+    vm.boot()
+    vm.check()
+    assert vm.ran == prepared
+    vm.retry(1)
+    assert vm.ran == [*prepared, *prepared]
+    (response,) = vm.status()["events"][0]["responses"]
+    assert (response["state"], [step["in_this_boot"] for step in response["steps"]]) == ("succeeded", [True] * 3)
+    assert vm.event(event)["waiting_for"] == ["web-2"]
+    assert vm.run("retry", "1").returncode == 2
+    assert azure.approved == []
+
+
 def test_s2_of_two_events_only_the_due_one_is_acted_on(azure, vm):
     vm.configure(vm.rule(lead_time=900))
     later, due = azure.announce(**IN_TWO_HOURS), azure.announce(**SOON)

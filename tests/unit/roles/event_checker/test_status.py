@@ -613,6 +613,35 @@ def test_the_report_for_programs(scene):
 
 
 @pytest.mark.parametrize(
+    ("approval", "happens", "is_told"),
+    [
+        pytest.param(states.WAITING, "reboot", True, id="P2 it waits, and the VM has booted"),
+        pytest.param(None, "reboot", True, id="P2 nobody is to approve it, and the VM has booted"),
+        pytest.param(states.WAITING, "set_by", False, id="no boot"),
+        pytest.param(states.APPROVED, "reboot", False, id="it was approved"),
+        pytest.param(states.SENDING, "reboot", False, id="it may have been approved"),
+    ],
+)
+def test_status_says_that_a_boot_took_a_preparation_back(scene, approval, happens, is_told):
+    scene.see(make_event(resources=["web-1", "web-2"]), on_announced=[DRAIN])
+    scene.run(1, (states.SUCCEEDED, "It ended with status 0."))
+    scene.finish()
+    if approval:
+        scene.approve(approval, "web-2")
+    getattr(scene.clock, happens)(60)
+    said = (
+        "  !! response 1, on_announced: succeeded 1 min ago\n"
+        "     succeeded playbook drain.yml\n"
+        "     This VM has booted since, so it may be in service again.\n"
+        "     to prepare it again: azure-maintenance retry 1\n"
+    )
+    assert (said in scene.status) == is_told
+    assert ("!! response" in scene.status) == is_told
+    found = status_report(scene.state, scene.clock.now(), ())
+    assert exit_status(found) == (is_told or approval == states.WAITING)
+
+
+@pytest.mark.parametrize(
     ("happens", "in_this_boot"),
     [
         pytest.param([("set_by", -86400)], True, id="somebody set the clock back"),

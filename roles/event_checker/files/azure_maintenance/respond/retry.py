@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run a failed response again, or on_ended before the event, because a person asks for it."""
+"""Run a failed response again, or a preparation that a boot took back, or on_ended before the event: a person asks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     WAITING,
 )
 
-from ..config.rules import steps_for
+from ..config.rules import APPROVE_STEP, steps_for
 from ..config.values import ConfigError
 from ..state.records import (
     APPROVED,
@@ -23,6 +23,7 @@ from ..state.records import (
     RUNNING,
     SENDING,
     SKIPPED,
+    SUCCEEDED,
     EventRecord,
     Moment,
     ResponseRecord,
@@ -31,13 +32,18 @@ from ..state.store import Store
 
 
 def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
-    """Make a failed response due, and return its number.
+    """Make a failed response due, or a preparation that the last boot took back, and return its number.
 
     :raises ConfigError: it did not fail, or its event has gone on.
     """
+    event = store.event(response.event)
+    if event is not None and _is_undone_by_boot(response, event, now):
+        store.set_approval(event.number, None, (), now)
+        store.renew_steps(response.number, lambda _step: True)
+        store.begin_response(response.number, DUE, now)
+        return response.number
     if response.state != FAILED and (response.state, response.message) != (SKIPPED, PUT_BACK):
         raise ConfigError(f"Response {response.number} is {response.state}; only one that failed can be tried again.")
-    event = store.event(response.event)
     restore = None
     if event is not None:
         _check_useful(response, event)
@@ -51,6 +57,14 @@ def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
     store.renew_steps(response.number, lambda step: is_taken_back or step.state in (FAILED, RUNNING))
     store.begin_response(response.number, DUE, now)
     return response.number
+
+
+def _is_undone_by_boot(response: ResponseRecord, event: EventRecord, now: Moment) -> bool:
+    """Tell whether the VM has booted since it was prepared for an event that was not approved (P2)."""
+    if response.state != SUCCEEDED or {response.phase, event.phase} != {ANNOUNCED}:
+        return False
+    boots = {each.succeeded_boot for each in response.steps if each.content != APPROVE_STEP} - {None}
+    return event.approval not in (APPROVED, SENDING) and not boots <= {now.boot_id}
 
 
 def plan_restore(store: Store, response: ResponseRecord, now: Moment) -> int:

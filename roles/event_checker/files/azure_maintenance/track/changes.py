@@ -52,7 +52,11 @@ RESPONSE_CHANGES = (
     Change(FAILED, DUE, "a person types azure-maintenance retry"),
     Change(FAILED, SKIPPED, "a person had the VM put back before the event"),
     Change(SKIPPED, DUE, "a person types azure-maintenance retry or restore"),
-    Change(SUCCEEDED, DUE, "its approval need not wait for other VMs any more, or a person types restore again"),
+    Change(
+        SUCCEEDED,
+        DUE,
+        "its approval need not wait for other VMs any more, or a person types restore again, or retry after a boot",
+    ),
     Change(NEW, FAILED, "its record was lost, and nobody knows whether it has run"),
     Change(NEW, SUCCEEDED, "its record was lost, and a mark says that the VM is prepared"),
 )
