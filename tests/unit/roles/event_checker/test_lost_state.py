@@ -35,6 +35,17 @@ LOSSES = pytest.mark.parametrize("lose", [garble, remove, damage_the_record])
 
 
 @LOSSES
+def test_p13_whether_an_event_was_approved_is_not_known_from_a_mark(azure, vm, lose):
+    azure.announce(resources=["web-1", "web-2"])
+    vm.check_until_quiet()
+    lose(vm)
+    vm.check_until_quiet()
+    told = vm.run("status").stdout
+    assert "     approve   unknown, its record was lost\n" in told
+    assert "succeeded approve" not in told
+
+
+@LOSSES
 def test_p7_a_vm_that_was_prepared_is_restored_once_and_not_prepared_again(azure, vm, lose):
     event_id = azure.announce()
     vm.check_until_quiet()

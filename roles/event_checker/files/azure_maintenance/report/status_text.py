@@ -16,9 +16,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import tell_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import format_duration
 
-from ..config.rules import RESPONSE_LOST
-from ..config.step import COMMAND, PLAYBOOK
-from ..state.records import LEFT_TO_FLEET
+from ..config.rules import APPROVE_STEP, RESPONSE_LOST
+from ..config.step import COMMAND, PLAYBOOK, describe_step
+from ..state.records import LEFT_TO_FLEET, SUCCEEDED
 from .report import is_undone_by_boot, may_be_retried
 
 _WIDTH = 79
@@ -134,6 +134,10 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
         if (step["message"] or "").startswith(LEFT_TO_FLEET):
             # The step succeeded, but approved nothing.
             lines += fold("approve   left to the fleet", "     ")
+            continue
+        if (step["step"], step["state"], step["message"]) == (describe_step(APPROVE_STEP), SUCCEEDED, None):
+            # Only a record that was made of a mark has no message.
+            lines += fold("approve   unknown, its record was lost", "     ")
             continue
         lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
     if response["message"] == RESPONSE_LOST:
