@@ -584,6 +584,7 @@ def test_the_report_for_programs(scene):
                 "message": None,
                 "waits": None,
                 "restorable": False,
+                "undone_by_boot": False,
                 "created_at": "2026-11-21T10:00:00Z",
                 "finished_at": "2026-11-21T10:01:00Z",
                 "steps": [
@@ -639,6 +640,15 @@ def test_status_says_that_a_boot_took_a_preparation_back(scene, approval, happen
     assert ("!! response" in scene.status) == is_told
     found = status_report(scene.state, scene.clock.now(), ())
     assert exit_status(found) == (is_told or approval == states.WAITING)
+
+
+def test_a_boot_takes_back_no_message_to_somebody(scene):
+    scene.see(make_event(), on_announced=[{"webhook": "https://hooks.example/"}])
+    scene.run(1, (states.SUCCEEDED, "It answered with 200."))
+    scene.finish()
+    scene.clock.reboot(60)
+    assert "booted since" not in scene.status
+    assert exit_status(status_report(scene.state, scene.clock.now(), ())) == 0
 
 
 @pytest.mark.parametrize(

@@ -24,25 +24,14 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 )
 
 from .. import __version__
-from ..config.rules import APPROVE_STEP
 from ..config.step import describe_step
 from ..poll.memory import last_answer_at
 from ..poll.statistics import Polls
-from ..respond.retry import why_not_restore
+from ..respond.retry import is_undone_by_boot, why_not_restore
 from ..state import history
 from ..state.database import find_put_aside, put_aside_at
 from ..state.marks import events_of_runs, read_marks, told_at
-from ..state.records import (
-    APPROVED,
-    FAILED,
-    SENDING,
-    SUCCEEDED,
-    UNFINISHED,
-    WAITING,
-    EventRecord,
-    Moment,
-    ResponseRecord,
-)
+from ..state.records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
 from ..state.store import Store
 from ..system import Folders, warn, write_file
 from ..track.situation import read_situation
@@ -193,6 +182,7 @@ def _event(
                 "message": response.message,
                 "waits": waits.get(response.number),
                 "restorable": why_not_restore(response, record) is None,
+                "undone_by_boot": is_undone_by_boot(response, record, now.boot_id),
                 "created_at": _iso(response.created_at),
                 "finished_at": _iso(response.finished_at),
                 "steps": [
@@ -249,7 +239,7 @@ def exit_status(found: Mapping[str, Any]) -> int:
     if found["state_put_aside"] or found["warnings"]:
         return 1
     for event in found["events"]:
-        if any(may_be_retried(each, event) or is_undone_by_boot(each, event) for each in event["responses"]):
+        if any(may_be_retried(each, event) or each["undone_by_boot"] for each in event["responses"]):
             return 1
         if event["ended_at"] is None and (event["approval"] == WAITING or (event["note"] and not event["rule"])):
             return 1
@@ -259,15 +249,6 @@ def exit_status(found: Mapping[str, Any]) -> int:
 def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
     """Tell whether a response failed and can still be tried again."""
     return response["state"] == FAILED and (event["ended_at"] is None or response["phase"] == ENDED)
-
-
-def is_undone_by_boot(response: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
-    """Tell whether the VM has booted since it was prepared for an event that was not approved (P2)."""
-    if response["state"] != SUCCEEDED or {response["phase"], event["phase"]} != {ANNOUNCED}:
-        return False
-    approve = describe_step(APPROVE_STEP)
-    steps = [each for each in response["steps"] if each["state"] == SUCCEEDED and each["step"] != approve]
-    return event["approval"] not in (APPROVED, SENDING) and not all(each["in_this_boot"] for each in steps)
 
 
 def metrics(store: Store, found: Mapping[str, Any]) -> str:

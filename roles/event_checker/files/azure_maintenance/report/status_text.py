@@ -19,7 +19,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ..config.rules import APPROVE_STEP, RESPONSE_LOST
 from ..config.step import COMMAND, PLAYBOOK, describe_step
 from ..state.records import LEFT_TO_FLEET, SUCCEEDED
-from .report import is_undone_by_boot, may_be_retried
+from .report import may_be_retried
 
 _WIDTH = 79
 # This mark is in front of lines on which a person must act.
@@ -124,8 +124,7 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
         told = f"{state} {ago(response['finished_at'], now)}"
     else:
         told = state
-    is_undone = is_undone_by_boot(response, event)
-    alarm = _ALARM if is_undone or may_be_retried(response, event) else ""
+    alarm = _ALARM if response["undone_by_boot"] or may_be_retried(response, event) else ""
     name = RESTORE if response["phase"] == RESTORE else f"on_{response['phase']}"
     lines = fold(f"{alarm}response {response['number']}, {name}: {told}", "  ")
     for step in response["steps"]:
@@ -151,7 +150,7 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
         if response["restorable"]:
             lines += fold("Until the event ends, this VM stays as these steps have left it.", "     ")
             lines += fold(f"to put it back now: azure-maintenance restore {response['number']}", "     ")
-    elif is_undone:
+    elif response["undone_by_boot"]:
         lines += fold("This VM has booted since, so it may be in service again.", "     ")
         lines += fold(f"to prepare it again: azure-maintenance retry {response['number']}", "     ")
     elif state == "skipped" and response["message"]:

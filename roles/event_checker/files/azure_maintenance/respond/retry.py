@@ -13,8 +13,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     WAITING,
 )
 
-from ..config.rules import APPROVE_STEP, steps_for
+from ..config.rules import steps_for
 from ..config.values import ConfigError
+from ..state.marks import takes_out_of_service
 from ..state.records import (
     APPROVED,
     DUE,
@@ -37,7 +38,7 @@ def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
     :raises ConfigError: it did not fail, or its event has gone on.
     """
     event = store.event(response.event)
-    if event is not None and _is_undone_by_boot(response, event, now):
+    if event is not None and is_undone_by_boot(response, event, now.boot_id):
         store.set_approval(event.number, None, (), now)
         store.renew_steps(response.number, lambda _step: True)
         store.begin_response(response.number, DUE, now)
@@ -59,12 +60,13 @@ def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
     return response.number
 
 
-def _is_undone_by_boot(response: ResponseRecord, event: EventRecord, now: Moment) -> bool:
+def is_undone_by_boot(response: ResponseRecord, event: EventRecord, boot_id: str | None) -> bool:
     """Tell whether the VM has booted since it was prepared for an event that was not approved (P2)."""
     if response.state != SUCCEEDED or {response.phase, event.phase} != {ANNOUNCED}:
         return False
-    boots = {each.succeeded_boot for each in response.steps if each.content != APPROVE_STEP} - {None}
-    return event.approval not in (APPROVED, SENDING) and not boots <= {now.boot_id}
+    prepared = [each for each in response.steps if takes_out_of_service(ANNOUNCED, each.content)]
+    boots = {each.succeeded_boot for each in prepared} - {None}
+    return event.approval not in (APPROVED, SENDING) and not boots <= {boot_id}
 
 
 def plan_restore(store: Store, response: ResponseRecord, now: Moment) -> int:
