@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 import textwrap
 from datetime import datetime, timezone
 from typing import Any, Container, Iterable, Mapping, Sequence
@@ -56,9 +59,9 @@ def format_held_back(
         *(line for reason in dict.fromkeys([*merge_reasons(reasons), plan["why"]]) for line in _wrap(reason)),
         *_wrap(f"{_format_start(event, now)} {_format_wait(plan['wait'], wait_timeout, check_mode)}"),
         *_wrap(todo),
-        escape(f"    ansible-playbook fleetops.azure_maintenance.approve -e target={target}"),
-        escape(f"    -e approve_event_ids={event['event_id']}"),
-        escape(f"    -e approve_resources_ready={','.join(event['resources'])}"),
+        escape(f"    ansible-playbook fleetops.azure_maintenance.approve {_format_variable('target', target)}"),
+        escape(f"    {_format_variable('approve_event_ids', event['event_id'])}"),
+        escape(f"    {_format_variable('approve_resources_ready', ','.join(event['resources']))}"),
     ]
 
 
@@ -86,6 +89,15 @@ def _format_start(event: Mapping[str, Any], now: float) -> str:
         return "Azure may start it now, also without an approval."
     moment = datetime.fromtimestamp(now + left, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"Azure starts it without an approval from {moment} on, in {format_duration(left)}."
+
+
+def _format_variable(name: str, text: str) -> str:
+    """Return the option -e for a command line. A shell and Ansible would cut other text, as at a space."""
+    if re.fullmatch(r"[\w.,-]*", text, re.ASCII):
+        return f"-e {name}={text}"
+    # Without a comma Ansible cuts a pattern of hosts at a space, too.
+    text += "," if name == "target" and "," not in text else ""
+    return f"-e {shlex.quote(json.dumps({name: text}, ensure_ascii=False))}"
 
 
 def _wrap(text: str, indent: str = "  ") -> list[str]:

@@ -249,3 +249,27 @@ def test_i4_the_command_that_approves_all_the_same_names_the_hosts_of_the_event(
     others = [make_progress({"event_id": "D3"})]
     lines = format_held_back(make_plan(), {"host-a": [make_progress()], "host-b": others}, 3600, NOW)
     assert any(line.endswith("approve -e target=host-a") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("host", "vm", "command"),
+    [
+        (
+            "web 1",
+            "web-1",
+            """approve -e '{"target": "web 1,"}' -e approve_event_ids=C7061BAC-AFDC-4513-B24B-AA5F13A16123"""
+            " -e approve_resources_ready=web-1",
+        ),
+        (
+            "b\u00fcro's",
+            "x;reboot",
+            """approve -e '{"target": "b\u00fcro'"'"'s,"}' -e approve_event_ids=C7061BAC-AFDC-4513-B24B-AA5F13A16123"""
+            """ -e '{"approve_resources_ready": "x;reboot"}'""",
+        ),
+    ],
+)
+def test_i4_a_name_in_that_command_is_one_word_for_a_shell_and_one_host_for_ansible(host, vm, command):
+    """Ansible cut "-e target=web 1" at the space, and asked all hosts of a group called web."""
+    lines = format_held_back(make_plan({"resources": [vm]}), {host: [make_progress()]}, 3600, NOW)
+    told = " ".join(line.strip() for line in lines[-3:])
+    assert told.endswith(command)
