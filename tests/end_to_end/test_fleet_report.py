@@ -214,6 +214,18 @@ def test_where_no_host_answers_the_report_says_that_nothing_is_known(fleet):
 
 
 @pytest.mark.matrix
+def test_p13_a_run_that_is_to_fail_when_something_is_due_fails_where_nothing_is_known(fleet):
+    """A monitoring that looks at exit statuses took the silence of all VMs for no event."""
+    run = fleet.report(target="db-9", fleet_report_fail_within=600)
+    assert run.code == 2, run.out
+    assert on_one_line(run.out).count("No VM answered, so nothing is known of any maintenance.") > 1
+    assert fleet.states() == {"db-9": "unreachable"}
+    # One answer is one, and the others are named.
+    run = fleet.report(target="db-9,web-1", fleet_report_fail_within=600)
+    assert run.code == 0, run.out
+
+
+@pytest.mark.matrix
 @pytest.mark.release
 def test_slices_write_their_parts_and_a_last_run_merges_them_and_asks_nobody(fleet):
     """A part of another version is told; one that is too old anyway hinders no merge, and is deleted after a week.

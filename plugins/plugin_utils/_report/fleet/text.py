@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any, Iterable
+from typing import Any, Iterable, Mapping
 
 from ....module_utils._errors import one_line
 from ....module_utils._event.document import STARTED, fold_case
@@ -36,6 +36,8 @@ _REASON_WORDS = {
 }
 # Those that are told even when there are none
 _ALWAYS_COUNTED = (AFFECTED, QUIET, UNREACHABLE, NOT_ON_AZURE)
+
+NOTHING_KNOWN = "No VM answered, so nothing is known of any maintenance."
 
 _MOST_EVENTS = 20
 CSV_COLUMNS = (
@@ -118,9 +120,13 @@ def all_contradictions(report: Report) -> list[tuple[dict[str, Any], str]]:
 
 def nothing_known(report: Report) -> str:
     """Return the sentence for no event: silence of the VMs is no good news."""
-    if report["counts"][AFFECTED] + report["counts"][QUIET]:
+    if somebody_answered(report["counts"]):
         return "No maintenance is announced to the VMs that answered."
-    return "No VM answered, so nothing is known of any maintenance."
+    return NOTHING_KNOWN
+
+
+def somebody_answered(counts: Mapping[str, int]) -> bool:
+    return counts[AFFECTED] + counts[QUIET] > 0
 
 
 def azure_lines(report: Report) -> list[str]:
