@@ -185,4 +185,5 @@ def _tell(line: str) -> None:
     if last.exists() and time.time() - os.stat(last).st_mtime < _SECONDS_BETWEEN_LINES:
         return
     last.touch()
-    display.display(line)
+    # A callback that prints JSON has the output for itself.
+    display.display(line, stderr=C.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] in ("json", "jsonl"))

@@ -153,3 +153,16 @@ def test_p15_a_connection_whose_reset_fails_by_an_error_of_its_library_is_asked_
     host, answer = vm.questions.ask(host)
     assert answer == LOST
     assert host["unreachable"]
+
+
+@pytest.mark.parametrize(
+    ("callback", "beside_the_output"),
+    [("default", False), ("json", True), ("ansible.posix.json", True), ("ansible.posix.jsonl", True)],
+)
+def test_the_line_of_a_wait_is_not_in_the_json_of_a_callback(monkeypatch, tmp_path, callback, beside_the_output):
+    told = []
+    monkeypatch.setattr(questions.C, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(questions.C, "DEFAULT_STDOUT_CALLBACK", callback)
+    monkeypatch.setattr(questions.display, "display", lambda line, stderr=False: told.append((line, stderr)))
+    questions._tell("Waiting for host-a")
+    assert told == [("Waiting for host-a", beside_the_output)]
