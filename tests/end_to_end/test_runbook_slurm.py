@@ -254,3 +254,13 @@ def test_what_somebody_else_has_drained_stays_drained_with_its_reason(maintenanc
     assert "changed=0" in run.words
     assert "node-3 stays IDLE+DRAIN, because this runbook has not drained it: Reason=broken fan" in run.words
     assert maintenance.nodes["node-3"].state == "drained broken fan"
+
+
+def test_a_program_that_gives_no_answer_is_told_in_one_sentence(maintenance, tmp_path):
+    program = tmp_path / "scontrol"
+    program.write_text("#!/bin/sh\necho 'slurm_load_node error: Unable to contact slurm controller' >&2\nexit 1\n")
+    program.chmod(0o755)
+    run = maintenance.run_files("node-1", "prepare", slurm_programs=str(tmp_path))
+    assert run.code == 2, run.out + run.err
+    told = "slurm_load_node error: Unable to contact slurm controller. Set slurm_node to its name in Slurm"
+    assert f"Slurm tells nothing of the node node-1: {told}" in run.words
