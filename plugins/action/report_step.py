@@ -22,6 +22,7 @@ from ..plugin_utils._report.settings import MERGE, PLAYBOOKS, read_settings
 from ..plugin_utils._unsafe import mark_unsafe
 
 _WEEK = 7 * 86400
+_NOT_BEGUN = "No host was asked. Was the run started with --tags or --skip-tags? Start it without them."
 _SPEC = {"argument_spec": {"step": {"type": "str"}, "playbook": {"type": "str"}}}
 
 
@@ -91,7 +92,10 @@ class ActionModule(ActionBase):
         """Merge the answers of the hosts, or the slices of earlier runs, and write the files."""
         from ..plugin_utils._report.slices import gc_paused
 
-        settings = self._vars[f"__{self._playbook.name}_ready"]["settings"]
+        ready = self._vars.get(f"__{self._playbook.name}_ready")
+        if ready is None:
+            raise ValueError(_NOT_BEGUN)
+        settings = ready["settings"]
         formats, host_results = self._format()
         now = datetime.now(timezone.utc).replace(microsecond=0)
         with gc_paused():

@@ -206,6 +206,23 @@ def test_p13_a_condition_at_import_playbook_makes_no_playbook_end_well_that_did_
 
 
 @pytest.mark.matrix
+@pytest.mark.releases
+@pytest.mark.parametrize("arguments", [("--tags", "web"), ("--skip-tags", "untagged")], ids=" ".join)
+@pytest.mark.parametrize("playbook", ["fleet_report", "fleet_history", "approve"])
+def test_p13_tags_by_which_ansible_leaves_out_the_tasks_make_no_playbook_end_well_that_did_nothing(
+    fleet, ansible, playbook, arguments
+):
+    settings = {"target": "web-*", "approve_event_types": ["Reboot"], f"{playbook}_dir": str(fleet.dir)}
+    given = ["-i", str(fleet.inventory), "-e", json.dumps(settings), *arguments]
+    run = ansible("ansible-playbook", *given, f"fleetops.azure_maintenance.{playbook}")
+    assert run.code == 2, run.out + run.err
+    said = on_one_line(run.out + run.err)
+    assert "No host was asked. Was the run started with --tags or --skip-tags? Start it without them." in said
+    assert fleet.asked() == set()
+    assert not fleet.dir.exists()
+
+
+@pytest.mark.matrix
 def test_where_no_host_answers_the_report_says_that_nothing_is_known(fleet):
     run = fleet.report(target="db-9")
     assert run.code == 0, run.out
