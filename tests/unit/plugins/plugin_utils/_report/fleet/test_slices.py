@@ -219,6 +219,7 @@ def test_p16_a_mark_that_counts_is_in_every_form_of_the_report():
         "vm_id": None,
         "state": "prepared",
         "state_since": "2026-11-21T17:33:00Z",
+        "state_until": None,
         "counts": True,
     }
     other = {**mark, "job": "999", "counts": False}
