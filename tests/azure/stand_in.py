@@ -31,7 +31,6 @@ SECRET = "s3cret~of.the_service-principal"
 FEDERATED_TOKEN = "eyJhbGciOiJSUzI1NiJ9.from-kubernetes.signature"
 SUBSCRIPTION = "5b4b650e-28b9-4790-b3ab-ddbd88d727c4"
 AUDIENCE = "https://management.stand-in.example/"
-_AZURE_CLI = "04b07795-8ddb-461a-bbee-02f9e1bf7b46"
 
 _GRAPH_VERSIONS = ("2021-03-01", "2022-10-01")
 _MAINTENANCE_VERSIONS = ("2025-10-01-preview",)
