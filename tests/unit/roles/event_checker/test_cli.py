@@ -660,7 +660,8 @@ class TestRetry:
 
     def test_one_that_has_not_failed(self, shell, recorder):
         shell.respond_to(recorder.step("one"))
-        assert shell("retry", "1") == (2, "", "Response 1 is due; only one that failed can be tried again.\n")
+        message = "Response 1 has not failed (its state is due). Only a response that failed can be tried again.\n"
+        assert shell("retry", "1") == (2, "", message)
         assert shell.units == []
 
 

@@ -203,7 +203,7 @@ def test_p6_no_preparation_is_tried_again_while_it_is_taken_back(azure, half):
 @pytest.mark.parametrize(
     ("kind", "number", "why"),
     [
-        ("restored", "1", "it is skipped, and before the event only a preparation that failed is taken back"),
+        ("restored", "1", "its state is skipped, and before the event only a preparation that failed is taken back"),
         ("restored", "2", "it is no preparation; give the number of on_announced"),
         ("started", "1", "the event has started, and on_ended puts this VM back"),
         ("ended", "1", "the event has ended, and on_ended puts this VM back"),

@@ -44,7 +44,10 @@ def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
         store.begin_response(response.number, DUE, now)
         return response.number
     if response.state != FAILED and (response.state, response.message) != (SKIPPED, PUT_BACK):
-        raise ConfigError(f"Response {response.number} is {response.state}; only one that failed can be tried again.")
+        raise ConfigError(
+            f"Response {response.number} has not failed (its state is {response.state}). "
+            "Only a response that failed can be tried again."
+        )
     restore = None
     if event is not None:
         _check_useful(response, event)
@@ -95,7 +98,7 @@ def why_not_restore(response: ResponseRecord, event: EventRecord) -> str | None:
     if response.phase != ANNOUNCED:
         return "it is no preparation; give the number of on_announced"
     if response.state != FAILED:
-        return f"it is {response.state}, and before the event only a preparation that failed is taken back"
+        return f"its state is {response.state}, and before the event only a preparation that failed is taken back"
     if event.phase != ANNOUNCED:
         return f"the event has {event.phase}, and on_ended puts this VM back"
     if event.approval in (SENDING, APPROVED):
