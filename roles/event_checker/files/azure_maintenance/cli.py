@@ -224,6 +224,11 @@ def _status(options: SimpleNamespace, folders: Folders) -> int:
         warnings.append(warning)
         warn(warning)
 
+    if not whole:
+        try:
+            read_config(folders.config)
+        except ConfigError as error:
+            warnings.append(f"The check does not run, because its configuration is wrong: {error}")
     with closing(Store(open_snapshot(folders.state, folders.run, note))) as store:
         beside = BesideState.read(store, folders)
         make_report = history_report if whole else status_report

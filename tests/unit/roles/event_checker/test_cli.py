@@ -340,6 +340,22 @@ class TestStatus:
         assert (status, said) == (3 if command == "status" else 0, "")
         assert json.loads(printed)["events"] == []
 
+    def test_p13_a_configuration_with_which_the_check_does_not_run_is_no_all_clear(self, shell):
+        with closing(open_state(shell.folders)) as state:
+            record_answer(state, [], make_document(), Clock(shell.folders).now(), "web-1")
+            with state.transaction():
+                answered = {"number": 1, "errors": {}, "last_answer_at": time.time(), "last_error": None}
+                state.set_fact("polls", answered)
+        assert shell("status")[0] == 0
+        Path(shell.folders.config).write_text('{"rules": [}')
+        status, printed, said = shell("status")
+        assert (status, said) == (1, "")
+        (line,) = (line for line in printed.replace("\n  ", " ").splitlines() if line.startswith("!! "))
+        assert line.startswith("!! The check does not run, because its configuration is wrong: ")
+        assert f"{shell.folders.config}: is not JSON" in line
+        assert "no maintenance is announced" not in printed
+        assert line[3:] in json.loads(shell("status", "--json")[1])["warnings"]
+
     def test_on_a_terminal_that_knows_ascii_only(self, shell, tmp_path):
         """Text from Azure may have any character, and a person must still see the rest of it."""
         state = open_state(shell.folders)

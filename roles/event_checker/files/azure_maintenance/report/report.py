@@ -109,7 +109,7 @@ def history_report(
 def status_report(store: Store, now: Moment, warnings: Iterable[str], beside: BesideState = _NOTHING) -> dict[str, Any]:
     """Return the report on the events that need attention.
 
-    :param warnings: the faults of the state, for which an event may be missing (P13).
+    :param warnings: the faults of the state and of the configuration, for which an event may be missing (P13).
     """
     found = report(store, now, needing_attention(store), beside)
     return {**found, "warnings": _faults(store, warnings, beside)}
