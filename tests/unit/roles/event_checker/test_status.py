@@ -233,6 +233,16 @@ def ended_and_restored(scene: Scene) -> None:
     scene.finish()
 
 
+def failed_and_restored(scene: Scene) -> None:
+    scene.see(make_event(), on_announced=[DRAIN], on_ended=[RESTORE])
+    scene.run(1, (states.FAILED, "It ended with status 2."))
+    scene.finish(1, states.FAILED, "Step 1 (playbook drain.yml): It ended with status 2.")
+    scene.see(started(make_event()))
+    scene.see()
+    scene.run(2, (states.SUCCEEDED, "It ended with status 0."))
+    scene.finish(2)
+
+
 def ended_and_not_restored(scene: Scene) -> None:
     scene.see(make_event(), on_announced=[DRAIN], lead_time=0, on_ended=[RESTORE])
     scene.clock.advance(900)
@@ -402,6 +412,7 @@ SITUATIONS = [
     ),
     (unclear_before_the_boot, "web-1: no maintenance is announced. Azure answered just now."),
     (ended_and_restored, "web-1: no maintenance is announced. Azure answered just now."),
+    (failed_and_restored, "web-1: no maintenance is announced. Azure answered just now."),
     (
         ended_and_not_restored,
         """\

@@ -147,13 +147,20 @@ def _waits(store: Store, now: Moment, beside: BesideState) -> dict[int, str]:
 
 
 def needing_attention(store: Store) -> list[EventRecord]:
-    """Return the events that have not ended, and those with a response that failed or has not ended."""
-    wanted = (*UNFINISHED, FAILED)
+    """Return the events that have not ended, and those with a response that has not ended, or that failed and that no
+    on_ended made good."""
     return [
         record
         for record in store.all_events()
-        if record.ended_at is None or any(each.state in wanted for each in store.responses_to(record.number))
+        if record.ended_at is None or _is_left_undone(store.responses_to(record.number))
     ]
+
+
+def _is_left_undone(responses: Sequence[ResponseRecord]) -> bool:
+    """Tell whether a person should look at these responses to an event that has ended."""
+    states = {response.state for response in responses}
+    is_put_back = any(each.phase == ENDED and each.state == SUCCEEDED for each in responses)
+    return not states.isdisjoint(UNFINISHED) or (FAILED in states and not is_put_back)
 
 
 def _event(
