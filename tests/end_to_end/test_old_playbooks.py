@@ -120,6 +120,61 @@ def test_p7_a_damaged_list_of_playbooks_stops_no_run(checker_tasks, tmp_path, li
     assert json.loads(path.read_text()) == after
 
 
+@pytest.mark.parametrize("is_broken", [pytest.param(True, marks=pytest.mark.every_core), False])
+def test_p13_new_playbooks_with_a_fault_do_not_replace_those_of_before(checker_tasks, tmp_path, is_broken):
+    need_root("the playbooks are given to root")
+    installed, sources = tmp_path / "playbooks", tmp_path / "sources"
+    for folder in (installed, sources, installed / "tasks"):
+        folder.mkdir()
+    before = {"restore.yml": "old\n", "tasks/work.yml": "old\n", "same.yml": "same\n", "of_a_user.yml": "mine\n"}
+    for name, text in before.items():
+        (installed / name).write_text(text)
+    (installed / "tasks" / "work.yml").chmod(0o700)
+    (tmp_path / "config.json").write_text("{}\n")
+    names = ("restore.yml", "work.yml", "same.yml", "more.yml")
+    new = {name: "same\n" if name == "same.yml" else "new\n" for name in names}
+    for name, text in new.items():
+        (sources / name).write_text(text)
+    files = [
+        {"name": "tasks/work.yml" if name == "work.yml" else name, "source": str(sources / name), "mode": "0600"}
+        for name in new
+    ]
+    # It judges the playbooks where they will run.
+    command = tmp_path / "azure-maintenance"
+    command.write_text(f"""#!/bin/sh
+case "$*" in
+  *stdin*) cat >/dev/null; grep -q new {installed}/restore.yml && grep -q new {installed}/more.yml || exit 1
+     {"echo '/dev/stdin: restore.yml cannot be loaded.' >&2; exit 2" if is_broken else "exit 0"} ;;
+  status*) echo '{{"events": []}}' ;;
+esac
+""")
+    command.chmod(0o755)
+    variables = {
+        "event_checker_rules": [],
+        "__event_checker_etc": str(tmp_path),
+        "__event_checker_playbook_dir": str(installed),
+        "__event_checker_installed_playbooks_file": str(tmp_path / "playbooks.json"),
+        "__event_checker_facts_dir": str(tmp_path),
+        "__event_checker_command": str(command),
+        "__event_checker_config_file": str(tmp_path / "config.json"),
+        # No running check is restarted.
+        "__event_checker_was_installed": False,
+        "__event_checker_playbooks_found": {"stdout": json.dumps({"files": files, "folders": ["tasks"]})},
+    }
+    run = checker_tasks("playbooks_and_configuration.yml", **variables)
+    found = {str(path.relative_to(installed)): path.read_text() for path in installed.rglob("*") if path.is_file()}
+    if is_broken:
+        assert run.code == 2, run.out
+        kept = "The playbooks and the configuration on localhost are still those of before this run:"
+        assert f"{kept} restore.yml cannot be loaded." in run.words
+        assert found == before
+        assert (installed / "tasks" / "work.yml").stat().st_mode & 0o777 == 0o700
+        assert (tmp_path / "config.json").read_text() == "{}\n"
+    else:
+        assert run.code == 0, run.out
+        assert found == {**before, **{file["name"]: new[file["source"].rpartition("/")[2]] for file in files}}
+
+
 OLD, NEW = "/opt/azure-maintenance/venv/bin/ansible-playbook", "/usr/local/bin/ansible-playbook"
 
 
