@@ -128,3 +128,44 @@ def test_a_checker_whose_program_does_not_run_is_not_removed_while_the_vm_is_out
     assert run.code == (2 if refused else 0), run.out
     assert ("azure-maintenance status does not run there" in run.words) is refused
     assert ("stop" in asked) is not refused
+
+
+OUT_OF_SERVICE = "!! localhost may be out of service, and nothing puts it back"
+
+
+@pytest.mark.parametrize(
+    ("folder", "mark", "said"),
+    [
+        pytest.param("marks", "a1.0f.checker.mark.json", OUT_OF_SERVICE, id="P16: the checker had it out of service"),
+        pytest.param(
+            "in memory", "a1.0f.checker.mark.json", OUT_OF_SERVICE, id="P16: the disk had no room for the mark"
+        ),
+        pytest.param(
+            "marks", "a1.0f.run-1.mark.json", "!! localhost may be out of service because of", id="P16: a run has it"
+        ),
+        pytest.param("marks", None, None, id="it is in service"),
+    ],
+)
+@pytest.mark.matrix
+def test_the_last_message_says_that_the_vm_may_be_out_of_service(checker_tasks, tmp_path, folder, mark, said):
+    folders = [tmp_path / "marks", tmp_path / "in memory"]
+    folders[0].mkdir()
+    path = tmp_path / folder / str(mark)
+    if mark:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    run = checker_tasks(
+        "say_what_is_kept.yml",
+        __event_checker_etc=os.fspath(tmp_path / "etc"),
+        __event_checker_state_dir=os.fspath(tmp_path / "state"),
+        __event_checker_facts_dir=os.fspath(tmp_path / "facts"),
+        __event_checker_old_metrics_dir="",
+        __event_checker_marks_dirs=[os.fspath(each) for each in folders],
+    )
+    assert run.code == 0, run.out
+    assert "The checker is removed. Kept on localhost:" in run.words
+    if said is None:
+        assert "may be out of service" not in run.words
+    else:
+        assert said in run.words
+        assert os.fspath(path) in run.words
