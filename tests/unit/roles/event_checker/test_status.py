@@ -649,6 +649,8 @@ def test_status_says_that_a_boot_took_a_preparation_back(scene, approval, happen
     )
     assert (said in scene.status) == is_told
     assert ("!! response" in scene.status) == is_told
+    is_repeated = "This VM has booted since. An event that is approved is not prepared again." not in scene.status
+    assert is_repeated == (approval != states.APPROVED)
     found = status_report(scene.state, scene.clock.now(), ())
     assert exit_status(found) == (is_told or approval == states.WAITING)
 
@@ -658,6 +660,8 @@ def test_a_boot_takes_back_no_message_to_somebody(scene):
     scene.run(1, (states.SUCCEEDED, "It answered with 200."))
     scene.finish()
     scene.clock.reboot(60)
+    assert "booted since" not in scene.status
+    scene.approve(states.APPROVED)
     assert "booted since" not in scene.status
     assert exit_status(status_report(scene.state, scene.clock.now(), ())) == 0
 
