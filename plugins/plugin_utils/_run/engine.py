@@ -197,12 +197,17 @@ def _take_preparation(name: str, known: Host, event_id: str, report: Mapping[str
         # Its checker has not finished, and is asked again.
         return known
     if report.get("began") is False:
-        # A try before this one, which made way for somebody else, may have left the mark of this run.
-        own = [mark for mark in known["marks"] or () if mark["run"] == known["run"]]
-        is_marked = find_mark(own, event_id, RUN) is not None
-        nothing = {"only_marked": True} if is_marked else {"restored": True, "marked": None}
+        nothing = {"only_marked": True} if _may_be_marked(known, event_id) else {"restored": True, "marked": None}
         known = _update(known, event_id, prepared=False, **nothing)
     return _update(known, event_id, failed=True, why=f"{name} could not be prepared: {report['why']}")
+
+
+def _may_be_marked(known: Host, event_id: str) -> bool:
+    """Tell whether a host may have the mark of this run, though it could not be written: from a try before, which made
+    way for somebody else, or because the connection was lost after it was written."""
+    begun = max(each["prepared_since"] for each in known["events"] if progress_key(each) == fold_case(event_id))
+    own = [mark for mark in known["marks"] or () if mark["run"] == known["run"]]
+    return (known["marks_read_at"] or 0.0) <= begun or find_mark(own, event_id, RUN) is not None
 
 
 def _take_restore(name: str, known: Host, order: Mapping[str, Any], report: Mapping[str, Any]) -> Host:

@@ -337,6 +337,27 @@ def test_p16_a_vm_whose_second_mark_cannot_be_written_loses_the_first_because_no
     assert "web-1 could not be prepared: The disk is full." in str(faults(fleet))
 
 
+def test_p16_a_vm_that_is_lost_while_its_mark_is_written_loses_it_when_it_is_back():
+    """The mark may be there, and nothing was prepared."""
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]))
+    prepare = fleet._prepare
+
+    def lose(host, order):
+        report = prepare(host, order)
+        if host == "web-2":
+            return report
+        fleet.down[host] = (fleet.now, fleet.now + 20)
+        return {"host": fleet._known(host), "reached": False, "began": False, "why": "The connection was lost."}
+
+    fleet._prepare = lose
+    fleet.stop_after(2)
+    assert len(fleet.marks["web-1"]) == 1
+    fleet.go()
+    assert fleet.story["web-1"][1:] == ["mark removed A1"]
+    assert fleet.marks == {"web-1": {}, "web-2": {}}
+    assert "web-1 could not be prepared: The connection was lost." in str(faults(fleet))
+
+
 OTHER = "a1.vm.run-2.mark.json"
 
 
