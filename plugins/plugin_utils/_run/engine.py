@@ -218,6 +218,8 @@ def _take_restore(name: str, known: Host, order: Mapping[str, Any], report: Mapp
     known = _update(known, event_id, restored=report["reached"], why=why)
     if why:
         return _update(known, event_id, failed=True)
+    if not order["is_marked"]:
+        return known
     own = {"event_id": event_id, "run": known["run"]}
     removed = find_removable(known, own, order["only_marked"], order["waited_out"])
     left = [mark for mark in known["marks"] or () if mark not in removed]
@@ -580,13 +582,18 @@ def _restore(run: Run, now: float) -> Orders | None:
                 "event": each["event"],
                 "phase": each["open_phase"] or each["phase"],
                 "outcome": each["outcome"],
-                "is_marked": bool(each["marked"]),
+                "is_marked": bool(each["marked"]) or _is_marked_by_earlier(known, event_id),
                 "only_marked": each["only_marked"],
                 "heeded": [*known["heeded"], *_waited_out(known)],
                 "waited_out": _waited_out(known),
             }
             break
     return None if is_back and not orders else orders
+
+
+def _is_marked_by_earlier(known: Host, event_id: str) -> bool:
+    """Tell whether an earlier run has left a mark for an event for which this one had nothing to prepare."""
+    return any(fold_case(mark["event_id"]) == fold_case(event_id) for mark in find_left(known))
 
 
 def _deadlines(run: Run, now: float) -> dict[str, float]:

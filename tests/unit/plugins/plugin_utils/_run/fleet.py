@@ -265,7 +265,7 @@ class Fleet:
     def _prepare(self, host: str, order: Any) -> dict[str, Any] | None:
         if host in self.no_marks:
             return {"host": self._known(host), "reached": False, "began": False, "why": "The disk is full."}
-        if not self.is_down(host):
+        if not self.is_down(host) and not self.run["check_mode"]:
             since = datetime.fromtimestamp(self.now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
             told = {"run": self.run["id"], "boot_id": self.boots[host], "vm_id": f"id-of-{host}"}
             mark = new_mark(RUN, order["event"], since, controller="control", user="anna", **told)

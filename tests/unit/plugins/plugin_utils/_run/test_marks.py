@@ -85,6 +85,13 @@ def test_d1_one_that_begins_before_the_event_prepares_anew():
     assert fleet.marks == {"web-1": {}}
 
 
+def test_d1_the_mark_of_a_run_that_was_broken_off_goes_where_the_next_prepares_nothing():
+    first = Fleet(["web-1"], FleetEvent("A1", ["web-1"])).stop_after(2)
+    after = first.again(prepare="nothing").go()
+    assert (after.story["web-1"], faults(after)) == (["prepare A1", "restore A1"], {})
+    assert first.marks == {"web-1": {}}
+
+
 def test_d1_without_a_restore_file_the_vm_is_named_and_the_run_fails():
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
     after = fleet.again(restore="").go()
