@@ -28,6 +28,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.ap
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.checker_status import read_checker
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import NEW_HOST, news, take_answer
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import find_hindering, has_older
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.progress import must_restore
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import FALLBACK, NOTHING
 
 from . import fleet_outside
@@ -113,6 +114,7 @@ class FleetRun:
             unlucky = self.run["hosts"][luck.choice(self.hosts)]
             without = {"group": unlucky["settings"]["group"]}
             unlucky.update(settings=without, fault="event_response_prepare cannot be evaluated.")
+        self._luck = luck
         self._lost: set[str] = set()
         # The events of which this run knows that Azure has taken an approval, and for which VMs
         self._approved: dict[str, set[str]] = {}
@@ -123,6 +125,7 @@ class FleetRun:
             self._lost = set()
             self._take_turns(play, returns)
             self.judge.require("P13", play != PLAYS[-1][0] or self.run["done"], "the run ends before it is done")
+        self._judge_marks()
         self.judge.ends(begun_at, self._conclude(in_one_play=False), bool(self.settings["wait"]))
 
     def play_in_batches(self) -> None:
@@ -137,7 +140,16 @@ class FleetRun:
             self._take_turns(*PLAYS[0])
             faults.update(self._conclude(in_one_play=True))
             known = self.run["hosts"]
+        self._judge_marks()
         self.judge.ends(begun_at, faults, bool(self.settings["wait"]))
+
+    def _judge_marks(self) -> None:
+        """A mark of this run that is left is that of a host that is known not to be restored: it is named, or stays so."""
+        for host, vm in self.world.vms.items():
+            followed = self.run["hosts"][host]["events"]
+            known = {each["event"]["event_id"] for each in followed if must_restore(each) or each["restored"] is False}
+            left = [event_id for event_id, run_id in vm.marks if run_id == self._id and event_id not in known]
+            self.judge.require("P16", vm.deleted or not left, f"{host} has a mark for {left}, and nobody knows of it")
 
     def _take_turns(self, play: str, returns: bool) -> None:
         reports: dict[str, Any] = {}
@@ -235,7 +247,14 @@ class FleetRun:
                 known = self._asked(host, self.run["hosts"][host])
                 return {"host": known, "reached": False, "began": False, "why": "No space left on device."}
             hindered = [] if self._check_mode else self._mark(host, order, PREPARING)
+            if not self._check_mode and self._luck.random() < 0.03:
+                # The answer is lost with the connection.
+                self.world.vms[host].down_until = self.world.now + self._luck.choice((0.0, 20.0, 200.0))
+                known = self._asked(host, self.run["hosts"][host])
+                return {"host": known, "reached": False, "began": False, "why": "Connection reset"}
             if hindered:
+                # Its disk is full when it tries again.
+                self.world.vms[host].takes_no_marks = self._luck.random() < 0.2
                 known = self._asked(host, self.run["hosts"][host])
                 return {"host": known, "reached": False, "began": False, "why": "Another run.", "hindered": hindered}
             self.judge.prepare_begins(host, event_id)

@@ -276,14 +276,31 @@ def compare_marks(name: str, host: Host) -> Host:
     :param name: of the host.
     """
     events = []
+    read_at = host["marks_read_at"]
     for each in host["events"]:
-        is_newer = host["marks_read_at"] is not None and host["marks_read_at"] > (each["prepared_since"] or 0.0)
+        is_newer = read_at is not None and read_at > (each["prepared_since"] or 0.0)
         is_known = each["marked"] and each["prepared"] and must_restore(each) and is_newer
         same = same_boot(each["prepared_boot_id"], host["boot_id"]) and not each["rebooted"]
         names = [(fold_case(mark["event_id"]), mark["run"]) for mark in host["marks"] or ()]
         is_missing = (progress_key(each), each["marked"]) not in names and not _is_unreadable(host, each)
-        events.append(_note_restored(name, each) if is_known and is_missing and same else each)
-    return {**host, "events": events}
+        if is_known and is_missing and same:
+            each = _note_restored(name, each)
+        events.append(each)
+    return {**host, "events": _note_own_left(host, events)}
+
+
+def _note_own_left(host: Host, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the events, of which one is to lose a mark of this run that it is not known to have.
+
+    Such a mark would say for good that the VM is out of service: another run has put it back meanwhile, and left this
+    one, or it was written although its writer was told that it could not be.
+    """
+    for mark in host["marks"] or ():
+        own = [each for each in events if progress_key(each) == fold_case(mark["event_id"])]
+        is_left = own and all(each["restored"] and each["marked"] != host["run"] for each in own)
+        if is_left and mark["by"] == RUN and mark["run"] == host["run"]:
+            events = update_event(events, mark["event_id"], restored=None, marked=host["run"], only_marked=True)
+    return events
 
 
 def _is_unreadable(host: Host, each: Mapping[str, Any]) -> bool:

@@ -365,6 +365,24 @@ def test_p16_a_vm_that_is_lost_while_its_mark_is_written_loses_it_when_it_is_bac
     assert "web-1 could not be prepared: The connection was lost." in str(faults(fleet))
 
 
+def test_p16_a_run_that_made_way_removes_its_mark_where_the_other_removes_no_more_than_its_own():
+    first = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=10.0)).stop_after(2, 5000)
+    after = first.again()
+    restore = after._restore
+
+    def make_way(host, order):
+        (mark,) = first.marks[host].values()
+        # The other one has put it back meanwhile.
+        first.marks[host] = {f"A1 {after.run['id']}": {**mark, "run": after.run["id"], "state": "prepared"}}
+        after._restore = restore
+        return {"reached": False, "hindered": ["other"]}
+
+    after._restore = make_way
+    after.go()
+    assert after.story["web-1"] == ["prepare A1", "mark removed A1"]
+    assert (first.marks["web-1"], faults(after)) == ({}, {})
+
+
 OTHER = "a1.vm.run-2.mark.json"
 
 
