@@ -277,13 +277,18 @@ def compare_marks(name: str, host: Host) -> Host:
     """
     events = []
     read_at = host["marks_read_at"]
+    # A restore of others is waited for by its own limit. When that is up it was killed before this host was prepared.
+    is_put_back = any(read_at < work["until"] for key, work in host["at_work"].items() if key.startswith(RESTORING))
     for each in host["events"]:
         is_newer = read_at is not None and read_at > (each["prepared_since"] or 0.0)
         is_known = each["marked"] and each["prepared"] and must_restore(each) and is_newer
         same = same_boot(each["prepared_boot_id"], host["boot_id"]) and not each["rebooted"]
         names = [(fold_case(mark["event_id"]), mark["run"]) for mark in host["marks"] or ()]
         is_missing = (progress_key(each), each["marked"]) not in names and not _is_unreadable(host, each)
-        if is_known and is_missing and same:
+        if is_known and is_put_back and is_undecided(each):
+            # Its mark is there, so that it is restored whatever becomes of it.
+            each = {**_note_restored(name, each), "marked": each["marked"]}
+        elif is_known and is_missing and same:
             each = _note_restored(name, each)
         events.append(each)
     return {**host, "events": _note_own_left(host, events)}

@@ -207,6 +207,29 @@ def test_d2_p2_who_is_restored_by_somebody_else_twice_is_not_approved():
     assert "was restored by somebody else while this run went on" in " ".join(faults(fleet)["web-1"])
 
 
+def test_p2_who_is_put_back_by_another_at_this_moment_is_prepared_again_before_the_approval():
+    """By the playbook restore with restore_open=true."""
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=3000.0)).stop_after(2)
+    (mark,) = fleet.marks["web-1"].values()
+    fleet.now += 2
+    moment = datetime.fromtimestamp(fleet.now, timezone.utc)
+    fleet.marks["web-1"]["A1 other"] = set_state({**mark, "run": "other"}, RESTORING, moment, 60.0)
+    # What this run knows of web-1 is old.
+    fleet.run["acted_at"] = fleet.now
+    told, ends = fleet.answer, fleet.now + 30
+
+    def end_restore(host):
+        if fleet.now > ends and "A1 other" in fleet.marks[host]:
+            fleet.marks[host].clear()
+            fleet.story[host].append("restored by another")
+        return told(host)
+
+    fleet.answer = end_restore
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "restored by another", "prepare A1", "restore A1"]
+    assert (len(fleet.posted), fleet.marks) == (1, {"web-1": {}})
+
+
 def test_d2_p3_nobody_is_restored_while_another_run_has_the_vm_prepared_for_an_open_event():
     first = FleetEvent("A1", ["web-1"], lasts=10.0)
     second = FleetEvent("B2", ["web-1"], event_type="Freeze", notice=9000.0)
