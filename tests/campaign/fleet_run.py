@@ -144,10 +144,12 @@ class FleetRun:
         self.judge.ends(begun_at, faults, bool(self.settings["wait"]))
 
     def _judge_marks(self) -> None:
-        """A mark of this run that is left is that of a host that is known not to be restored: it is named, or stays so."""
+        """A mark of this run that is left is that of a host that is known not to be restored; who stays so is named."""
         for host, vm in self.world.vms.items():
             followed = self.run["hosts"][host]["events"]
             known = {each["event"]["event_id"] for each in followed if must_restore(each) or each["restored"] is False}
+            # A VM that does not come back after such an event counts as deleted.
+            known |= {each["event"]["event_id"] for each in followed if each["gone"]}
             left = [event_id for event_id, run_id in vm.marks if run_id == self._id and event_id not in known]
             self.judge.require("P16", vm.deleted or not left, f"{host} has a mark for {left}, and nobody knows of it")
 
