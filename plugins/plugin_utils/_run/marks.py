@@ -119,12 +119,14 @@ def find_hindering(
     :param others: their states, by the names of their files.
     :param restores: whether this host is to be restored.
     :param known: the same, as the latest answer told.
-    :param heeded: those that have hindered this run before, or are left by one that was killed.
+    :param heeded: those that have hindered this run before, or are left by one that was killed. Where the latest answer
+        told another state than that of a restore, it begins at this moment, and hinders again.
     """
     return [
         name
         for name, state in others.items()
-        if name not in heeded and (state == RESTORING or ((restores or not state) and known.get(name) != state))
+        if (name not in heeded or (state == RESTORING != known.get(name, state)))
+        and (state == RESTORING or ((restores or not state) and known.get(name) != state))
     ]
 
 
