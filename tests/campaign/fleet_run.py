@@ -289,6 +289,9 @@ class FleetRun:
         mark = new_mark(RUN, order["event"], now.strftime("%Y-%m-%dT%H:%M:%SZ"), **told)
         limit = self.settings["prepare_timeout" if state == PREPARING else "restore_timeout"]
         own = vm.marks[key] = set_state(mark, state, now, float(limit))
+        if self._advance != self.world.advance and self._luck.random() < 0.5:
+            # To write to a disk takes its time.
+            self._advance(self.world.now + self._luck.uniform(0.0, 1.0))
         others = {str(each): mark["state"] for each, mark in vm.marks.items() if mark is not own}
         known = self.run["hosts"][host]["mark_states"]
         hindering = find_hindering(others, state == RESTORING, known, order["heeded"])
