@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple
 
 from .._errors import ImdsError, UnreachableError, failure_data, one_line
-from .._event.document import Document
-from .._event.selection import NO_DOCUMENT, check_words, keys, words
+from .._event.document import Document, Event
+from .._event.selection import NO_DOCUMENT, check_words, find_named, keys, words
 from .._imds.client import ImdsClient
 from .._imds.fetch import POLL_INTERVAL, fetch_with_options, now_utc, read_document
 from .._imds.transport import Deadline
@@ -150,9 +150,11 @@ def _wait(
     }
     if not statuses:
         return result
+    not_seen = [approval.event_id for approval in done.plan.approvals if approval.result == NOT_FOUND]
+    until_ended = params["wait_for"] == "ended"
     failure = None
     try:
-        statuses = wait_for(client, statuses, params["wait_for"] == "ended", params["wait_timeout"], poll_interval)
+        statuses = wait_for(client, statuses, until_ended, params["wait_timeout"], poll_interval, not_seen)
     except WaitExpired as expired:
         statuses, failure = expired.statuses, expired
     for approval in result["approvals"]:
@@ -309,6 +311,7 @@ def wait_for(
     until_ended: bool,
     seconds: float,
     poll_interval: float | None = None,
+    beginnings: Collection[str] = (),
 ) -> dict[str, str | None]:
     """Wait until the events have started, or are gone from the document, and return their last statuses.
 
@@ -317,6 +320,7 @@ def wait_for(
 
     :param statuses: the events by id, with the status each was last seen with.
     :param poll_interval: seconds from one look to the next, by default POLL_INTERVAL.
+    :param beginnings: those of the ids that no document has listed yet, so that each may be the beginning of one.
     :raises WaitExpired: it took longer than so many seconds.
     """
     deadline = Deadline(seconds)
@@ -336,7 +340,7 @@ def wait_for(
                 last_error = error
         if document is not None:
             for event_id in statuses:
-                event = document.find(event_id)
+                event = _find_beginning(document, event_id) if event_id in beginnings else document.find(event_id)
                 if event is not None:
                     statuses[event_id] = event.event_status
                     reached[event_id] = event.has_started and not until_ended
@@ -348,3 +352,10 @@ def wait_for(
             unknown = [event_id for event_id, status in statuses.items() if status is None and not reached[event_id]]
             raise WaitExpired(statuses, unknown, last_error, document is None or not document.is_clear)
         time.sleep(pause)
+
+
+def _find_beginning(document: Document, name: str) -> Event | None:
+    """Return the event with this id, or one whose id begins so: of several, one that has not started."""
+    (found,) = find_named((name,), [event.key for event in document.events]).values()
+    events = [event for event in document.events if event.key in found]
+    return next((event for event in events if not event.has_started), events[0] if events else None)

@@ -485,6 +485,15 @@ def test_p4_an_event_that_an_unclear_document_does_not_list_is_waited_for(serve)
     assert [warning for warning in warnings if "Event A is not in the document: an entry" in warning]
 
 
+def test_p4_an_event_that_was_named_by_its_beginning_is_waited_for_when_it_is_listed_later(serve):
+    server = serve(
+        NAME, (200, b""), document(event("C7061BAC-1")), document(event("C7061BAC-1", "Started"), event("B", "Started"))
+    )
+    result, _warnings = run(server, event_ids=["c7061bac"], wait_for="started")
+    assert [(each["result"], each["event_status"]) for each in result["approvals"]] == [("not_found", "Started")]
+    assert len(server.requests) == 4
+
+
 def test_p4_a_wait_that_only_unclear_documents_answer_says_so(serve):
     server = serve(NAME, document(event("A")), OK, document(event("A", "Started")), then=document(None))
     result, _warnings = run(server, wait_for="ended", wait_timeout=30.0)
