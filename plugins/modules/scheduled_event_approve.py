@@ -50,8 +50,8 @@ options:
     description:
       - Approve the events with these ids, whichever VMs they list.
       - The beginning of an id, of 4 characters or more, is enough if only one event of the document has it. Tables
-        show 8 characters. Where several events have it, the task fails and approves nothing. In a playbook that runs
-        by itself write whole ids.
+        show 8 characters. Where several events have it, or an entry of the document cannot be read and may have it, the
+        task fails and approves nothing. In a playbook that runs by itself write whole ids.
       - At least one of O(event_ids), O(event_types) and O(event_sources) is needed. An event is selected when it meets
         all that are given. Letter case does not matter.
       - An empty list of ids, types or sources selects nothing. So the result of a search that found nothing approves

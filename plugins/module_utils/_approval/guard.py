@@ -108,6 +108,13 @@ def plan_approval(document: Document | None, request: ApprovalRequest, now: date
     events, warnings = _select(document, request, {key for keys_of_name in named.values() for key in keys_of_name}, now)
     incarnation = document.incarnation if document is not None else None
     approvals = [_decide(event, incarnation, request) for event in events]
+    if document is not None and not document.is_clear:
+        whole = keys(named)
+        beginnings = {found[0] for name, found in named.items() if len(found) == 1 and found[0] not in whole}
+        approvals = [
+            _refuse_beginning(each, event) if event.key in beginnings else each
+            for each, event in zip(approvals, events)
+        ]
     approvals.extend(_refuse_ambiguous(name, found) for name, found in named.items() if len(found) > 1)
     absent = [name for name, found in named.items() if not found]
     approvals.extend(Approval(event_id, NOT_FOUND) for event_id in absent)
@@ -130,6 +137,14 @@ def may_approve_alone(document: Document, event_id: str, resource_name: str, now
 def _refuse_ambiguous(name: str, found: list[str]) -> Approval:
     why = f"{len(found)} events have an id that begins with {one_line(name)}, so none is approved: write more of it."
     return Approval(name, REFUSED, why=why)
+
+
+def _refuse_beginning(approval: Approval, event: Event) -> Approval:
+    """Refuse an event that is named by the beginning of its id, where an entry that cannot be read may begin so too."""
+    if approval.result != APPROVED:
+        return approval
+    why = "it is named by the beginning of its id, and an entry of the document that cannot be read may begin so too"
+    return _refuse(event, why, advice="Give its whole id.")
 
 
 def _select(

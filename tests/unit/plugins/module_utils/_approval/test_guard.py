@@ -412,6 +412,14 @@ def test_p14_the_beginning_of_two_ids_is_refused_and_nothing_is_approved_beside_
     ]
 
 
+@pytest.mark.parametrize(
+    ("written", "result"), [("c7061", "refused"), ("c7061bac-1", "approved")], ids=["beginning", "whole"]
+)
+def test_p14_a_beginning_is_refused_where_an_entry_that_cannot_be_read_may_begin_so(written: str, result: str) -> None:
+    made = plan(raw_event("C7061BAC-1", "vm-1"), None, event_ids=(written,), beginnings=True)
+    assert results(made) == [("C7061BAC-1", result)]
+
+
 def test_p14_a_beginning_that_is_too_short_is_told_so() -> None:
     (warning,) = plan(raw_event("C7061BAC-1", "vm-1"), event_ids=("c70",), beginnings=True).warnings
     assert warning.endswith(" The beginning of an id needs at least 4 characters.")
