@@ -191,6 +191,14 @@ def test_a_change_that_azure_does_not_carry_out(principal, policy):
     assert (result["failed"], result["error_code"]) == (True, "OperationNotAllowed")
 
 
+def test_a_change_that_azure_does_not_carry_out_and_does_not_say_why(principal, policy):
+    principal.add_resource(VM)
+    principal.asynchronous = "Failed"
+    principal.add_fault("/operations/", 200, body={"status": "Failed"})
+    result = policy(resource_id=VM, publish=True)
+    assert result["msg"].endswith("Azure did not carry out the change. It does not say why.")
+
+
 def test_p13_a_change_that_azure_took_and_does_not_show(principal, policy):
     kept = principal.add_resource(VM)
     principal.after_write = lambda: kept["properties"].pop("scheduledEventsPolicy")

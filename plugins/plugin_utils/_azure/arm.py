@@ -342,6 +342,11 @@ def read_error(body: Any) -> tuple[str | None, str, tuple[Mapping[str, Any], ...
     return (plain(code) if isinstance(code, str) else None), f"{told} {inner}".strip(), known
 
 
+def join_code(code: str | None, message: str) -> str:
+    """Return code and message of an error as one text, empty where it has none."""
+    return ": ".join(filter(None, (code, message)))
+
+
 def _decode(raw: bytes, status: int, host: str) -> Any:
     text = raw.decode("utf-8-sig", errors="replace").strip()
     if not text:
@@ -361,7 +366,7 @@ def _decode(raw: bytes, status: int, host: str) -> Any:
 def _fault(answer: Answer) -> AzureError:
     """Return the error for an answer that cannot be used."""
     code, message, details = read_error(answer.body)
-    told = f"{code}: {message}" if code else message
+    told = join_code(code, message)
     if not told and isinstance(answer.body, str):
         told = excerpt(answer.body)
     said = f" {told}" if told else ""

@@ -12,7 +12,7 @@ from typing import Any, Mapping
 
 from ...module_utils._errors import one_line
 from ...module_utils._event.document import fold_case
-from .arm import Answer, ArmClient, fold_keys, growing_pauses, read_error
+from .arm import Answer, ArmClient, fold_keys, growing_pauses, join_code, read_error
 from .errors import HTTP_STATUS, MALFORMED, AzureError
 from .policy import SETTINGS, Change, check_member, check_options, merge_policy, plan_change, read_policy
 from .resource_ids import ResourceId, need_resource_id
@@ -145,5 +145,6 @@ def _wait(client: ArmClient, sent: Answer) -> None:
             return
         if status in ("failed", "canceled"):
             code, message, _details = read_error(answer.body)
-            raise AzureError(f"Azure did not carry out the change. {code}: {message}", HTTP_STATUS, answer.status, code)
+            why = join_code(code, message) or "It does not say why."
+            raise AzureError(f"Azure did not carry out the change. {why}", HTTP_STATUS, answer.status, code)
         client.pause(_POLL)

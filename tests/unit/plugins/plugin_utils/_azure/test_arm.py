@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.arm import (
+    join_code,
     read_error,
     read_quota_reset,
     read_retry_after,
@@ -33,7 +34,16 @@ def test_retry_after(headers, seconds):
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("00:00:05", 5), ("01:02:03", 3723), ("00:00:04.9990000", 4), ("", 0), ("5", 0), ("a:b:c", 0), ("-1:0:0", 0)],
+    [
+        ("00:00:05", 5),
+        ("01:02:03", 3723),
+        ("00:00:04.9990000", 4),
+        ("", 0),
+        ("5", 0),
+        ("a:b:c", 0),
+        ("-1:0:0", 0),
+        (f"{'9' * 400}:0:0", 0),
+    ],
 )
 def test_quota_reset(text, seconds):
     assert read_quota_reset({"x-ms-user-quota-resets-after": text}) == seconds
@@ -61,6 +71,14 @@ def test_quota_reset(text, seconds):
 def test_errors(body, code, message, targets):
     found, told, details = read_error(body)
     assert (found, told, [each.get("target") for each in details]) == (code, message, targets)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "told"),
+    [("A", "Why.", "A: Why."), (None, "Why.", "Why."), ("A", "", "A"), (None, "", "")],
+)
+def test_a_code_and_a_message_are_told_as_far_as_there_are_any(code, message, told):
+    assert join_code(code, message) == told
 
 
 def test_text_of_others_steers_no_terminal_and_tells_no_secret():
