@@ -317,9 +317,9 @@ def read_quota_reset(headers: Mapping[str, str]) -> float:
     parts = headers.get("x-ms-user-quota-resets-after", "").split(":")
     try:
         hours, minutes, seconds = (int(part.partition(".")[0]) for part in parts)
-    except ValueError:
+        return float(max(0, hours * 3600 + minutes * 60 + seconds))
+    except (OverflowError, ValueError):
         return 0.0
-    return float(max(0, hours * 3600 + minutes * 60 + seconds))
 
 
 def fold_keys(value: Any) -> Any:
