@@ -183,6 +183,17 @@ def test_207_for_an_event_that_is_gone(principal, approve, status_after):
     assert not result.get("failed")
 
 
+@pytest.mark.parametrize("target", [None, f"{PAIR}/providers/Microsoft.Maintenance/scheduledevents/{SECOND}", UNKNOWN])
+def test_p13_207_for_an_event_that_cannot_be_told(principal, approve, target):
+    for event_id in (FIRST, SECOND):
+        principal.add_event(event_id, PAIR, ["web-1"])
+    details = [{"target": each, "code": "Conflict", "message": "Busy."} for each in (FIRST, target)]
+    principal.add_fault(ACKNOWLEDGE, 207, body={"error": {"code": "MultiStatusResponse", "details": details}})
+    result = approve(event_ids=[FIRST, SECOND], resources_ready=["web-1"])
+    assert (result["failed"], result["in_doubt"]) == (True, True)
+    assert results(result) == {FIRST: "failed", SECOND: "failed"}
+
+
 def test_207_without_saying_for_which(principal, approve):
     for each in (FIRST, SECOND):
         principal.add_event(each, VM, ["web-1"])

@@ -25,7 +25,7 @@ from ...module_utils._approval.guard import (
 from ...module_utils._errors import one_line
 from ...module_utils._event.document import Document, fold_case
 from ...module_utils._event.selection import check_words, words
-from .arm import ArmClient, growing_pauses, read_error
+from .arm import ArmClient, growing_pauses, join_code, read_error
 from .errors import HTTP_STATUS, MALFORMED, AzureError
 from .events import OutsideEvent
 from .graph import Found, Scope, ask_events
@@ -325,15 +325,19 @@ def _read_partial_failure(body: Any, status: int, keys: list[str]) -> dict[str, 
     if status != 207 and code is None:
         return {}
     named = {}
+    # One detail that names none of these events may be about any of them.
+    all_named = bool(details)
     for each in details:
         target = each.get("target")
         key = fold_case(target) if isinstance(target, str) else ""
-        if key in keys:
-            inner, said, _more = read_error({"error": each})
-            gone = fold_case(inner or "") in ("notfound", "invalidscheduledeventid")
-            named[key] = AzureError(f"{inner}: {said}", HTTP_STATUS, 404 if gone else 409, inner)
-    if not named:
-        # Some of them were not taken, and it is unknown which.
-        told = f"{code}: {message}" if code else f"Azure answered {status} without saying for which events."
-        return dict.fromkeys(keys, AzureError(told, MALFORMED, status, code))
-    return named
+        if key not in keys:
+            all_named = False
+            continue
+        inner, said, _more = read_error({"error": each})
+        gone = fold_case(inner or "") in ("notfound", "invalidscheduledeventid")
+        why = join_code(inner, said) or "Azure does not say why."
+        named[key] = AzureError(why, HTTP_STATUS, 404 if gone else 409, inner)
+    if all_named:
+        return named
+    told = join_code(code, message) or f"Azure answered {status} without saying for which events."
+    return {**dict.fromkeys(keys, AzureError(told, MALFORMED, status, code)), **named}
