@@ -14,7 +14,7 @@ from ..plugin_utils._text_input import tell_empty_list
 from ..plugin_utils._windows.dispatch import run_module
 
 MODULE = "fleetops.azure_maintenance.scheduled_event_approve"
-_CONDITIONS = ("event_ids", "event_types", "event_sources")
+_CONDITIONS = ("event_ids", "event_id", "event_types", "event_sources")
 _INCARNATION = "document_incarnation"
 
 
