@@ -157,11 +157,11 @@ class ImdsClient:
             content = {"DocumentIncarnation": document_incarnation, **content}
         body = self._request("POST", self._events_path(), json.dumps(content).encode(), deadline, retries=False)
         # No page documents the body of Azure's answer. It is certainly not HTML.
-        if body.lstrip().startswith(b"<"):
-            page = excerpt(body.decode("utf-8", errors="replace"))
+        text = body.decode("utf-8-sig", errors="replace")
+        if text.lstrip().startswith("<"):
             raise NotImdsError(
-                f"{self.endpoint} answered the approval with {page}, which is a web page and no answer of Azure. "
-                "Check for a proxy or portal between this VM and the endpoint.",
+                f"{self.endpoint} answered the approval with {excerpt(text)}, which is a web page and no answer of "
+                "Azure. Check for a proxy or portal between this VM and the endpoint.",
                 http_status=200,
             )
 

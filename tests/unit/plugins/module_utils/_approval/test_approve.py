@@ -437,8 +437,9 @@ def test_a_lost_answer_and_then_an_event_that_started_or_went_is_a_change_and_a_
     assert "failed" not in result
 
 
-def test_a_web_page_in_place_of_the_answer_leaves_the_approval_in_doubt(serve):
-    result, warnings = run(serve(NAME, document(event("A")), (200, b"\n<html>Sign in to the portal</html>")))
+@pytest.mark.parametrize("begin", [b"\n", b"\xef\xbb\xbf"], ids=["after a line", "after a byte order mark"])
+def test_a_web_page_in_place_of_the_answer_leaves_the_approval_in_doubt(serve, begin):
+    result, warnings = run(serve(NAME, document(event("A")), (200, begin + b"<html>Sign in to the portal</html>")))
     assert (result["failed"], result["in_doubt"], result["reason"]) == (True, True, "not_imds")
     assert "answered the approval with" in result["msg"]
     assert [warning for warning in warnings if "was not confirmed" in warning]
