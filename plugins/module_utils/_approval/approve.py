@@ -166,7 +166,7 @@ def _wait(
 
 
 def _format_expired(params: Mapping[str, Any], approved: bool, failure: WaitExpired) -> str:
-    left = [f"{one_line(event_id)} is {status}" for event_id, status in failure.statuses.items() if status]
+    left = [f"{one_line(event_id)} is {one_line(status)}" for event_id, status in failure.statuses.items() if status]
     left += [f"{one_line(event_id)} is not known to have {params['wait_for']}" for event_id in failure.unknown]
     parts = [f"After {params['wait_timeout']:g} s of waiting for {params['wait_for']}: {', '.join(left)}."]
     if approved:

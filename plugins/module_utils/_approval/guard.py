@@ -200,7 +200,8 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
         return Approval(event.event_id, ALREADY_STARTED, event.event_status)
     expected = request.document_incarnation
     if expected is not None and (incarnation is None or expected != str(incarnation)):
-        why = f"the document has changed since (DocumentIncarnation is {incarnation}, not {expected}); ask again"
+        found, wanted = one_line(str(incarnation)), one_line(expected)
+        why = f"the document has changed since (DocumentIncarnation is {found}, not {wanted}); ask again"
         return _refuse(
             event, why if expected else "the answer that you decided by had no DocumentIncarnation; ask again"
         )

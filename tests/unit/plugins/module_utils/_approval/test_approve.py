@@ -503,6 +503,12 @@ def test_p4_a_wait_that_only_unclear_documents_answer_says_so(serve):
     assert "an entry that cannot be read" in result["msg"]
 
 
+def test_a_status_of_azure_stays_on_one_line_of_the_message(serve):
+    server = serve(NAME, document(event("A")), OK, then=document(event("A", "Odd\nwords")))
+    result, _warnings = run(server, wait_for="ended", wait_timeout=30.0)
+    assert result["msg"] == 'After 30 s of waiting for ended: A is "Odd\\nwords". The approval stands.'
+
+
 def test_p4_an_event_of_which_nothing_is_known_is_named_when_the_wait_is_over(serve):
     result, _warnings = run(serve(NAME, then=document(None)), wait_for="ended", wait_timeout=30.0)
     assert result["failed"]

@@ -181,6 +181,11 @@ def test_a_document_that_changed_is_refused(incarnation: Any, expected: str | No
     assert bool(made.ids_to_approve) is (result == "approved")
 
 
+def test_an_incarnation_stays_on_one_line_of_the_refusal() -> None:
+    (refusal,) = plan(raw_event("A", "vm-1"), incarnation="5\n6", document_incarnation="4").refusals
+    assert '(DocumentIncarnation is "5\\n6", not 4)' in refusal.why
+
+
 def test_ids_match_in_any_letter_case_and_are_sent_as_azure_spells_them() -> None:
     made = plan(raw_event("ABC-1", "vm-1"), raw_event("ABC-10", "vm-1"), event_ids=("abc-1",))
     assert (made.ids_to_approve, made.warnings) == (["ABC-1"], ())
