@@ -23,7 +23,7 @@ from ...module_utils._module.interface import approve_argument_spec, end_module,
 from .._load_action import load_action
 from .._unsafe import mark_unsafe
 from .marks import find_folder, read_marks, remove_mark, update_mark, write_mark
-from .transport import INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time
+from .transport import IN_DOUBT, INSTALL, POLL_INTERVAL, WindowsHostError, WindowsTransport, read_boot_time
 
 _ENDPOINT = "AZURE_IMDS_ENDPOINT"
 _RUNAS = "runas"
@@ -91,15 +91,18 @@ def run_for_windows(
     """
     spec, work = _WORK[module]
     rim = _Rim({}, action._task.check_mode, _modules_tell_params(task_vars))
+    runner = _Runner(action, task_vars)
     try:
         _refuse_unsupported(action)
         _validate(action, module, spec(), arguments, rim)
-        transport = WindowsTransport(
-            rim.params["endpoint"], rim.params["connect_timeout"], _Runner(action, task_vars).run
-        )
+        transport = WindowsTransport(rim.params["endpoint"], rim.params["connect_timeout"], runner.run)
         end_module(rim, lambda: work(rim, transport))
     except (WindowsHostError, _RefusedError) as error:
-        rim.fail_json(msg=str(error))
+        said = str(error)
+        if not runner.posted:
+            rim.fail_json(msg=said)
+        else:
+            rim.fail_json(msg=said if IN_DOUBT in said else f"{said} {IN_DOUBT}", in_doubt=True)
     result: dict[str, Any] = mark_unsafe(rim.result)
     return result
 
@@ -218,15 +221,18 @@ def _validate(action: Any, module: str, spec: dict[str, Any], arguments: Mapping
 
 
 class _Runner:
-    """Runs modules of ansible.windows on the host of an action plugin."""
+    """Runs modules of ansible.windows on the host of an action plugin.
+
+    :ivar posted: an approval was sent, or may have been.
+    """
 
     def __init__(self, action: Any, task_vars: dict[str, Any] | None) -> None:
         self._action = action
         self._task_vars = task_vars
-        self._posted = False
+        self.posted = False
 
     def run(self, module: str, options: dict[str, Any]) -> Mapping[str, Any]:
-        self._posted = self._posted or options.get("url_method") == "POST"
+        self.posted = self.posted or options.get("url_method") == "POST"
         return self._run(
             module,
             lambda: self._action._execute_module(module_name=module, module_args=options, task_vars=self._task_vars),
@@ -270,5 +276,5 @@ class _Runner:
         return bool(found.resolved)
 
     def _lost(self, error: Exception) -> AnsibleConnectionFailure:
-        sent = " after an approval had been sent, which Azure may have taken" if self._posted else ""
+        sent = " after an approval had been sent, which Azure may have taken" if self.posted else ""
         return AnsibleConnectionFailure(f"The connection to this VM was lost{sent}: {error}")

@@ -49,6 +49,8 @@ _HEADERS = {
 # As Ansible.Basic of ansible-core says it, in no other language
 _REFUSES_OPTIONS = "Unsupported parameters"
 
+IN_DOUBT = "The approval may have been sent, and Azure may have taken it."
+
 # Runs a module on the VM with options, and returns its result. RecursionError: the result is nested too deeply.
 RunModule = Callable[[str, "dict[str, Any]"], Mapping[str, Any]]
 
@@ -212,7 +214,7 @@ def run_to_end(run_module: RunModule, module: str, options: dict[str, Any]) -> M
 
 
 def _in_doubt(method: str) -> str:
-    return " The approval may have been sent, and Azure may have taken it." if method == "POST" else ""
+    return f" {IN_DOUBT}" if method == "POST" else ""
 
 
 def _parse_length(value: object) -> int | None:

@@ -2,16 +2,20 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Errors of connections to a Windows VM, where their libraries let them through."""
+"""Errors of connections to a Windows VM that their libraries let through, and modules that die after an approval."""
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.run import tell_boot_time
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.run import (
+    run_for_windows,
+    tell_boot_time,
+)
 
 
 def error_of(module):
@@ -53,3 +57,33 @@ def test_an_error_of_the_library_of_a_connection_makes_the_vm_unreachable(error)
 def test_any_other_error_is_a_fault_of_the_program():
     with pytest.raises(KeyError):
         ask(KeyError("x"))
+
+
+def answer(*events):
+    return {"status_code": 200, "elapsed": 0.1, "content": json.dumps({"DocumentIncarnation": 1, "Events": events})}
+
+
+EVENT = {"EventId": "A", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
+DEAD = {"failed": True, "module_stdout": "", "module_stderr": "powershell.exe was terminated"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "in_doubt"),
+    [
+        pytest.param([answer(EVENT), answer(), DEAD], True, id="while it waits"),
+        pytest.param([answer(EVENT), DEAD], True, id="with the approval"),
+        pytest.param([DEAD], None, id="before"),
+    ],
+)
+def test_p13_powershell_that_dies_after_an_approval_says_that_azure_may_have_taken_it(answers, in_doubt):
+    left = iter(answers)
+    action = SimpleNamespace(
+        _task=SimpleNamespace(async_val=0, check_mode=False),
+        _connection=SimpleNamespace(become=None),
+        _compute_environment_string=lambda _environment: None,
+        _execute_module=lambda **_module: next(left),
+    )
+    options = {"event_ids": ["A"], "resource_name": "web-1", "wait_for": "ended"}
+    result = run_for_windows(action, "fleetops.azure_maintenance.scheduled_event_approve", options, {})
+    assert (result["failed"], result.get("in_doubt")) == (True, in_doubt)
+    assert result["msg"].count("The approval may have been sent, and Azure may have taken it.") == bool(in_doubt)
