@@ -66,6 +66,8 @@ def _run(
     """
     if not params["wait_timeout"] > 0:
         raise ValueError(f"wait_timeout must be more than 0 seconds, not {params['wait_timeout']}.")
+    if params["wait_timeout"] == float("inf"):
+        raise ValueError(f"wait_timeout must be a number of seconds with an end, not {params['wait_timeout']}.")
     check_words(params)
     selecting = [params[option] for option in ("event_ids", "event_types", "event_sources")]
     if [] in selecting:

@@ -390,6 +390,7 @@ def run(server, **options):
         ({"resource_name": "web-1 "}, 'resource_name must be a name by which Azure can call a VM .*, not "web-1 "'),
         ({"event_ids": [], "event_types": ["Rebot"]}, "event_types must be any of"),
         ({"event_ids": [], "wait_timeout": -5.0}, "wait_timeout must be more than 0 seconds, not -5.0"),
+        ({"wait_timeout": float("inf")}, "wait_timeout must be a number of seconds with an end, not inf"),
         ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
         (
             {"event_ids": ["A1"], "resources_ready": ['["web-2"]']},
