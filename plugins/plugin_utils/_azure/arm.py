@@ -322,21 +322,23 @@ def read_quota_reset(headers: Mapping[str, str]) -> float:
         return 0.0
 
 
-def fold_keys(value: Any) -> Any:
-    """Return an answer with its keys in lower case: Azure spells the keys of errors in more than one way."""
-    if isinstance(value, Mapping):
-        return {str(key).lower(): fold_keys(each) for key, each in value.items()}
-    return [fold_keys(each) for each in value] if isinstance(value, list) else value
+def fold_keys(value: Any) -> dict[str, Any]:
+    """Return the keys of an object of an answer in lower case: Azure spells those of errors in more than one way.
+
+    :param value: anything else than an object is one without keys.
+    """
+    return {str(key).lower(): each for key, each in value.items()} if isinstance(value, Mapping) else {}
 
 
 def read_error(body: Any) -> tuple[str | None, str, tuple[Mapping[str, Any], ...]]:
     """Return code, message and details of an error in an answer, as far as it has them."""
-    folded = fold_keys(body)
-    error = folded.get("error") if isinstance(folded, dict) else None
-    if not isinstance(error, dict):
+    found = fold_keys(body).get("error")
+    if not isinstance(found, Mapping):
         return None, "", ()
+    error = fold_keys(found)
     code, message, details = error.get("code"), error.get("message"), error.get("details")
-    known = tuple(each for each in details if isinstance(each, dict)) if isinstance(details, list) else ()
+    listed = details if isinstance(details, list) else []
+    known = tuple(fold_keys(each) for each in listed if isinstance(each, Mapping))
     inner = "; ".join(plain(each["message"]) for each in known if isinstance(each.get("message"), str))
     told = plain(message) if isinstance(message, str) else ""
     return (plain(code) if isinstance(code, str) else None), f"{told} {inner}".strip(), known

@@ -140,7 +140,7 @@ def _wait(client: ArmClient, sent: Answer) -> None:
         return
     while True:
         answer = client.follow(address)
-        status = str(fold_keys(answer.body).get("status", "")).lower() if isinstance(answer.body, dict) else ""
+        status = str(fold_keys(answer.body).get("status", "")).lower()
         if status == "succeeded":
             return
         if status in ("failed", "canceled"):

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.arm import (
     join_code,
@@ -13,6 +15,9 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.
     read_retry_after,
 )
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.errors import plain
+
+# As deep as the parser of JSON lets it through
+DEEP = json.loads('{"A": [' * 450 + "]}" * 450)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +71,7 @@ def test_quota_reset(text, seconds):
         ("<html>", None, "", []),
         (None, None, "", []),
         ([], None, "", []),
+        ({"error": {"code": "Deep", "message": "Why.", "more": DEEP}}, "Deep", "Why.", []),
     ],
 )
 def test_errors(body, code, message, targets):
