@@ -117,8 +117,8 @@ notes:
     itself. After 300 seconds of such answers it counts an event that took place as ended. This task leaves that to you.
   - The document is read after the name of this VM is known, and again before an approval is sent again. An event that
     got another VM meanwhile is refused.
-  - When the answer to an approval is lost, and the event has started or is gone afterwards, the task reports a
-    change and warns that Azure may have taken the approval. Where the task cannot read that, it fails.
+  - When the answer to an approval is lost, and the next document has the event as started or does not list it, the task
+    reports a change and warns that Azure may have taken the approval. Where there is no such document, it fails.
     In both cases RV(in_doubt) is true.
 seealso:
   - module: fleetops.azure_maintenance.scheduled_events_info
