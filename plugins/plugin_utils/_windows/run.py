@@ -99,10 +99,10 @@ def run_for_windows(
         end_module(rim, lambda: work(rim, transport))
     except (WindowsHostError, _RefusedError) as error:
         said = str(error)
-        if not runner.posted:
-            rim.fail_json(msg=said)
-        else:
+        if runner.posted:
             rim.fail_json(msg=said if IN_DOUBT in said else f"{said} {IN_DOUBT}", in_doubt=True)
+        else:
+            rim.fail_json(msg=said)
     result: dict[str, Any] = mark_unsafe(rim.result)
     return result
 
