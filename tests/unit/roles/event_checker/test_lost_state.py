@@ -104,6 +104,22 @@ def test_p7_a_vm_that_was_prepared_is_restored_where_the_event_is_over_by_then(a
 
 
 @LOSSES
+def test_p16_a_vm_that_must_be_restored_by_hand_keeps_its_mark_after_the_event(azure, vm, lose):
+    event_id = azure.announce()
+    vm.check_until_quiet()
+    lose(vm)
+    vm.configure(vm.rule(name="Another"))
+    vm.check_until_quiet()
+    (event,) = vm.status()["events"]
+    assert "restore this VM by hand, and remove the file of the mark after that" in event["note"]
+    azure.withdraw(event_id)
+    for _number in range(2):
+        vm.check_until_quiet()
+    assert vm.ran == [f"prepare announced {event_id}"]
+    assert [mark["event_id"] for mark in vm.status()["marks"]] == [event_id]
+
+
+@LOSSES
 def test_p2_a_preparation_of_which_nobody_knows_whether_it_ended_is_not_approved(azure, vm, lose):
     vm.configure(vm.rule(on_announced=[vm.step("prepare"), vm.step("fail", "exit 1")]))
     event_id = azure.announce()

@@ -201,12 +201,15 @@ def remove_marks_of_restored(store: Store, folders: Folders) -> None:
     own = [mark for mark in read_marks(store, folders) if mark["counts"] and mark["by"] == _marks.CHECKER]
     if not own:
         return
-    records = {record.event.key: record for record in store.all_events()}
+    events = store.all_events()
     for mark in own:
-        record = records.get(fold_case(mark["event_id"]))
-        if record is None:
+        key = fold_case(mark["event_id"])
+        known = [(each, store.responses_to(each.number)) for each in events if each.event.key == key]
+        # Azure may use an id again. An event without a response, as where its rule is lost, puts no VM back.
+        answered = [(record, responses) for record, responses in known if responses]
+        if not answered:
             continue
-        responses = store.responses_to(record.number)
+        record, responses = answered[-1]
         if record.ended_at is None and not _is_put_back(responses):
             continue
         if all(each.finished and (each.phase, each.state) != (ENDED, FAILED) for each in responses):

@@ -77,7 +77,10 @@ def _take_up(
     phase, since = phase_of(listed), _read_time(mark.since) or now.at
     told = "its record was lost; a mark of this VM tells of it"
     if rule is None:
-        told += ", and by which rule it was prepared is not known, so it must be restored by hand"
+        told += (
+            ", and by which rule it was prepared is not known: restore this VM by hand, and remove the file of the mark"
+            " after that"
+        )
     record = EventRecord(
         *(0, listed, rule, phase, now, mark.boot_id, since),
         started_at=now.at if phase == STARTED else None,
