@@ -483,6 +483,24 @@ def test_putting_back_into_service_yields_to_a_preparation_between_two_steps(sta
     assert stage.recorder.words == ["back-1", "drain", "back-2"]
 
 
+def test_putting_back_into_service_yields_to_a_preparation_between_two_tries(stage):
+    stage.recorder.fail(1)
+    stage.announce(on_announced=[], on_ended=[stage.recorder.step("back")], retry_delay=600)
+    stage.see()
+    number = stage.due()[0].number
+
+    def while_waiting():
+        stage.announce("drain", event=make_event("B"))
+        assert stage.due() == []
+
+    stage.while_waiting = while_waiting
+    assert stage.run_number(number)
+    assert stage.pauses == [1]
+    assert stage.state.response(number).state == "due"
+    assert stage.run()
+    assert stage.recorder.words == ["back", "drain"]
+
+
 def marked_by_a_run(stage, state, since, longest=0.0):
     """The path of a mark of a run that restores after another event, or does something else.
 

@@ -101,6 +101,15 @@ class Decision:
             raise PrepareAgain
         self._writer.store.begin_step(step, self._clock.now())
 
+    def may_go_on(self, task: Task) -> bool:
+        """Tell whether a response that puts the VM back may run its next step."""
+        try:
+            _response, _record, course, others = self._situation(task)
+            self._check_may_run(task, course, others)
+        except Stop:
+            return False
+        return True
+
     def steps(self, task: Task) -> tuple[StepRecord, ...]:
         """:raises Stop: its record was lost."""
         response = self._writer.store.response(task.response.number)

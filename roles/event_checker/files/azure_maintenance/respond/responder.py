@@ -214,7 +214,8 @@ class Responder:
     def _pause(self, task: Task) -> None:
         """Wait before the next try until the event has ended at the latest; a preparation stops then.
 
-        Nothing that follows the event, such as putting the VM back into service, has to wait for it.
+        Nothing that follows the event, such as putting the VM back into service, has to wait for it. Nor has another
+        event to wait for a try to put the VM back.
         """
         prolong_start(task.rule.retry_delay + _SLACK)
         left = float(task.rule.retry_delay)
@@ -222,10 +223,13 @@ class Responder:
             self._clock.sleep(min(left, 1.0))
             left -= 1.0
             self._writer.follow()
-            record = self._store.event(task.response.event)
-            if record is None or task.response.phase == ENDED:
-                continue
-            if (record.phase != ANNOUNCED and task.response.phase in (WAITING, RESTORE)) or record.phase == ENDED:
+            if task.response.phase in (RESTORE, ENDED):
+                is_over = not self._decision.may_go_on(task)
+            else:
+                record = self._store.event(task.response.event)
+                phase = record.phase if record is not None else ANNOUNCED
+                is_over = phase == ENDED or (phase != ANNOUNCED and task.response.phase == WAITING)
+            if is_over:
                 # The next try reads the event again.
                 return
 
