@@ -586,6 +586,23 @@ def test_p15_a_clock_that_is_set_back_while_a_preparation_waits_for_a_run_does_n
     assert sum(stage.pauses) == 100
 
 
+def test_p3_a_clock_that_is_set_forward_while_a_preparation_waits_for_a_run_does_not_end_the_wait(stage):
+    path = marked_by_a_run(stage, marks.RESTORING, NOW)
+
+    def while_waiting():
+        stage.clock.advance(1)
+        if sum(stage.pauses) == 3:
+            stage.clock.set_by(3600)
+        if sum(stage.pauses) == 30:
+            path.unlink()
+
+    stage.while_waiting = while_waiting
+    stage.announce("drain", timeout=100, approve="never")
+    assert stage.run()
+    assert stage.recorder.words == ["drain"]
+    assert sum(stage.pauses) == 30
+
+
 def test_p3_a_preparation_whose_event_ends_while_it_waits_for_a_run_is_skipped(stage):
     marked_by_a_run(stage, marks.RESTORING, NOW)
 

@@ -282,16 +282,17 @@ class Responder:
 
         :param seconds: which the step may take; a restore of a run is not waited for any longer.
         """
-        begun = self._clock.now()
+        begun = now = self._clock.now()
         latest, ends = begun.at + seconds, begun.uptime + seconds
         until = self._put_back_until(seconds, latest)
         if until <= begun.at:
             return False
         say(f"{task.title} waits while a run puts this VM back into service.")
         prolong_start(2 * seconds + _SLACK)
-        # The clock may be set back meanwhile, as after a Freeze.
-        while self._clock.now().at < until and self._clock.now().uptime < ends:
+        # Somebody may set the clock meanwhile, as after a Freeze. That neither ends the wait nor makes it longer.
+        while now.uptime < ends and min(now.at, begun.at + now.uptime - begun.uptime) < until:
             self._clock.sleep(1.0)
+            now = self._clock.now()
             until = self._put_back_until(seconds, latest)
         self._writer.write(lambda _store: self._decision.check_obsolete(task))
         return True
