@@ -34,7 +34,7 @@ RESPONSE_PHASES = (ANNOUNCED, WAITING, RESTORE, STARTED, ENDED)
 COMPLETED = "completed"
 WITHDRAWN = "withdrawn"
 
-# The number of an event that a run knows, and that Azure has not told the checker yet
+# The number of an event that a run knows: Azure has not told the checker of it yet, or it is over
 UNTOLD = 0
 
 # Seconds. Empty and unreadable answers are normal for a moment; for so long they are all that Azure will say.
@@ -192,7 +192,7 @@ class Response(NamedTuple):
 class TrackedEvent(NamedTuple):
     """An event with all its responses.
 
-    :ivar number: grows with each event that is first seen; UNTOLD for one that the checker has not seen.
+    :ivar number: grows with each event that is first seen; UNTOLD for one of a run alone.
     :ivar key: the id by which Azure calls it, as ids are compared. After its end Azure may use the id again.
     :ivar listed: a document of this boot has listed it.
     :ivar end_order: grows with each event that ends; None while it is open.
@@ -235,11 +235,11 @@ def why_not_now(response: Response, tracked: TrackedEvent, others: Sequence[Trac
 
     - A preparation waits until a document of this boot has listed its event (P5), and so does on_waiting.
     - A restore before the event waits as a preparation and as on_ended do.
-    - on_ended waits while another event is open that was prepared for or has started, and where a run has prepared this
-      VM for one that the checker has not seen, until Azure tells of it or does not; then all run in the order of their
-      ends (P3). on_announced and on_started take the VM out of service. They wait for an on_ended that is running,
-      which would undo them, and go before one that is not. So an on_ended that is running must ask again before each
-      of its steps.
+    - on_ended waits while another event is open that was prepared for or has started, while a run prepares this VM for
+      one that is over, and where a run has prepared this VM for one that the checker has not seen, until Azure tells of
+      it or does not; then all run in the order of their ends (P3). on_announced and on_started take the VM out of
+      service. They wait for an on_ended that is running, which would undo them, and go before one that is not. So an
+      on_ended that is running must ask again before each of its steps.
     - Responses to one event run one after the other, in the order of the phases, and none of them beside a response
       that still runs for an ended event with the same id (P6).
 
@@ -282,6 +282,8 @@ def _why_not_prepare(others: Sequence[TrackedEvent]) -> str | None:
 
 def _why_not_restore(tracked: TrackedEvent, others: Sequence[TrackedEvent], before_event: bool = False) -> str | None:
     for other in others:
+        if other.number == UNTOLD and other.phase == ENDED:
+            return "for a run that prepares this VM at this moment for an event that is not open"
         if other.number == UNTOLD:
             return "for Azure's next document: a run has this VM out of service for an event that the last did not list"
         preparations = [each for each in other.responses if each.phase == ANNOUNCED]

@@ -236,6 +236,29 @@ def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another
         assert restored in vm.ran
 
 
+@pytest.mark.parametrize("ending", ["it has prepared", "it was killed"])
+def test_p3_on_ended_waits_for_a_run_that_still_prepares_the_vm_when_the_event_is_over(azure, vm, ending):
+    event = azure.announce()
+    vm.check_until_quiet()
+    path = mark_by_a_run(vm, event, age=60)
+    mark = vm_marks.set_state(json.loads(path.read_text()), vm_marks.PREPARING, vm.clock.now().wall, 600)
+    path.write_bytes(vm_marks.encode(mark))
+    os.utime(path, (vm.clock.now().at - 60,) * 2)
+    azure.withdraw(event)
+    vm.check()
+    vm.check()
+    restored = f"restore ended {event} completed"
+    assert restored not in vm.ran
+    waits = [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
+    assert "for a run that prepares this VM at this moment for an event that is not open" in waits
+    if ending == "it was killed":
+        vm.clock.advance(600)
+    else:
+        path.write_bytes(vm_marks.encode({**mark, "state": vm_marks.PREPARED, "state_until": None}))
+    vm.check_until_quiet()
+    assert restored in vm.ran
+
+
 @pytest.mark.parametrize(
     ("events", "goes_on"),
     [

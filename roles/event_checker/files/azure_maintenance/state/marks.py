@@ -55,6 +55,17 @@ class OwnMark(NamedTuple):
         return fold_case(self.event_id)
 
 
+class MarkOfRuns(NamedTuple):
+    """What runs have marked for one event.
+
+    :ivar is_newer: a mark is newer than what Azure has told the checker, which may not know the event yet.
+    :ivar is_preparing: a run may prepare this VM at this moment.
+    """
+
+    is_newer: bool
+    is_preparing: bool
+
+
 def takes_out_of_service(phase: str, step: Mapping[str, Any]) -> bool:
     """Tell whether a step may take this VM out of service. A webhook only tells somebody."""
     return phase in (ANNOUNCED, STARTED) and step != APPROVE_STEP and WEBHOOK not in step
@@ -70,29 +81,28 @@ def read_marks(store: Store, folders: Folders) -> list[dict[str, Any]]:
     return _marks.select_marks(_marks.read_marks(_places(folders)), _vm_id(store))[0]
 
 
-def events_of_runs(marks: Iterable[Mark], told: float | None, now: Moment) -> dict[str, bool]:
-    """Return the keys of the events for which runs have this VM out of service, and for each whether a mark is newer
-    than what Azure has told the checker, so that the checker may not know the event yet.
+def events_of_runs(marks: Iterable[Mark], told: float | None, now: Moment) -> dict[str, MarkOfRuns]:
+    """Return the keys of the events for which runs have this VM out of service.
 
     :param told: the result of told_at().
     """
-    of_runs = [mark for mark in marks if mark["counts"] and mark["by"] == _marks.RUN]
-    # Several runs may have marked it.
-    newer = {fold_case(mark["event_id"]) for mark in of_runs if _is_newer(mark["file"], told, now.at)}
-    return {key: key in newer for key in (fold_case(mark["event_id"]) for mark in of_runs)}
+    found: dict[str, MarkOfRuns] = {}
+    for mark in marks:
+        if mark["counts"] and mark["by"] == _marks.RUN:
+            key, written_at = fold_case(mark["event_id"]), _written_at(mark)
+            # A clock that was set back must not make an old mark a new one for hours; but a mark may be written at this
+            # moment.
+            is_past = 0.0 < written_at <= now.at + 1.0
+            is_newer = is_past and (told is None or written_at >= told)
+            is_preparing = is_past and mark["state"] == _marks.PREPARING
+            is_preparing = is_preparing and now.at < written_at + _marks.longest_work(mark)
+            # Several runs may have marked it.
+            before = found.get(key, MarkOfRuns(False, False))
+            found[key] = MarkOfRuns(before.is_newer or is_newer, before.is_preparing or is_preparing)
+    return found
 
 
-def _is_newer(path: str, told: float | None, now: float) -> bool:
-    try:
-        # Not the times in the mark, which are by the clock of the controller
-        written_at = os.stat(path).st_mtime
-    except OSError:
-        return False
-    # A clock that was set back must not make an old mark a new one for hours; but a mark may be written at this moment.
-    return written_at <= now + 1.0 and (told is None or written_at >= told)
-
-
-def read_marked_by_runs(store: Store, folders: Folders, now: Moment) -> dict[str, bool]:
+def read_marked_by_runs(store: Store, folders: Folders, now: Moment) -> dict[str, MarkOfRuns]:
     """Return the result of events_of_runs() for the marks of now."""
     return events_of_runs(read_marks(store, folders), told_at(store, folders), now)
 
@@ -121,7 +131,7 @@ def put_back_until(marks: Iterable[Mark], longest: float) -> float:
 
 
 def _written_at(mark: Mark) -> float:
-    """Not the time in the mark, which is by the clock of the controller."""
+    """Return the time of the file, 0 where it is gone. The time in the mark is by the clock of the controller."""
     try:
         return os.stat(mark["file"]).st_mtime
     except OSError:

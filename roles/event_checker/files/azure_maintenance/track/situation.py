@@ -10,6 +10,7 @@ from typing import Callable, Mapping, NamedTuple
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
+    ENDED,
     UNTOLD,
     Response,
     TrackedEvent,
@@ -17,6 +18,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     why_not_now,
 )
 
+from ..state.marks import MarkOfRuns
 from ..state.records import APPROVED, DUE, PLANNED, RUNNING, SKIPPED, EventRecord, Moment, ResponseRecord
 from ..state.store import Store
 from .tracker import obsolete_reason
@@ -24,7 +26,8 @@ from .tracker import obsolete_reason
 
 class Situation(NamedTuple):
     """:ivar found: the events that are open or have unfinished work, with the responses to them.
-    :ivar untold: the events for which a run has this VM out of service since Azure told the checker of its events.
+    :ivar untold: the events for which a run has this VM out of service since Azure told the checker of its events; and
+        those that are not open, and for which a run prepares it at this moment.
     """
 
     found: list[tuple[EventRecord, TrackedEvent, list[ResponseRecord]]]
@@ -36,7 +39,7 @@ class Situation(NamedTuple):
 
 
 def read_situation(
-    store: Store, boot_id: str, is_running: Callable[[int], bool], marked: Mapping[str, bool]
+    store: Store, boot_id: str, is_running: Callable[[int], bool], marked: Mapping[str, MarkOfRuns]
 ) -> Situation:
     """Return the events of this VM.
 
@@ -66,15 +69,21 @@ def read_situation(
             record.event.key in marked,
         )
         found.append((record, course, responses))
-    untold = [key for key, is_newer in marked.items() if is_newer and not store.knows(key)]
-    return Situation(found, [TrackedEvent(UNTOLD, key, ANNOUNCED, False, (), marked=True) for key in untold])
+    is_open = {course.key for _record, course, _responses in found if course.phase != ENDED}
+    untold = []
+    for key, mark in marked.items():
+        if mark.is_newer and not store.knows(key):
+            untold.append(TrackedEvent(UNTOLD, key, ANNOUNCED, False, (), marked=True))
+        elif mark.is_preparing and key not in is_open:
+            untold.append(TrackedEvent(UNTOLD, key, ENDED, False, (), marked=True))
+    return Situation(found, untold)
 
 
 def due_responses(
     store: Store,
     now: Moment,
     is_running: Callable[[int], bool],
-    read_marked: Callable[[], Mapping[str, bool]] = dict,
+    read_marked: Callable[[], Mapping[str, MarkOfRuns]] = dict,
 ) -> list[ResponseRecord]:
     """Write down which responses have become due, and return those that may run now and do not.
 
