@@ -47,7 +47,7 @@ class Ending:
         machine.sound = True
         machine.disarm()
         # The checker rightly waits for one, and the last event would start meanwhile.
-        machine.end_restores_by_runs()
+        machine.end_runs()
         machine.disk, machine.locked_until, machine.wall_offset = None, 0.0, 0.0
         self._azure.mend()
         if machine.judge.blind:

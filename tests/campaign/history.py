@@ -356,9 +356,10 @@ def _take_out_by_run(history: History, event: Event, action: Action) -> None:
         machine.remove_mark_of_run(event.id)
         return
     machine.judge.prepared_by_run(key)
-    machine.write_mark_of_run(event.id)
+    seconds = 2.0 + 60.0 * action.a
+    machine.prepare_by_run(event.id, seconds, action.c < 0.1)
     if action.c > 0.2:
-        begins_at = machine.now + 5.0 + 150.0 * action.b
+        begins_at = machine.now + seconds + 5.0 + 150.0 * action.b
         # The checker waits for a minute, which it counts from a whole second on.
         restore = partial(machine.restore_by_run, event.id, 58.0 * action.a)
         meets = action.c > 0.4

@@ -262,7 +262,7 @@ class Judge:
     def _judge_resumption(self) -> None:
         """A restore that a boot interrupted goes on, whatever Azure answers, unless something stands in its way."""
         now, machine = self._machine.now, self._machine
-        pending = bool(self._untold) or any(
+        pending = bool(self._untold or machine.prepared_by_run) or any(
             view.tainted or (view.holds_back_restores() and not view.may_have_ended) for view in self.views.values()
         )
         in_the_way = pending or self._running or machine.disk is not None or now < machine.locked_until

@@ -88,6 +88,8 @@ class StepRules:
         # The marks are compared with the answers by the clock.
         untold = self._untold and not self._machine.clock_was_set
         yield "P3", not untold, f"{what}, and a run has the VM out of service for {list(self._untold)}"
+        prepared = self._machine.prepared_by_run and not self._machine.clock_was_set
+        yield "P3", not prepared, f"{what} while a run prepares the VM"
         for other in self._views.values():
             if other is view or other.tainted:
                 continue

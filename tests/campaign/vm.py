@@ -88,7 +88,9 @@ class Machine:
         self.clock_was_set = False
         # The keys of the events after which a run puts the VM back at this moment
         self.restored_by_run: set[str] = set()
-        # Those whose marks say so: such a run may still wait for the checker
+        # Those for which a run prepares the VM at this moment
+        self.prepared_by_run: set[str] = set()
+        # Those whose marks say that a run puts it back: such a run may still wait for the checker
         self.restoring_runs: set[str] = set()
         self.publishes = True
         self.disk: str | None = None
@@ -122,28 +124,50 @@ class Machine:
 
     # Marks
 
-    def write_mark_of_run(self, event_id: str, state: str = "prepared") -> None:
+    def write_mark_of_run(self, event_id: str, state: str = "prepared", longest: float | None = None) -> None:
         os.makedirs(self.folders.marks, exist_ok=True)
-        since = datetime.fromtimestamp(self.wall, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        since, until = (
+            None
+            if seconds is None
+            else datetime.fromtimestamp(self.wall + seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            for seconds in (0.0, longest)
+        )
         mark = {"version": 1, "event_id": event_id, "by": "run", "run": "r", "since": since}
-        mark.update(state=state, state_since=since)
+        mark.update(state=state, state_since=since, state_until=until)
         path = f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json"
         with open(path, "w", encoding="ascii") as file:
             json.dump(mark, file)
         os.utime(path, (self.wall, self.wall))
+
+    def prepare_by_run(self, event_id: str, seconds: float, is_killed: bool) -> None:
+        """Let a run prepare the VM for so long. One that is killed leaves its mark, which counts until then."""
+        self.write_mark_of_run(event_id, "preparing", seconds if is_killed else seconds + 10.0)
+        self.prepared_by_run.add(event_id)
+        end = self.prepared_by_run.discard if is_killed else self._end_preparation_by_run
+        # A mark tells whole seconds.
+        self.scheduler.at(self.now + seconds - 1.0, lambda: end(event_id))
+
+    def _end_preparation_by_run(self, event_id: str) -> None:
+        if event_id in self.prepared_by_run:
+            self.prepared_by_run.discard(event_id)
+            self.write_mark_of_run(event_id)
 
     def restore_by_run(self, event_id: str, seconds: float) -> None:
         """Let a run put the VM back, unless it sees that the checker is at work there after it has written its mark."""
         if self.sound:
             # It was broken off.
             return
+        # All runs write the same mark.
+        self.prepared_by_run.discard(event_id)
         self.write_mark_of_run(event_id, "restoring")
         self.restoring_runs.add(event_id)
         if "preparing" not in self.marks_of_checker().values():
             self.restored_by_run.add(event_id.lower())
         self.scheduler.at(self.now + seconds, lambda: self.remove_mark_of_run(event_id))
 
-    def end_restores_by_runs(self) -> None:
+    def end_runs(self) -> None:
+        for event_id in sorted(self.prepared_by_run):
+            self._end_preparation_by_run(event_id)
         for event_id in sorted(self.restoring_runs):
             self.remove_mark_of_run(event_id)
 
