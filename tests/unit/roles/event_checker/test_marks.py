@@ -158,6 +158,25 @@ def test_while_the_disk_cannot_be_written_the_mark_is_in_memory_and_goes_with_th
     assert list((vm.folder / "marks_in_memory").iterdir()) == []
 
 
+@pytest.mark.parametrize("older", [True, False])
+def test_p16_a_mark_in_memory_goes_to_the_disk_as_soon_as_it_can_be_written_because_a_boot_would_take_it(
+    azure, vm, older
+):
+    (vm.folder / "marks").write_text("no folder")
+    event = azure.announce()
+    vm.check_until_quiet()
+    (path,) = (vm.folder / "marks_in_memory").iterdir()
+    (vm.folder / "marks").unlink()
+    if older:
+        (vm.folder / "marks").mkdir()
+        failed = {**json.loads(path.read_text()), "state": "failed"}
+        (vm.folder / "marks" / path.name).write_bytes(vm_marks.encode(failed))
+        os.utime(vm.folder / "marks" / path.name, (path.stat().st_mtime - 60,) * 2)
+    vm.check()
+    assert {key: mark["state"] for key, mark in marks(vm).items()} == {event: "prepared"}
+    assert list((vm.folder / "marks_in_memory").iterdir()) == []
+
+
 def test_a_mark_goes_with_the_next_check_where_a_kill_came_before_it_was_removed(azure, vm):
     event = azure.announce()
     vm.check_until_quiet()

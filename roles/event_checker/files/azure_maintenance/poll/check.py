@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from functools import partial
@@ -23,13 +24,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.p
 from ..config.config import Config
 from ..report.report import Publisher
 from ..state.history import ConfirmedTime, remove_old
-from ..state.marks import read_marked_by_runs, read_own_marks, remove_marks_of_restored
+from ..state.marks import bring_marks_home, read_marked_by_runs, read_own_marks, remove_marks_of_restored
 from ..state.open_state import has_moved
 from ..state.records import Moment
 from ..state.recovery import repair
 from ..state.schema import is_locked, is_unwritable
 from ..state.store import Store
-from ..system import ERROR, Clock, Folders, is_running, say, warn
+from ..system import ERROR, Clock, Folders, is_running, running_responses, say, warn
 from ..track.lost_events import runs_a_stranger, take_up_lost
 from ..track.situation import due_responses
 from ..track.tracker import record_answer
@@ -270,11 +271,15 @@ class Checker:
             remove_old(self._store, self._time, self._config.history_days)
 
     def _remove_marks(self) -> None:
-        """Remove marks where the response was killed after its last step, or where a rule has no on_ended."""
+        """Remove marks where the response was killed after its last step, or a rule has no on_ended, and bring the
+        others back to the disk."""
         try:
             remove_marks_of_restored(self._store, self._folders)
         except OSError as error:
             self._say_once(f"A mark of an event that is over cannot be removed: {error.filename}: {error.strerror}.")
+        if not running_responses(self._folders):
+            with contextlib.suppress(OSError):
+                bring_marks_home(self._store, self._folders)
 
     def _repair(self) -> None:
         marked = {mark.key for mark in read_own_marks(self._store, self._folders)}

@@ -226,6 +226,25 @@ def remove_marks_of_restored(store: Store, folders: Folders) -> None:
             _remove(mark["file"])
 
 
+def bring_marks_home(store: Store, folders: Folders) -> None:
+    """Move the marks of the checker from memory to the disk where that can be written again: a boot would take them.
+
+    No response may run meanwhile: it writes marks, too.
+
+    :raises OSError: it cannot be written yet.
+    """
+    disk, memory = _places(folders)
+    for mark in read_marks(store, folders):
+        place, name = os.path.split(mark["file"])
+        if place == memory and mark["counts"] and mark["by"] == _marks.CHECKER:
+            with open(mark["file"], encoding="utf-8") as file:
+                text = file.read()
+            # The disk may have an older one, or a newer one.
+            if _written_at({"file": os.path.join(disk, name)}) < _written_at(mark):
+                _write(disk, name, text)
+            _remove(mark["file"])
+
+
 def _remove(path: str) -> None:
     """Remove a mark, and what a program that was killed while it wrote the mark has left beside it."""
     place, name = os.path.split(path)
