@@ -595,6 +595,7 @@ def test_the_report_for_programs(scene):
                 "message": None,
                 "waits": None,
                 "restorable": False,
+                "booted_since": False,
                 "undone_by_boot": False,
                 "created_at": "2026-11-21T10:00:00Z",
                 "finished_at": "2026-11-21T10:01:00Z",

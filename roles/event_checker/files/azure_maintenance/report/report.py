@@ -27,7 +27,7 @@ from .. import __version__
 from ..config.step import describe_step
 from ..poll.memory import last_answer_at
 from ..poll.statistics import Polls
-from ..respond.retry import is_undone_by_boot, why_not_restore
+from ..respond.retry import has_booted_since, is_undone_by_boot, why_not_restore
 from ..state import history
 from ..state.database import find_put_aside, put_aside_at
 from ..state.marks import events_of_runs, read_marks, told_at
@@ -189,6 +189,7 @@ def _event(
                 "message": response.message,
                 "waits": waits.get(response.number),
                 "restorable": why_not_restore(response, record) is None,
+                "booted_since": has_booted_since(response, record, now.boot_id),
                 "undone_by_boot": is_undone_by_boot(response, record, now.boot_id),
                 "created_at": _iso(response.created_at),
                 "finished_at": _iso(response.finished_at),

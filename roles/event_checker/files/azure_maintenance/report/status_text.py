@@ -12,12 +12,12 @@ from typing import Any
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import ANNOUNCED, RESTORE
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import RESTORE
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import tell_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import format_duration
 
 from ..config.rules import APPROVE_STEP, RESPONSE_LOST
-from ..config.step import COMMAND, PLAYBOOK, WEBHOOK, describe_step
+from ..config.step import COMMAND, PLAYBOOK, describe_step
 from ..state.records import APPROVED, LEFT_TO_FLEET, SUCCEEDED
 from .report import may_be_retried
 
@@ -153,20 +153,11 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
     elif response["undone_by_boot"]:
         lines += fold("This VM has booted since, so it may be in service again.", "     ")
         lines += fold(f"to prepare it again: azure-maintenance retry {response['number']}", "     ")
-    elif _is_of_earlier_boot(response, event):
+    elif response["booted_since"] and event["approval"] == APPROVED:
         lines += fold("This VM has booted since. An event that is approved is not prepared again.", "     ")
     elif state == "skipped" and response["message"]:
         lines += fold(response["message"], "     ")
     return lines
-
-
-def _is_of_earlier_boot(response: dict[str, Any], event: dict[str, Any]) -> bool:
-    """Tell whether the VM has booted since it was prepared for an event that is approved and has not started."""
-    if event["approval"] != APPROVED or {response["phase"], event["phase"]} != {ANNOUNCED}:
-        return False
-    others = (describe_step(APPROVE_STEP), WEBHOOK)
-    prepared = [step for step in response["steps"] if step["step"].split(" ")[0] not in others]
-    return any(step["state"] == SUCCEEDED and not step["in_this_boot"] for step in prepared)
 
 
 def _planned(response: dict[str, Any], event: dict[str, Any]) -> str:

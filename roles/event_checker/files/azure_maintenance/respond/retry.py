@@ -63,13 +63,18 @@ def make_due_again(store: Store, response: ResponseRecord, now: Moment) -> int:
     return response.number
 
 
-def is_undone_by_boot(response: ResponseRecord, event: EventRecord, boot_id: str | None) -> bool:
-    """Tell whether the VM has booted since it was prepared for an event that was not approved (P2)."""
-    if response.state != SUCCEEDED or {response.phase, event.phase} != {ANNOUNCED}:
+def has_booted_since(response: ResponseRecord, event: EventRecord, boot_id: str | None) -> bool:
+    """Tell whether the VM has booted since it was prepared for an event that has not started."""
+    if {response.phase, event.phase} != {ANNOUNCED}:
         return False
     prepared = [each for each in response.steps if takes_out_of_service(ANNOUNCED, each.content)]
-    boots = {each.succeeded_boot for each in prepared} - {None}
-    return event.approval not in (APPROVED, SENDING) and not boots <= {boot_id}
+    return not {each.succeeded_boot for each in prepared} <= {boot_id, None}
+
+
+def is_undone_by_boot(response: ResponseRecord, event: EventRecord, boot_id: str | None) -> bool:
+    """Tell whether the VM has booted since it was prepared for an event that was not approved (P2)."""
+    may_go_on = response.state == SUCCEEDED and event.approval not in (APPROVED, SENDING)
+    return may_go_on and has_booted_since(response, event, boot_id)
 
 
 def plan_restore(store: Store, response: ResponseRecord, now: Moment) -> int:
