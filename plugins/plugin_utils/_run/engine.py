@@ -34,7 +34,7 @@ from .hosts import (
     track_events,
 )
 from .limit import BOTH, NEITHER, next_urgent, queue_events
-from .marks import base_name, compare_marks, event_of, find_at_work, find_left, find_removable, take_up_marks
+from .marks import base_name, compare_marks, event_of, find_at_work, find_removable, keys_left, take_up_marks
 from .messages import (
     format_at_work,
     format_given_up,
@@ -555,8 +555,7 @@ def _known_for_plan(run: Run, host: str) -> dict[str, Any]:
         lost = "was not asked"
     elif known["fault"] or not known["name"]:
         lost = "could not be asked"
-    marked_for = {fold_case(mark["event_id"]) for mark in find_left(known)}
-    return {"resource_name": known["name"], "progress": known["events"], "lost": lost, "marked_for": marked_for}
+    return {"resource_name": known["name"], "progress": known["events"], "lost": lost, "marked_for": keys_left(known)}
 
 
 def _silent(run: Run) -> Orders:
@@ -582,18 +581,14 @@ def _restore(run: Run, now: float) -> Orders | None:
                 "event": each["event"],
                 "phase": each["open_phase"] or each["phase"],
                 "outcome": each["outcome"],
-                "is_marked": bool(each["marked"]) or _is_marked_by_earlier(known, event_id),
+                # An earlier run may have left a mark where this one had nothing to prepare.
+                "is_marked": bool(each["marked"]) or progress_key(each) in keys_left(known),
                 "only_marked": each["only_marked"],
                 "heeded": [*known["heeded"], *_waited_out(known)],
                 "waited_out": _waited_out(known),
             }
             break
     return None if is_back and not orders else orders
-
-
-def _is_marked_by_earlier(known: Host, event_id: str) -> bool:
-    """Tell whether an earlier run has left a mark for an event for which this one had nothing to prepare."""
-    return any(fold_case(mark["event_id"]) == fold_case(event_id) for mark in find_left(known))
 
 
 def _deadlines(run: Run, now: float) -> dict[str, float]:

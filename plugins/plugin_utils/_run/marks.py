@@ -29,8 +29,8 @@ _OPEN = (
     "or with restore_open=true."
 )
 _UNCLEAR = "{host} is out of service {mark}. No clear answer of Azure told that the event is over. Run this again."
-_TIMEOUTS = {PREPARING: "prepare_timeout", RESTORING: "restore_timeout"}
 _RESTORED = "{host} was restored by somebody else while this run went on."
+_TIMEOUTS = {PREPARING: "prepare_timeout", RESTORING: "restore_timeout"}
 
 
 def is_own(host: Host, mark: Mapping[str, Any]) -> bool:
@@ -50,6 +50,11 @@ def find_left(host: Host) -> list[Mapping[str, Any]]:
     """Return the marks on a VM that runs before this one have left, and that it has not taken up."""
     found = host["found_marks"]
     return [mark for mark in find_foreign(host) if mark["by"] == RUN and (found is None or mark["file"] in found)]
+
+
+def keys_left(host: Host) -> set[str]:
+    """Return the keys of the events of the marks that find_left() returns."""
+    return {fold_case(mark["event_id"]) for mark in find_left(host)}
 
 
 def find_holding(host: Host) -> list[Mapping[str, Any]]:
@@ -122,12 +127,14 @@ def find_hindering(
     :param heeded: those that have hindered this run before, or are left by one that was killed. Where the latest answer
         told another state than that of a restore, it begins at this moment, and hinders again.
     """
-    return [
-        name
-        for name, state in others.items()
-        if (name not in heeded or (state == RESTORING != known.get(name, state)))
-        and (state == RESTORING or ((restores or not state) and known.get(name) != state))
-    ]
+
+    def hinders(name: str, state: str) -> bool:
+        if state == RESTORING:
+            begins = known.get(name, RESTORING) != RESTORING
+            return begins or name not in heeded
+        return name not in heeded and (restores or not state) and known.get(name) != state
+
+    return [name for name, state in others.items() if hinders(name, state)]
 
 
 def has_older(host: Host, mark: Mapping[str, Any]) -> bool:
