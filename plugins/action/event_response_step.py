@@ -26,7 +26,6 @@ from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._event.document import format_utc
 from ..module_utils._event.marks import (
-    AT_WORK,
     FAILED,
     PREPARED,
     PREPARING,
@@ -48,7 +47,7 @@ from ..plugin_utils._run.hosts import NEW_HOST, is_usable
 from ..plugin_utils._run.marks import find_hindering, find_removable, has_older
 from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._run.peers import describe_hosts
-from ..plugin_utils._step.mark_files import Written, remove_marks, write_mark
+from ..plugin_utils._step.mark_files import Written, remove_marks, update_mark, write_mark
 from ..plugin_utils._step.questions import Questions
 from ..plugin_utils._step.task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
@@ -358,7 +357,7 @@ class ActionModule(ActionBase):
         hindering = find_hindering(others, restores, known, order["heeded"])
         if hindering:
             if restores:
-                self._write(mark, PREPARED)
+                self._update(mark, PREPARED)
             return {"failed": True, "msg": _HINDERED, "hindered": hindering}
         if written.why and not restores:
             if is_windows(self):
@@ -368,40 +367,57 @@ class ActionModule(ActionBase):
         # Where a disk is full, a VM is put back all the same.
         return {}
 
-    def _note_state(self, mark: Mapping[str, Any] | None, report: Mapping[str, Any]) -> list[str]:
-        """Note on the VM that nobody is at work there any more; return a warning where that is not possible."""
+    def _note_state(self, mark: Mapping[str, Any] | None, report: dict[str, Any]) -> list[str]:
+        """Note on the VM that nobody is at work there any more; return a warning where that is not possible.
+
+        Where its mark is gone, somebody else has put the VM back meanwhile, which is added to the report.
+        """
         restores, host = self._vars[RUN]["do"] == engine.RESTORE, self._vars["inventory_hostname"]
         state, why = FAILED, None
         if mark and report.get("reached") and not restores:
             state = PREPARED
-            why = self._write(mark, PREPARED).why
+            why, was_there = self._update(mark, PREPARED)
+            report["put_back"] = not was_there
         elif mark and report.get("reached") is False and report["began"]:
             known = self._known()
             if restores and has_older(known, mark):
                 why = self._remove(known, mark, True, ())
             else:
-                why = self._write(mark, FAILED).why
+                why, _was_there = self._update(mark, FAILED)
         # Another sentence follows.
         told = verdict.tell_reason(why or "").rstrip(".")
         return [_MARK_IS_OLD.format(host=host, state=state, why=told)] if why else []
 
+    def _dated(self, mark: Mapping[str, Any], state: str) -> dict[str, Any]:
+        return set_state(mark, state, now_utc(), float(self._order()["timeout"]))
+
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
-        mark = set_state(mark, state, now_utc(), float(self._order()["timeout"]))
-        others: dict[str, str] = {}
+        """Write a mark before a file begins, and look which others there are then."""
+        mark, others = self._dated(mark, state), {}
 
         def write() -> str | None:
-            if not is_windows(self):
-                why, found = write_mark(self, mark)
-            elif state in AT_WORK:
-                folder = self._known()["marks_folder"]
-                why, found = write_windows_mark(self, self._vars, mark, folder)
+            if is_windows(self):
+                why, found = write_windows_mark(self, self._vars, mark, self._known()["marks_folder"])
             else:
-                # Nobody asks which others there are, and on Windows to look costs as much as to write.
-                return update_windows_mark(self, self._vars, mark)
+                why, found = write_mark(self, mark)
             others.update(found)
             return why
 
         return Written(self._reach(write), others)
+
+    def _update(self, mark: Mapping[str, Any], state: str) -> tuple[str | None, bool]:
+        """Return why a mark could not be changed, None where it was, and whether it was still there."""
+        mark, was_there = self._dated(mark, state), True
+
+        def update() -> str | None:
+            nonlocal was_there
+            why, was_there = (
+                update_windows_mark(self, self._vars, mark) if is_windows(self) else update_mark(self, mark)
+            )
+            return why
+
+        why = self._reach(update)
+        return why, was_there
 
     def _remove(
         self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool, waited_out: Sequence[str]

@@ -277,6 +277,33 @@ def test_p3_a_restore_that_begins_between_the_question_and_the_mark_is_waited_fo
     assert "Another run, or the checker, is at work on this host at this moment." in run.words
 
 
+@pytest.mark.matrix
+@pytest.mark.releases
+def test_p2_a_host_that_a_person_restores_while_another_one_still_prepares_is_prepared_again(fleet):
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    go = fleet.folder / "go"
+    hold = f"""
+    - name: Hold
+      ansible.builtin.raw: touch {go}.wanted; until [ -e {go} ]; do sleep 0.1; done
+      when: inventory_hostname == "host-b"
+    """
+    restore = ["-e", "restore_open=true", "-e", f"event_response_restore={fleet.folder}/restore.yml"]
+
+    def put_back():
+        other = fleet.run("fleetops.azure_maintenance.restore", *restore, "--limit", "host-a,localhost")
+        assert other.code == 0, other.out + other.err
+        go.touch()
+
+    with fleet.meanwhile(Path(f"{go}.wanted").exists, put_back):
+        run = fleet.respond(playbook=RESPOND, prepare=hold)
+    assert run.code == 0, run.out + run.err
+    again = ["prepare host-a Reboot", "restore host-a Reboot -"]
+    assert fleet.story("host-a") == [*again, "prepare host-a Reboot", "restore host-a Reboot completed"]
+    assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot completed"]
+    assert fleet.approved == [("web-1", [event])]
+    assert "host-a was restored by somebody else while this run went on." in run.words
+
+
 def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet, marks):
     event = fleet.announce("web-1", "web-2", notice=FAR_OFF)
     break_off(fleet, "preparing", signal.SIGKILL)

@@ -303,6 +303,21 @@ def compare_marks(name: str, host: Host) -> Host:
     return {**host, "events": _note_own_left(host, events)}
 
 
+def note_put_back(name: str, host: Host, event_id: str) -> Host:
+    """Note that somebody else has restored a VM while this run prepared it, or waited for others to be prepared: its
+    mark was gone. The VM is prepared again, once (P2).
+
+    Tasks of the preparation may have run after that restore, so the VM has its mark again, and is restored whatever
+    becomes of it.
+
+    :param name: of the host.
+    """
+    why = _RESTORED.format(host=name)
+    again = any(progress_key(each) == fold_case(event_id) and why in each["why"] for each in host["events"])
+    changes = {"prepared": False, "failed": True} if again else {"prepared": None, "why": why}
+    return {**host, "events": update_event(host["events"], event_id, **changes)}
+
+
 def _note_own_left(host: Host, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the events, of which one is to lose a mark of this run that it is not known to have.
 

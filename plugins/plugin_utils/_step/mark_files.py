@@ -39,10 +39,8 @@ fi
 """
 _AND_OF_ROOT = f'[ -n "${{{ENVIRONMENT}:-}}" ] || set -- "$@" {" ".join(OF_ROOT)}\n'
 # The last place says why: the first is the disk, the second is in memory. Azure may take the power from the VM as soon
-# as the event is approved. Then it lists the marks of others on this VM.
-_WRITE = (
-    _FOLDERS
-    + """
+# as the event is approved.
+_PUT = """
 umask 022
 written=
 for place do
@@ -54,6 +52,10 @@ for place do
 done
 [ "$written" ] || exit 1
 """
+# Then it lists the marks of others on this VM.
+_WRITE = (
+    _FOLDERS
+    + _PUT
     + _AND_OF_ROOT
     + """
 for place do
@@ -64,6 +66,16 @@ for place do
   done
 done
 """
+)
+# Before, it tells whether the mark is there.
+_UPDATE = (
+    _FOLDERS
+    + """
+for place do
+  [ ! -e "$place/{name}" ] || echo {name}
+done
+"""
+    + _PUT
 )
 # The mark of another run that restores at this moment stays, so that others see it (P3). One that another
 # user wrote may stay, too: then the VM is not known to be back in service.
@@ -102,14 +114,29 @@ def write_mark(action: Any, mark: Mapping[str, Any]) -> Written:
     :param action: the action plugin.
     :raises AnsibleConnectionFailure: the host cannot be reached.
     """
-    try:
-        content = base64.b64encode(encode(mark)).decode()
-    except ValueError as error:
-        return Written(str(error), {})
-    why, listed = _run(action, _WRITE, patterns_on_vm(mark), name=file_name(mark), content=content)
+    why, listed = _put(action, _WRITE, mark, patterns_on_vm(mark))
     # Over ssh there may be a terminal, on which the shell and sudo complain among these lines.
     words = [line.partition(" ") for line in listed.splitlines()]
     return Written(why, {name: state for name, _blank, state in words if name.endswith(ENDING)})
+
+
+def update_mark(action: Any, mark: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """Write a mark of now in the place of one that was written; return why it could not be written, None where it was,
+    and whether the one before was still there.
+
+    :param action: the action plugin.
+    :raises AnsibleConnectionFailure: the host cannot be reached.
+    """
+    why, listed = _put(action, _UPDATE, mark)
+    return why, why is not None or file_name(mark) in listed.splitlines()
+
+
+def _put(action: Any, script: str, mark: Mapping[str, Any], files: Iterable[str] = ()) -> tuple[str | None, str]:
+    try:
+        content = base64.b64encode(encode(mark)).decode()
+    except ValueError as error:
+        return str(error), ""
+    return _run(action, script, files, name=file_name(mark), content=content)
 
 
 def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool, waited_out: Iterable[str] = ()) -> str | None:

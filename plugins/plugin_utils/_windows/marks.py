@@ -79,7 +79,7 @@ def write_mark(
     except ValueError as error:
         return str(error), {}
     why = None if folder else _failure(run_to_end(run_module, CHANGE, {"path": FOLDER, "state": "directory"}))
-    why = why or update_mark(run_action, mark)
+    why = why or _put(run_action, mark)
     if why is not None:
         return why, {}
     own = file_name(mark)
@@ -99,11 +99,18 @@ def write_mark(
     return why, states
 
 
-def update_mark(run_action: RunModule, mark: Mapping[str, Any]) -> str | None:
-    """Write a mark of now in the place of one that was written; return why it could not be, None where it was.
+def update_mark(run_module: RunModule, run_action: RunModule, mark: Mapping[str, Any]) -> tuple[str | None, bool]:
+    """Write a mark of now in the place of one that was written; return why it could not be written, None where it was,
+    and whether the one before was still there.
 
     :raises WindowsHostError: the VM could not be told to.
     """
+    options = {"path": _path(mark), "get_checksum": False, "get_size": False}
+    was_there = bool(_read(run_module, LOOK, options, "stat")["exists"])
+    return _put(run_action, mark), was_there
+
+
+def _put(run_action: RunModule, mark: Mapping[str, Any]) -> str | None:
     return _failure(run_to_end(run_action, COPY, {"content": encode(mark).decode(), "dest": _path(mark)}))
 
 

@@ -148,10 +148,17 @@ def write_windows_mark(
     return told["msg"], told.get("others", {})
 
 
-def update_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:
-    """Note in a mark on a Windows host how far a run is."""
-    why: str | None = _ask(action, task_vars, lambda runner: {"msg": update_mark(runner.run_action, mark)})["msg"]
-    return why
+def update_windows_mark(
+    action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]
+) -> tuple[str | None, bool]:
+    """Do as update_mark() of _step/mark_files.py on a Windows host."""
+
+    def ask(runner: _Runner) -> dict[str, Any]:
+        why, was_there = update_mark(runner.run, runner.run_action, mark)
+        return {"msg": why, "was_there": was_there}
+
+    told = _ask(action, task_vars, ask)
+    return told["msg"], told.get("was_there", True)
 
 
 def remove_windows_mark(action: Any, task_vars: dict[str, Any] | None, mark: Mapping[str, Any]) -> str | None:

@@ -207,6 +207,36 @@ def test_d2_p2_who_is_restored_by_somebody_else_twice_is_not_approved():
     assert "was restored by somebody else while this run went on" in " ".join(faults(fleet)["web-1"])
 
 
+@pytest.mark.parametrize(
+    ("times", "approvals", "story"),
+    [
+        (1, 1, ["prepare A1", "restored by hand", "prepare A1", "restore A1"]),
+        (2, 0, ["prepare A1", "restored by hand", "prepare A1", "restored by hand", "restore A1"]),
+    ],
+    ids=["once", "twice"],
+)
+def test_p2_who_is_put_back_while_others_still_prepare_is_prepared_again_once(times, approvals, story):
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=3000.0))
+    prepare = fleet._prepare
+
+    def prepare_with_slow_others(host, order):
+        report = prepare(host, order)
+        put_back = fleet.story[host].count("restored by hand") < times
+        if put_back:
+            # Its mark is written anew when the last host is prepared.
+            fleet.story[host].append("restored by hand")
+        return {**report, "put_back": put_back}
+
+    fleet._prepare = prepare_with_slow_others
+    fleet.go()
+    assert fleet.story["web-1"] == story
+    assert len(fleet.posted) == approvals
+    assert fleet.marks == {"web-1": {}}
+    assert "web-1 was restored by somebody else while this run went on." in " ".join(
+        why for each in fleet.run["hosts"]["web-1"]["events"] for why in each["why"]
+    )
+
+
 def test_p2_who_is_put_back_by_another_at_this_moment_is_prepared_again_before_the_approval():
     """By the playbook restore with restore_open=true."""
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=3000.0)).stop_after(2)

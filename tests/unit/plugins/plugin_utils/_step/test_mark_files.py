@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._step.mark_files import (
     remove_marks,
+    update_mark,
     write_mark,
 )
 
@@ -58,7 +59,7 @@ def marks(tmp_path, monkeypatch):
 def test_a_mark_is_written_read_replaced_and_removed(marks, tmp_path):
     action = Action(tmp_path)
     assert write_mark(action, MARK) == (None, {})
-    assert write_mark(action, {**MARK, "state": "prepared"}) == (None, {})
+    assert update_mark(action, {**MARK, "state": "prepared"}) == (None, True)
     (mark,), faults = vm_marks.select_marks(vm_marks.read_marks(), VM)
     assert faults == []
     assert {word: mark[word] for word in vm_marks.WORDS} == {
@@ -70,6 +71,9 @@ def test_a_mark_is_written_read_replaced_and_removed(marks, tmp_path):
     assert remove_marks(action, MARK, only_own=False) is None
     assert list(marks.iterdir()) == []
     assert remove_marks(action, MARK, only_own=False) is None
+    # Somebody else has put the VM back.
+    assert update_mark(action, MARK) == (None, False)
+    assert len(list(marks.iterdir())) == 1
 
 
 def test_p16_a_mark_is_on_the_disk_before_its_event_can_be_approved(marks, tmp_path):

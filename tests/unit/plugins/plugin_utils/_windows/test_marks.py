@@ -140,13 +140,16 @@ def test_p3_a_mark_that_does_not_name_its_vm_is_one_of_this_vm(machine, own, see
     assert told == (None, {marks.file_name(each[vm_id]): "preparing" for vm_id in seen})
 
 
-def test_how_far_a_run_is_takes_one_module(machine):
+def test_how_far_a_run_is_takes_two_modules_and_tells_whether_somebody_has_put_the_vm_back(machine):
     assert write_mark(machine.run, machine.run_action, MARK, None) == (None, {})
     machine.asked.clear()
-    assert update_mark(machine.run_action, {**MARK, "state": marks.FAILED}) is None
-    assert machine.asked == ["win_copy"]
+    assert update_mark(machine.run, machine.run_action, {**MARK, "state": marks.FAILED}) == (None, True)
+    assert machine.asked == ["win_stat", "win_copy"]
     ((mark,), _faults) = read_marks(machine.run, VM)
     assert mark["state"] == "failed"
+    assert remove_mark(machine.run, MARK) is None
+    assert update_mark(machine.run, machine.run_action, MARK) == (None, False)
+    assert len(read_marks(machine.run, VM)[0]) == 1
 
 
 @pytest.mark.parametrize(
