@@ -39,7 +39,7 @@ LAST = (engine.REFUSE, engine.LEAVE)
 _THE_END = " (the end)"
 _WIDTH = 56
 # What is seen less often than so many times in so many histories is left out: a picture of all shows nothing.
-_HISTORIES, _LEAST = 500, 4
+_HISTORIES, _LEAST = 1000, 4
 
 
 def draw() -> str:

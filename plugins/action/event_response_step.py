@@ -370,14 +370,14 @@ class ActionModule(ActionBase):
     def _note_state(self, mark: Mapping[str, Any] | None, report: dict[str, Any]) -> list[str]:
         """Note on the VM that nobody is at work there any more; return a warning where that is not possible.
 
-        Where its mark is gone, somebody else has put the VM back meanwhile, which is added to the report.
+        Whether its mark was still there is added to the report.
         """
         restores, host = self._vars[RUN]["do"] == engine.RESTORE, self._vars["inventory_hostname"]
         state, why = FAILED, None
         if mark and report.get("reached") and not restores:
             state = PREPARED
             why, was_there = self._update(mark, PREPARED)
-            report["put_back"] = not was_there
+            report["was_marked"] = was_there
         elif mark and report.get("reached") is False and report["began"]:
             known = self._known()
             if restores and has_older(known, mark):

@@ -114,6 +114,8 @@ class FleetRun:
             unlucky = self.run["hosts"][luck.choice(self.hosts)]
             without = {"group": unlucky["settings"]["group"]}
             unlucky.update(settings=without, fault="event_response_prepare cannot be evaluated.")
+        # Where the hosts have several files, who ends the own one does not wait for the others.
+        self._has_one_file = luck.random() < 0.5
         self._luck = luck
         self._lost: set[str] = set()
         # The events of which this run knows that Azure has taken an approval, and for which VMs
@@ -194,9 +196,14 @@ class FleetRun:
         # All hosts begin together, and the one that ends last ends the task.
         for host, order in sorted(self.run["orders"].items(), key=lambda _: self._chance.random()):
             said = steps[do](host, order)
+            if said is not None and do == engine.PREPARE and not self._has_one_file:
+                said = self._end_preparation(host, said)
             if said is not None:
                 reports[host] = said
             ends = max(ends, self.world.now)
+        if do == engine.PREPARE and self._has_one_file:
+            # The next task begins when the last host has ended its file.
+            reports = {host: self._end_preparation(host, said) for host, said in reports.items()}
         return reports
 
     def _reach_next_step(self) -> None:
@@ -212,9 +219,7 @@ class FleetRun:
     def _question(self, host: str) -> dict[str, Any]:
         self._take_step()
         vm = self.world.vms[host]
-        if vm.marks and self.world.is_up(host) and self._chance.random() < 0.01 and self.judge.may_person_restore(host):
-            vm.marks.clear()
-            self.judge.person_restores(host)
+        self._let_person_restore(host, self._chance, 0.01)
         if not self.world.is_up(host):
             self._advance(self.world.now + (ASK_LIMIT if vm.hangs else 3.0))
             return {"unreachable": True, "msg": "Connection refused"}
@@ -246,19 +251,16 @@ class FleetRun:
         self.judge.is_to_prepare(host, event_id)
         if self.world.is_up(host):
             if self.world.vms[host].takes_no_marks and not self._check_mode:
-                known = self._asked(host, self.run["hosts"][host])
-                return {"host": known, "reached": False, "began": False, "why": "No space left on device."}
+                return {"reached": False, "began": False, "why": "No space left on device."}
             hindered = [] if self._check_mode else self._mark(host, order, PREPARING)
             if not self._check_mode and self._luck.random() < 0.03:
                 # The answer is lost with the connection.
                 self.world.vms[host].down_until = self.world.now + self._luck.choice((0.0, 20.0, 200.0))
-                known = self._asked(host, self.run["hosts"][host])
-                return {"host": known, "reached": False, "began": False, "why": "Connection reset"}
+                return {"reached": False, "began": False, "why": "Connection reset"}
             if hindered:
                 # Its disk is full when it tries again.
                 self.world.vms[host].takes_no_marks = self._luck.random() < 0.2
-                known = self._asked(host, self.run["hosts"][host])
-                return {"host": known, "reached": False, "began": False, "why": "Another run.", "hindered": hindered}
+                return {"reached": False, "began": False, "why": "Another run.", "hindered": hindered}
             self.judge.prepare_begins(host, event_id)
         if not self._file_goes_through(host):
             self.judge.loses(host)
@@ -266,8 +268,23 @@ class FleetRun:
             return None
         fails = self._chance.random() < 0.07
         self.judge.prepare_ends(host, event_id, fails)
-        known = self._asked(host, self.run["hosts"][host])
-        return {"host": known, "reached": not fails, "why": "Drain: it failed." if fails else None}
+        return {"reached": not fails, "why": "Drain: it failed." if fails else None}
+
+    def _end_preparation(self, host: str, said: dict[str, Any]) -> dict[str, Any]:
+        """Note in the mark of a host how its preparation ended, and ask."""
+        self._let_person_restore(host, self._luck, 0.05)
+        if self.world.is_up(host) and said.get("began", True) and not self._check_mode:
+            self._reach_next_step()
+            vm, order = self.world.vms[host], self.run["orders"][host]
+            said["was_marked"] = (order["event_id"], self._id) in vm.marks
+            self._write_mark(host, order, PREPARED if said["reached"] else FAILED)
+        return {**said, "host": self._asked(host, self.run["hosts"][host])}
+
+    def _let_person_restore(self, host: str, chance: random.Random, often: float) -> None:
+        vm = self.world.vms[host]
+        if vm.marks and self.world.is_up(host) and chance.random() < often and self.judge.may_person_restore(host):
+            vm.marks.clear()
+            self.judge.person_restores(host)
 
     def _check(self, host: str, order: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the checker of a host, as the step for it does."""
@@ -283,12 +300,7 @@ class FleetRun:
         """Write a mark, and return those of others that are in the way."""
         self._reach_next_step()
         vm = self.world.vms[host]
-        now = datetime.fromtimestamp(self.world.now, timezone.utc)
-        told = {"run": self._id, "boot_id": f"{vm.name}-{vm.boot}", "vm_id": f"id of {vm.name}"}
-        key = (order["event_id"], self._id)
-        mark = new_mark(RUN, order["event"], now.strftime("%Y-%m-%dT%H:%M:%SZ"), **told)
-        limit = self.settings["prepare_timeout" if state == PREPARING else "restore_timeout"]
-        own = vm.marks[key] = set_state(mark, state, now, float(limit))
+        own = self._write_mark(host, order, state)
         if self._advance != self.world.advance and self._luck.random() < 0.5:
             # To write to a disk takes its time.
             self._advance(self.world.now + self._luck.uniform(0.0, 1.0))
@@ -298,6 +310,15 @@ class FleetRun:
         if hindering and state == RESTORING:
             own["state"] = PREPARED
         return hindering
+
+    def _write_mark(self, host: str, order: Mapping[str, Any], state: str) -> dict[str, Any]:
+        vm = self.world.vms[host]
+        now = datetime.fromtimestamp(self.world.now, timezone.utc)
+        told = {"run": self._id, "boot_id": f"{vm.name}-{vm.boot}", "vm_id": f"id of {vm.name}"}
+        mark = new_mark(RUN, order["event"], now.strftime("%Y-%m-%dT%H:%M:%SZ"), **told)
+        limit = self.settings["prepare_timeout" if state == PREPARING else "restore_timeout"]
+        own = vm.marks[order["event_id"], self._id] = set_state(mark, state, now, float(limit))
+        return own
 
     def _restore(self, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
         event_id = order["event_id"]

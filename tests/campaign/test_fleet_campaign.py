@@ -13,6 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure import acknowledge
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import approval, engine, hosts, verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.checker_status import CheckerVerdict
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.progress import update_event
 from ansible_collections.fleetops.azure_maintenance.tests import run_picture
 from ansible_collections.fleetops.azure_maintenance.tests.campaign import fleet_run
 from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_judge import Judge, Together
@@ -126,11 +127,16 @@ def _take_up_nothing(name, host, wanted, run, now):  # type: ignore[no-untyped-d
     return {**host, "found_marks": []}, []
 
 
+def _keep_as_prepared(name, host, event_id):  # type: ignore[no-untyped-def]
+    return {**host, "events": update_event(host["events"], event_id, prepared=True)}
+
+
 # The mend that is taken back: where, by what, and which property says so
 MUTANTS = {
     "A1": (fleet_run, "ASK_LIMIT", 4 * 3600.0, "P15"),
     "D1": (engine, "take_up_marks", _take_up_nothing, "P13"),
     "D2": (engine, "compare_marks", lambda name, host: host, "P2"),
+    "D2, while others still prepare": (engine, "note_without_mark", _keep_as_prepared, "P2"),
     "B5": (approval, "_is_called", lambda host, name: False, "P2"),
     "D4": (hosts, "started", lambda host: [], "P3"),
     "D5": (engine, "track_events", _follow_only_the_first, "P16"),

@@ -41,7 +41,7 @@ from .marks import (
     find_at_work,
     find_removable,
     keys_left,
-    note_put_back,
+    note_without_mark,
     take_up_marks,
 )
 from .messages import (
@@ -168,8 +168,8 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
     """Return the run after a turn.
 
     :param reports: of each host that had an order: ``host``, its known state; of one that ran a file,
-        ``reached``, ``why``, and ``put_back`` where its mark was gone then; of one that approved, ``results``. A host
-        without one fell out of the play.
+        ``reached``, ``why``, and whether its mark was there until then, ``was_marked``; of one that approved,
+        ``results``. A host without one fell out of the play.
     """
     taken = {**_copy(run), "orders": {}}
     for name, order in run["orders"].items() if run["do"] != REFUSE else ():
@@ -201,8 +201,8 @@ def _update(known: Host, event_id: str, **changes: Any) -> Host:
 def _take_preparation(name: str, known: Host, event_id: str, report: Mapping[str, Any] | None) -> Host:
     if report is None:
         return {**known, "events": note_interrupted_preparation(known["events"], event_id, name)}
-    if report["reached"] and report.get("put_back"):
-        return note_put_back(name, known, event_id)
+    if report["reached"] and not report.get("was_marked", True):
+        return note_without_mark(name, known, event_id)
     if report["reached"]:
         return _update(known, event_id, prepared=True)
     if report["reached"] is None:

@@ -291,31 +291,40 @@ def compare_marks(name: str, host: Host) -> Host:
     for each in host["events"]:
         is_newer = read_at is not None and read_at > (each["prepared_since"] or 0.0)
         is_known = each["marked"] and each["prepared"] and must_restore(each) and is_newer
-        same = same_boot(each["prepared_boot_id"], host["boot_id"]) and not each["rebooted"]
         names = [(fold_case(mark["event_id"]), mark["run"]) for mark in host["marks"] or ()]
         is_missing = (progress_key(each), each["marked"]) not in names and not _is_unreadable(host, each)
         if is_known and is_put_back and is_undecided(each):
             # Its mark is there, so that it is restored whatever becomes of it.
             each = {**_note_restored(name, each), "marked": each["marked"]}
-        elif is_known and is_missing and same:
+        elif is_known and is_missing and _is_in_boot_of_preparation(host, each):
             each = _note_restored(name, each)
         events.append(each)
     return {**host, "events": _note_own_left(host, events)}
 
 
-def note_put_back(name: str, host: Host, event_id: str) -> Host:
-    """Note that somebody else has restored a VM while this run prepared it, or waited for others to be prepared: its
-    mark was gone. The VM is prepared again, once (P2).
+def note_without_mark(name: str, host: Host, event_id: str) -> Host:
+    """Note that a preparation has ended, and that its mark was gone then: somebody else has restored the VM meanwhile,
+    while others were still prepared. It is prepared again, once (P2).
 
     Tasks of the preparation may have run after that restore, so the VM has its mark again, and is restored whatever
-    becomes of it.
+    becomes of it. After a boot a mark that is gone proves nothing, as in compare_marks().
 
     :param name: of the host.
     """
     why = _RESTORED.format(host=name)
-    again = any(progress_key(each) == fold_case(event_id) and why in each["why"] for each in host["events"])
-    changes = {"prepared": False, "failed": True} if again else {"prepared": None, "why": why}
+    (each,) = (each for each in host["events"] if progress_key(each) == fold_case(event_id))
+    changes: dict[str, Any]
+    if not _is_in_boot_of_preparation(host, each):
+        changes = {"prepared": True}
+    elif why in each["why"]:
+        changes = {"prepared": False, "failed": True}
+    else:
+        changes = {"prepared": None, "why": why}
     return {**host, "events": update_event(host["events"], event_id, **changes)}
+
+
+def _is_in_boot_of_preparation(host: Host, each: Mapping[str, Any]) -> bool:
+    return same_boot(each["prepared_boot_id"], host["boot_id"]) and not each["rebooted"]
 
 
 def _note_own_left(host: Host, events: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -225,7 +225,7 @@ def test_p2_who_is_put_back_while_others_still_prepare_is_prepared_again_once(ti
         if put_back:
             # Its mark is written anew when the last host is prepared.
             fleet.story[host].append("restored by hand")
-        return {**report, "put_back": put_back}
+        return {**report, "was_marked": not put_back}
 
     fleet._prepare = prepare_with_slow_others
     fleet.go()
