@@ -54,7 +54,14 @@ from ..module_utils._errors import escape
 from ..module_utils._event.document import fold_case
 from ..plugin_utils._failure_text import tell_failure
 from ..plugin_utils._masking import mask_secrets
-from ..plugin_utils._report.fleet.host_results import FAILED, UNREACHABLE, no_answer, read_answer
+from ..plugin_utils._report.fleet.host_results import (
+    AFFECTED,
+    FAILED,
+    QUIET,
+    UNREACHABLE,
+    no_answer,
+    read_answer,
+)
 from ..plugin_utils._report.fleet.table import fleet_lines
 from ..plugin_utils._report.slices import mask_texts
 
@@ -83,14 +90,19 @@ class Response:
         self._latest = {}
 
     def take(self, host, answer):
-        """Keep the first answer of a host; of later answers, only the state of its events."""
-        self.answers.setdefault(host, answer)
+        """Keep the first answer of a host that is whole, with every event that was announced to it during the run."""
+        known = self.answers.get(host, answer)
+        events = {fold_case(event["event_id"]): event for event in (*answer["events"], *known["events"])}
+        told = answer if known["reason"] is not None else known
+        state = AFFECTED if events and told["state"] == QUIET else told["state"]
+        self.answers[host] = {**told, "state": state, "events": list(events.values())}
         for event in answer["events"]:
             self._latest[fold_case(event["event_id"])] = {name: event[name] for name in ("event_status", "not_before")}
 
     def conclude(self, summary):
-        for event in summary.get("events") or ():
-            # A play of somebody else may give its own numbers this name.
+        events = summary.get("events")
+        # A play of somebody else may give its own numbers this name.
+        for event in events if isinstance(events, list) else ():
             if isinstance(event, dict) and event.get("outcome"):
                 self.outcomes[fold_case(str(event.get("event_id")))] = str(event["outcome"])
 

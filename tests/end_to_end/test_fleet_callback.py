@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.callback import fleet as fleet_callback
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.host_results import read_answer
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
@@ -378,6 +379,39 @@ def test_the_answer_of_a_job_is_that_of_async_status(fleet):
 def test_p13_a_job_that_failed_is_a_query_without_an_answer(said, failed, counts):
     task = SimpleNamespace(resolved_action=INFO)
     assert fleet_callback._is_query(SimpleNamespace(_task=task, _result=said), failed) is counts
+
+
+def answer_of(*ids, **more):
+    """Return the answer of a VM to which these events were announced."""
+    event = dict.fromkeys(("event_source", "description", "duration_seconds", "not_before"))
+    event.update(event_type="Reboot", event_status="Scheduled", resources=["web-1"], affects_this_vm=True)
+    events = [{**event, "event_id": each} for each in ids]
+    return read_answer("web-1", {"resource_name": "web-1", "events": events, **more})
+
+
+@pytest.mark.parametrize(
+    ("answers", "shown"),
+    [
+        ([answer_of(), answer_of("A-1")], ["A-1"]),
+        ([answer_of("A-1"), answer_of("a-1", "A-2"), answer_of()], ["A-1", "A-2"]),
+        # Some VMs get an empty body where there is no event.
+        ([answer_of(document_received=False), answer_of("A-1"), answer_of(document_received=False)], ["A-1"]),
+    ],
+)
+def test_p16_an_event_that_is_announced_during_a_response_is_in_its_table(answers, shown):
+    response = fleet_callback.Response()
+    for answer in answers:
+        response.take("web-1", answer)
+    (told,) = response.all_answers()
+    assert (told["state"], told["reason"], [event["event_id"] for event in told["events"]]) == ("affected", None, shown)
+
+
+@pytest.mark.parametrize("events", [3, "3", {"A-1": 1}, None, ["A-1"], [{"outcome": "completed"}]])
+def test_numbers_of_somebody_else_by_the_name_of_a_response_do_no_harm(events):
+    response = fleet_callback.Response()
+    response.conclude({"events": events})
+    response.take("web-1", answer_of("A-1"))
+    assert response.outcomes.get("a-1") is None
 
 
 def test_text_from_azure_in_the_fault_of_a_query_steers_no_terminal(fleet):
