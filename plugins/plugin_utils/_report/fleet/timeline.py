@@ -126,10 +126,11 @@ def _draw_event(row: int, event: dict[str, Any], axis: Axis, top: int) -> str:
 
 
 def _absolute(event: dict[str, Any], axis: Axis) -> str:
-    """Return the time of the start, with its day where that is another one."""
+    """Return the time of the start, with its day and its year where these are other ones."""
     moment = read_utc(event["not_before"] or "")
     if moment is None or event["event_status"] == STARTED:
         return ""
     day = "" if moment.date() == axis.now.date() else f"{day_of(moment)} "
+    day += "" if moment.year == axis.now.year else f"{moment.year} "
     beyond = " →" if (moment - axis.now).total_seconds() > axis.last else ""
     return f' <tspan class="clock">{day}{hour_of(moment)}{beyond}</tspan>'

@@ -205,6 +205,20 @@ def test_the_axis_reaches_as_far_as_the_events(
     assert all(0 <= float(place) <= 100 for place in re.findall(r'"(-?[\d.e]+)%"', html))
 
 
+@pytest.mark.parametrize(
+    ("start", "shown"),
+    [
+        ("2026-11-21T11:00:00Z", "11:00"),
+        ("2026-11-22T09:00:00Z", "22 Nov 09:00"),
+        ("2027-11-21T11:00:00Z", "21 Nov 2027 11:00 →"),
+        ("2025-11-22T09:00:00Z", "22 Nov 2025 09:00"),
+    ],
+)
+def test_a_start_of_another_day_or_year_has_its_date(report_on: Any, said: Any, start: str, shown: str) -> None:
+    html = as_html(report_on({"web-1": said("web-1", {"not_before": start})}))
+    assert re.findall(r'<tspan class="clock">(.*?)</tspan>', html) == [shown]
+
+
 def test_an_event_a_week_off_leaves_the_first_hour_its_room() -> None:
     hour = Piece("first hour", 0, 3600, 6, 50)
     rest = Piece("first week", 3600, 604800, 50, 94)
