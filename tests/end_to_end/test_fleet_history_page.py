@@ -132,6 +132,14 @@ def test_it_is_as_wide_as_the_window_and_text_from_outside_is_text(page, width, 
     assert shown.look(inside)
 
 
+@pytest.mark.parametrize("width", [705, 800, 950, 1180])
+def test_no_column_is_out_of_sight_on_a_tablet(page, width):
+    shown = page(fleet(2, 40), width=width)
+    shown.look("for (const folded of document.querySelectorAll('details')) folded.open = true")
+    wide = "[...document.querySelectorAll('.wide')].filter((each) => each.scrollWidth > each.clientWidth)"
+    assert shown.look(f"{wide}.map((each) => each.getAttribute('aria-label'))") == []
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_time_and_no_week_covers_another_one(page, width):
     # Weeks of two years, and notices from seconds to many minutes
@@ -217,7 +225,7 @@ def test_in_print_each_plot_stands_below_its_head_with_its_table_and_no_word_of_
         assert words in printed
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (800, "light"), (390, "light")])
 def test_axe_core_finds_nothing_that_hinders_people(axe, page, width, scheme):
     shown = page(fleet(2, 5), width=width, scheme=scheme)
     shown.look("document.querySelectorAll('details').forEach((each) => { each.open = true; })")

@@ -45,6 +45,8 @@ _LONG_TEXTS = {
     **dict.fromkeys(("VMs", "Description"), "text words"),
     "Event": "text id",
 }
+# A table with more has no room on a tablet.
+_FEW_COLUMNS = 8
 # The columns with one name or word of any length
 _ONE_WORD = {"Host": "vm", **dict.fromkeys(("Type", "Outcome", "Source"), "word")}
 
@@ -196,7 +198,7 @@ def _table(name: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -
         "<tr>" + "".join(f"{start}{_cell(head, text)}</td>" for head, start, text in zip(heads, starts, row)) + "</tr>"
         for row in rows
     )
-    return html_table(name, heads, [("", lines)], "figures")
+    return html_table(name, heads, [("", lines)], "figures many" if len(heads) > _FEW_COLUMNS else "figures")
 
 
 def _cell(head: str, text: str) -> str:

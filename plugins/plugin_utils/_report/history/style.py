@@ -53,6 +53,22 @@ details .wide { margin: .5rem 0 0; }
   .figures td:empty { display: none; }
   .scroll .figures { padding: 0 .5rem; }
 }
+@media screen and (min-width: 44.01rem) and (max-width: 74rem) {
+  .figures td { white-space: normal; }
+  .many, .many tbody { display: block; }
+  .many thead { display: none; }
+  .many tr {
+    display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: 0 1.2rem; padding: .5rem 0;
+    border-bottom: 1px solid var(--edge);
+  }
+  .many td { display: grid; grid-template-columns: 8rem minmax(0, 1fr); border: 0; padding: .1rem 0; }
+  .many .vm, .many .word { width: auto; max-width: 100%; }
+  .many td:first-child { font-weight: 600; }
+  .many td:empty { display: none; }
+  .many td::before {
+    content: attr(data-label); color: var(--dim); font: .8rem/1.5 system-ui, "DejaVu Sans", sans-serif;
+  }
+}
 @media print {
   .plot { break-inside: avoid; }
   section > p { break-after: avoid; }
