@@ -150,15 +150,18 @@ def _merge_events(rows: Iterable[Seen]) -> list[dict[str, Any]]:
 
 
 def _groups(rows: list[Seen]) -> list[list[Seen]]:
-    """Separate rows with one id on days far from each other: Azure may use an id again."""
+    """Separate rows with one id on days far from each other, or of one VM: Azure may use an id again."""
     if len(rows) == 1:
         return [rows]
     groups: list[list[Seen]] = []
+    hosts: set[str] = set()
     for seen in sorted(rows, key=lambda each: (not each.plausible, each.seen)):
-        if groups and (not seen.plausible or seen.seen - groups[-1][-1].seen <= _SAME_EVENT):
-            groups[-1].append(seen)
-        else:
-            groups.append([seen])
+        is_near = groups and (not seen.plausible or seen.seen - groups[-1][-1].seen <= _SAME_EVENT)
+        if not is_near or seen.host in hosts:
+            groups.append([])
+            hosts.clear()
+        groups[-1].append(seen)
+        hosts.add(seen.host)
     return groups
 
 

@@ -111,6 +111,15 @@ def test_which_rows_are_one_event(rows, events):
     assert sum(len(event["vms"]) for event in report["events"]) == len(rows)
 
 
+def test_an_id_that_a_vm_was_given_again_within_a_day_is_another_event():
+    rows = [row(ended=60), row(seen=3600, started=3700, ended=3800)]
+    later = [row(seen=5, ended=70), row(seen=3605, started=3700, ended=3800)]
+    unset = row(first_seen_at="1970-01-01T00:00:10Z")
+    report = merge({"host-a": said(*rows, unset), "host-b": said(*later)})
+    told = [(event["outcome"], [vm["host"] for vm in event["vms"]]) for event in report["events"]]
+    assert told == [("completed", ["host-a", "host-b"]), ("withdrawn", ["host-a", "host-b"]), (None, ["host-a"])]
+
+
 @pytest.mark.parametrize(
     ("wrong", "unknown"),
     [
