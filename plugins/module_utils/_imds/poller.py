@@ -131,7 +131,8 @@ class Poller:
             return self._fail(error)
         lines = list(answer.lines)
         if self._failure_logged:
-            lines.insert(0, f"The metadata service answers again, after {self.failures} polls that failed.")
+            polls = "1 poll" if self.failures == 1 else f"{self.failures} polls"
+            lines.insert(0, f"The metadata service answers again, after {polls} that failed.")
         self.failures, self._retry_after, self.answered = 0, 0.0, True
         self._failure_logged = False
         return answer._replace(lines=tuple(lines))

@@ -73,6 +73,14 @@ def test_a_name_that_is_not_a_host_name_is_refused_in_a_sentence_and_asked_again
     assert again == "The metadata service answers again, after 2 polls that failed."
 
 
+def test_one_poll_that_failed_is_told_as_one(boot, caplog):
+    service = Service(["all:!web", "web-1"], [NOTHING])
+    watcher = source.Watcher(service, None, 1.0, None)
+    with caplog.at_level(logging.WARNING):
+        assert [told(watcher), told(watcher)] == [[], []]
+    assert caplog.messages[-1] == "The metadata service answers again, after 1 poll that failed."
+
+
 def limits_of(tmp_path, documents):
     service = Service([], documents)
     watcher = source.Watcher(service, "web-1", 1.0, str(tmp_path / "state.json"))
