@@ -193,7 +193,7 @@ def test_names_are_whole_in_the_columns_of_vms(page):
     assert wide_as_its_window(window)
 
 
-@pytest.mark.parametrize("width", [960, 1100, 1280])
+@pytest.mark.parametrize("width", [705, 768, 900, 960, 1100, 1280])
 def test_in_half_a_screen_all_columns_of_usual_events_are_in_sight(page, width):
     window = page(many_events(3, length=8), width=width)
     table, room = (window.look(f"document.querySelector('#events').parentElement.{name}Width")
