@@ -96,7 +96,7 @@ def read_result(host: str, result: Any) -> HostResult:
     if not isinstance(result, dict) or not result:
         return no_answer(host, FAILED, "no_result", "The task that asks this host did not run.")
     reason, message = result.get("reason"), result.get("msg")
-    message = mask_secrets(message) if isinstance(message, str) and message else "The host gave no reason."
+    message = mask_secrets(message) if isinstance(message, str) and message.strip() else "The host gave no reason."
     if result.get("unreachable"):
         return no_answer(host, UNREACHABLE, "unreachable", message)
     if reason in _REASONS_OFF_AZURE:
@@ -110,8 +110,7 @@ def read_result(host: str, result: Any) -> HostResult:
     complaint = _complaint(events, result.get("resource_name")) or _complaint_of_marks(result.get("marks"))
     if complaint:
         return no_answer(host, FAILED, "malformed", f"The answer of the host cannot be used: {complaint}.")
-    # An event that names no VM may be meant for this one.
-    affected = any(event["affects_this_vm"] is not False for event in events)
+    affected = _is_affected(events)
     state, reason, message = AFFECTED if affected else QUIET, None, None
     if not affected and result.get("document_is_clear") is False:
         state, reason, message = FAILED, "unclear_document", _UNCLEAR
@@ -128,6 +127,11 @@ def read_result(host: str, result: Any) -> HostResult:
         "resource_id": None,
         "azure_events": [],
     }
+
+
+def _is_affected(events: list[dict[str, Any]]) -> bool:
+    # An event that names no VM may be meant for this one.
+    return any(event["affects_this_vm"] is not False for event in events)
 
 
 def _out_of_service(marks: list[dict[str, Any]] | None) -> list[str]:
@@ -216,7 +220,12 @@ def _result_complaint(told: dict[str, Any]) -> str | None:
     complaint = _complaint(told["events"], told["resource_name"]) or _complaint(told["azure_events"], None)
     if complaint is None and not all(_are_texts(event.get("vm_resource_ids")) for event in told["azure_events"]):
         complaint = "an event from Azure has no list of VMs"
-    return f": {complaint}" if complaint else None
+    if complaint:
+        return f": {complaint}"
+    if _is_affected(told["events"]) is not (told["state"] == AFFECTED):
+        return " does not tell of the events that its state is about"
+    is_silent = told["state"] not in (QUIET, AFFECTED)
+    return " does not tell why it gave no answer" if is_silent and told["message"] is None else None
 
 
 # Raise the version with every change of the content of a part.

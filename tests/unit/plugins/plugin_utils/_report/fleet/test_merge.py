@@ -65,6 +65,7 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers", "http_status": N
             id="no Python, over ssh with a terminal",
         ),
         pytest.param({"failed": True}, "failed", "module_failed", "The host gave no reason.", id="failed in silence"),
+        pytest.param({"unreachable": True, "msg": " \n"}, *["unreachable"] * 2, "The host gave no reason.", id="blank"),
         pytest.param({}, "failed", "no_result", "The task that asks this host did not run.", id="no result"),
         pytest.param(None, "failed", "no_result", "The task that asks this host did not run.", id="not even a result"),
         pytest.param(

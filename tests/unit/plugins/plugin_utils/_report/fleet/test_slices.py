@@ -161,6 +161,9 @@ def test_p13_a_part_of_a_machine_whose_clock_is_ahead_hides_no_later_answer(said
             "Part slice-1.json cannot be merged (host a: an event lacks 'event_type', as from another version",
             id="an event of an older version",
         ),
+        pytest.param(broken(hosts=[{**HOST, "state": "affected"}]), "host a does not tell of the ev", id="no event"),
+        pytest.param(broken(hosts=[{**HOST, "events": [OF_AZURE]}]), "host a does not tell of the ev", id="P13 quiet"),
+        pytest.param(broken(hosts=[{**HOST, "state": "failed"}]), "host a does not tell why it gave", id="no reason"),
     ],
 )
 def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(text: str, complaint: str) -> None:
