@@ -139,26 +139,26 @@ ul { margin: 0; padding-left: 1.2rem; overflow-wrap: anywhere; }
 summary { cursor: pointer; }
 details div { overflow-wrap: anywhere; }
 @media screen and (min-width: 44.01rem) and (max-width: 59.99rem) {
-  #events, #events thead, #events tbody { display: block; }
-  #events thead tr { display: flex; flex-wrap: wrap; gap: .1rem .8rem; }
-  #events thead tr::before { content: "Sort by"; color: var(--dim); }
-  #events th { border: 0; padding: 0; }
-  #events tbody tr {
+  #events.sortable, #events.sortable thead, #events.sortable tbody { display: block; }
+  #events.sortable thead tr { display: flex; flex-wrap: wrap; gap: .1rem .8rem; }
+  #events.sortable thead tr::before { content: "Sort by"; color: var(--dim); }
+  #events.sortable th { border: 0; padding: 0; }
+  #events.sortable tbody tr {
     display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 0 1rem; padding: .4rem 0;
     border-bottom: 1px solid var(--edge);
   }
-  #events td {
+  #events.sortable td {
     display: grid; grid-template-columns: 5.5rem minmax(0, 1fr); border: 0; padding: .1rem 0; min-width: 0; width: auto;
     white-space: normal;
   }
-  #events td:is(.vms, .words, .id) { grid-column: 1 / -1; }
-  #events td > div { grid-column: 2; min-width: 0; }
-  #events td:empty { display: none; }
-  #events td::before {
+  #events.sortable td:is(.vms, .words, .id) { grid-column: 1 / -1; }
+  #events.sortable td > div { grid-column: 2; min-width: 0; }
+  #events.sortable td:empty { display: none; }
+  #events.sortable td::before {
     content: attr(data-label); color: var(--dim); font: .85rem/1.5 system-ui, "DejaVu Sans", sans-serif;
   }
-  #events :is(.vm, .word) { width: auto; max-width: 100%; }
-  #events time { white-space: normal; }
+  #events.sortable :is(.vm, .word) { width: auto; max-width: 100%; }
+  #events.sortable time { white-space: normal; }
 }
 @media screen and (min-width: 60rem) and (max-width: 76rem) {
   #events.sortable > * > * > * { padding: .45rem .3rem; min-width: 0; }
