@@ -33,6 +33,7 @@ from .text import (
     event_rows,
     host_rows,
     not_shown,
+    nothing_known,
     type_rows,
     vm_rows,
     week_rows,
@@ -129,9 +130,7 @@ def _azure(report: Report) -> str:
 
 
 def _nothing(report: Report) -> str:
-    known = report["counts"][TOLD]
-    said = "No VM that answered remembers an event." if known else "No VM told its history, so nothing is known."
-    return f"<section><p>{said}</p></section>"
+    return f"<section><p>{nothing_known(report)}</p></section>"
 
 
 def _of_events(report: Report) -> list[str]:

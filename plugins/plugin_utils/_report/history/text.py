@@ -75,6 +75,13 @@ def count_events(report: Report) -> str:
     return f"{counted(counts['events'], 'event')}: {', '.join(told)}{failed}{left_out}"
 
 
+def nothing_known(report: Report) -> str:
+    """Return the sentence for no event: silence of the VMs is no good news."""
+    if report["counts"][TOLD]:
+        return "No VM that answered remembers an event."
+    return "No VM told its history, so nothing is known."
+
+
 def seconds(value: int | None) -> str:
     return "" if value is None else format_duration(value)
 
@@ -235,6 +242,7 @@ def not_shown(report: Report, shown: Sequence[Any], name: str) -> str:
 def as_lines(report: Report) -> list[str]:
     """Return the summary for a terminal."""
     lines = [f"{count_hosts(report)}.", f"{count_events(report)}."]
+    lines += [] if report["events"] else [nothing_known(report)]
     for one in report["types"]:
         notice, lasted = one["notice"], one["lasted"]
         told = [f"{one['event_type']}: {counted(one['events'], 'event')}"]
@@ -256,6 +264,7 @@ def as_lines(report: Report) -> list[str]:
 def as_markdown(report: Report) -> str:
     lines = ["# What Azure really did", "", f"{report['generated_at']}: {markdown(count_hosts(report))}.", ""]
     lines += [f"{markdown(count_events(report))}.", ""]
+    lines += [] if report["events"] else [nothing_known(report), ""]
     for text in azure_lines(report):
         lines += [markdown(text), ""]
     tables = (

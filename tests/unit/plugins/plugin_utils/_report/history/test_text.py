@@ -53,6 +53,20 @@ def test_lines(fleet):
     ]
 
 
+@pytest.mark.parametrize(
+    ("answer", "known"),
+    [
+        (said(), "No VM that answered remembers an event."),
+        ({"unreachable": True, "msg": "No route to host"}, "No VM told its history, so nothing is known."),
+        (said(warnings=["The state was put aside."]), "No VM told its history, so nothing is known."),
+    ],
+)
+def test_p13_silence_is_told_apart_from_no_event(answer, known):
+    assert shown({"host-a": answer}, "lines")[2] == known
+    assert f"\n{known}\n" in shown({"host-a": answer}, "md")
+    assert known in shown({"host-a": answer}, "html")
+
+
 def test_a_line_has_the_least_and_the_most_where_they_differ():
     rows = (row(started=65, ended=300), row("B2", notice=600, started=65, ended=100))
     assert "Reboot: 2 events; notice 10 min to 15 min (documented: 15 min); lasted 35 s to 3 min 55 s" in shown(
