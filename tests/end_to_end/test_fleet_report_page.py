@@ -248,6 +248,11 @@ def test_now_and_every_start_go_on_with_the_clock_and_a_page_that_is_old_says_so
     assert window.look(told) == ["due"] * 4
     assert quarter < window.look(now) < 100
     assert "3 d 15 min old" in window.look(old)[1]
+    # The axis ends before, so the time alone would stand below another day.
+    assert window.look("document.querySelector('#at-now').textContent") == "now 2026-11-24 10:15"
+    edges = "['#at-now', '.axis'].map((name) => document.querySelector(name).getBoundingClientRect().right)"
+    label, axis = window.look(edges)
+    assert label <= axis
 
 
 def test_a_click_on_a_head_sorts_the_table_and_another_one_turns_it_round(page):

@@ -102,8 +102,11 @@ const goOn = () => {
     const label = document.getElementById("at-now");
     for (const name of ["x1", "x2"]) set(line, name, place);
     set(label, "x", place);
-    set(label, "dx", parseFloat(place) > 80 ? "-60" : "4");
-    label.textContent = `now ${new Date(now * 1000).toISOString().slice(11, 16)}`;
+    const [day, time] = new Date(now * 1000).toISOString().split("T");
+    const isOtherDay = day !== new Date(written * 1000).toISOString().slice(0, 10);
+    const [furthest, back] = isOtherDay ? [50, "-130"] : [80, "-60"];
+    set(label, "dx", parseFloat(place) > furthest ? back : "4");
+    label.textContent = `now ${isOtherDay ? `${day} ` : ""}${time.slice(0, 5)}`;
   }
   const old = document.getElementById("old");
   if (old) {
