@@ -207,7 +207,9 @@ def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
         return read_result(host, {"events": []})
     worst = max(results, key=lambda told: STATES.index(told["state"]))
     name = next((told["resource_name"] for told in results if told["resource_name"]), None)
-    return {**worst, "resource_name": name, "events": [event for told in results for event in told["events"]]}
+    events = [event for told in results for event in told["events"]]
+    out_of_service = list(dict.fromkeys(why for told in results for why in told["out_of_service"]))
+    return {**worst, "resource_name": name, "events": events, "out_of_service": out_of_service}
 
 
 def _result_complaint(told: dict[str, Any]) -> str | None:

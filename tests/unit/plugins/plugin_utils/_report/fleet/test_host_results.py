@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import WORDS
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import NO_DOCUMENT
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.host_results import (
     AFFECTED,
@@ -133,6 +134,14 @@ def test_what_a_host_said_before_it_failed_is_kept():
     assert read_answer("web-1", answered(event(), msg="Bad query."), True)["events"] == [event()]
     loop = {"results": [answered(event("A-1")), answered(event("A-2")), {**OFF_AZURE, "failed": True}]}
     assert [one["event_id"] for one in read_answer("web-1", loop, True)["events"]] == ["A-1", "A-2"]
+
+
+def test_p16_a_failure_in_a_loop_hides_no_mark():
+    mark = {**dict.fromkeys(WORDS), "event_id": "C7061BAC", "by": "checker", "counts": True}
+    told = answered(marks=[mark])
+    (why,) = read_answer("web-1", told)["out_of_service"]
+    loop = {"results": [told, told, {**OFF_AZURE, "failed": True}]}
+    assert read_answer("web-1", loop, True)["out_of_service"] == [why]
 
 
 @pytest.mark.parametrize(
