@@ -56,6 +56,7 @@ CSV_COLUMNS = (
     "description",
     "contradictions",
     "told_by_azure",
+    "out_of_service",
 )
 
 
@@ -233,7 +234,7 @@ def _table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]
 
 def as_csv(report: Report) -> str:
     """Return a row for each VM of each event, and for each host that has none."""
-    results = {host["host"]: host for host in report["hosts"]}
+    results = {host["host"]: {**host, "out_of_service": "; ".join(host["out_of_service"])} for host in report["hosts"]}
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in results}
     without_host: list[dict[str, Any]] = []
     for event in report["events"]:

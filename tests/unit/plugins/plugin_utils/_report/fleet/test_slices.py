@@ -237,3 +237,4 @@ def test_p16_a_mark_that_counts_is_in_every_form_of_the_report():
     assert "AWX job 812 of anna on control|&lt;b&gt;" in page
     assert "job 999" not in page
     assert "AWX job 812 of anna on control\\|" in fleet_report.fleet_report(parts, "md")
+    assert fleet_report.fleet_report(parts, "csv").endswith(f",{why}\r\n")
