@@ -43,6 +43,7 @@ class ActionModule(ActionBase):
     def _check(self) -> dict[str, Any]:
         """Check the settings, and create the folder."""
         # With the first plugin of a folder Ansible loads all of them, so each step imports only its own helpers.
+        from ..module_utils._event.document import format_utc
         from ..plugin_utils._report.files import FolderError, make_folder
 
         given, faults = self._read_variables()
@@ -60,7 +61,9 @@ class ActionModule(ActionBase):
             created = [make_folder(folder, self._task.check_mode) for folder in folders]
         except FolderError as error:
             raise ValueError(f"{self._playbook.name}_dir: {error}. No host was asked.") from error
-        return {"changed": any(created), "settings": settings}
+        # No answer is older. In a large fleet the first ones are minutes old when they are written.
+        begun = format_utc(datetime.now(timezone.utc))
+        return {"changed": any(created), "settings": settings, "begun": begun}
 
     def _read_variables(self) -> tuple[dict[str, Any], list[str]]:
         """Return the values of the variables, and a sentence for each that cannot be evaluated."""
@@ -90,6 +93,7 @@ class ActionModule(ActionBase):
 
     def _write(self) -> dict[str, Any]:
         """Merge the answers of the hosts, or the slices of earlier runs, and write the files."""
+        from ..module_utils._event.document import parse_utc
         from ..plugin_utils._report.slices import gc_paused
 
         ready = self._vars.get(f"__{self._playbook.name}_ready")
@@ -102,7 +106,8 @@ class ActionModule(ActionBase):
             if settings["mode"] == MERGE:
                 files, slices = {}, self._read_slices(settings, host_results.SLICE_FORMAT, now)
             else:
-                slices = [host_results.make_slice(self._answers(), settings["part"], now, self._azure(settings))]
+                begun = parse_utc(ready["begun"])
+                slices = [host_results.make_slice(self._answers(), settings["part"], begun, self._azure(settings))]
                 files = {os.path.join(settings["slices_dir"], f"{settings['part']}.json"): json.dumps(slices[0])}
             made = formats.format_slices(slices, now, self._hosts(), settings)
         for ending, text in made.files.items():

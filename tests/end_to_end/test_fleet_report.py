@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+from datetime import datetime
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import on_one_line, set_traps
@@ -66,6 +67,16 @@ class Fleet:
 @pytest.fixture
 def fleet(ansible, simulator, tmp_path):
     return Fleet(ansible, simulator("--vms", ",".join(VMS), "--clock", "manual"), tmp_path)
+
+
+def test_p13_an_answer_is_no_younger_than_the_begin_of_the_run(fleet):
+    slow = fleet.inventory.with_name("slow-python")
+    slow.write_text(f'#!/bin/sh\nsleep 3\nexec {sys.executable} "$@"\n')
+    slow.chmod(0o755)
+    fleet.inventory.write_text(f"slow ansible_connection=local ansible_python_interpreter={slow}\n")
+    assert fleet.report().code == 0
+    first, written = (datetime.fromisoformat(fleet.written()[name][:-1]) for name in ("asked_from", "generated_at"))
+    assert (written - first).total_seconds() >= 3
 
 
 @pytest.mark.hostile_text
