@@ -544,18 +544,19 @@ def test_p3_what_takes_the_vm_out_of_service_waits_while_a_run_puts_it_back(stag
 
 
 @pytest.mark.parametrize(
-    ("does", "age", "waits"),
+    ("does", "age", "longest", "waits"),
     [
-        pytest.param(marks.RESTORING, 90, 10, id="a run that was killed is waited for as long as a step may take"),
-        pytest.param(marks.RESTORING, 101, 0, id="a run that was killed long ago"),
-        pytest.param(marks.RESTORING, -5000, 100, id="a clock that is ahead"),
-        pytest.param(marks.PREPARING, 0, 0, id="a run that prepares"),
-        pytest.param(marks.PREPARED, 0, 0, id="a run that has prepared"),
-        pytest.param(marks.FAILED, 0, 0, id="a run that has failed"),
+        pytest.param(marks.RESTORING, 90, 0, 10, id="a run that was killed is waited for as long as a step may take"),
+        pytest.param(marks.RESTORING, 101, 0, 0, id="a run that was killed long ago"),
+        pytest.param(marks.RESTORING, -5000, 0, 100, id="a clock that is ahead"),
+        pytest.param(marks.RESTORING, 0, 30, 30, id="a run whose restore may take less than the step"),
+        pytest.param(marks.PREPARING, 0, 0, 0, id="a run that prepares"),
+        pytest.param(marks.PREPARED, 0, 0, 0, id="a run that has prepared"),
+        pytest.param(marks.FAILED, 0, 0, 0, id="a run that has failed"),
     ],
 )
-def test_p15_a_preparation_waits_for_no_run_without_an_end(stage, does, age, waits):
-    marked_by_a_run(stage, does, NOW - timedelta(seconds=age))
+def test_p15_a_preparation_waits_for_no_run_without_an_end(stage, does, age, longest, waits):
+    marked_by_a_run(stage, does, NOW - timedelta(seconds=age), longest)
     stage.while_waiting = lambda: stage.clock.advance(1)
     stage.announce("drain", timeout=100, approve="never")
     assert stage.run()
@@ -563,44 +564,28 @@ def test_p15_a_preparation_waits_for_no_run_without_an_end(stage, does, age, wai
     assert sum(stage.pauses) == waits
 
 
-def test_p15_a_run_whose_restore_may_take_less_than_the_step_is_waited_for_as_long_as_that(stage):
-    marked_by_a_run(stage, marks.RESTORING, NOW, longest=30)
-    stage.while_waiting = lambda: stage.clock.advance(1)
-    stage.announce("drain", timeout=100, approve="never")
-    assert stage.run()
-    assert sum(stage.pauses) == 30
-
-
-def test_p15_a_clock_that_is_set_back_while_a_preparation_waits_for_a_run_does_not_prolong_the_wait(stage):
-    marked_by_a_run(stage, marks.RESTORING, NOW)
-
-    def while_waiting():
-        stage.clock.advance(1)
-        if len(stage.pauses) == 3:
-            stage.clock.set_by(-3600)
-
-    stage.while_waiting = while_waiting
-    stage.announce("drain", timeout=100, approve="never")
-    assert stage.run()
-    assert stage.recorder.words == ["drain"]
-    assert sum(stage.pauses) == 100
-
-
-def test_p3_a_clock_that_is_set_forward_while_a_preparation_waits_for_a_run_does_not_end_the_wait(stage):
+@pytest.mark.parametrize(
+    ("set_by", "ends_after", "waits"),
+    [
+        pytest.param(-3600, None, 100, id="P15: a clock that is set back does not prolong the wait"),
+        pytest.param(3600, 30, 30, id="P3: a clock that is set forward does not end the wait"),
+    ],
+)
+def test_p3_p15_a_clock_that_is_set_while_a_preparation_waits_for_a_run(stage, set_by, ends_after, waits):
     path = marked_by_a_run(stage, marks.RESTORING, NOW)
 
     def while_waiting():
         stage.clock.advance(1)
         if sum(stage.pauses) == 3:
-            stage.clock.set_by(3600)
-        if sum(stage.pauses) == 30:
+            stage.clock.set_by(set_by)
+        if sum(stage.pauses) == ends_after:
             path.unlink()
 
     stage.while_waiting = while_waiting
     stage.announce("drain", timeout=100, approve="never")
     assert stage.run()
     assert stage.recorder.words == ["drain"]
-    assert sum(stage.pauses) == 30
+    assert sum(stage.pauses) == waits
 
 
 def test_p3_a_preparation_whose_event_ends_while_it_waits_for_a_run_is_skipped(stage):
@@ -642,7 +627,7 @@ class Azure:
         stage.config = Config(endpoint=self.simulator.endpoint("web-1"), timeout=600)
 
     def schedule(self, *resources: str) -> str:
-        body = {"event_type": "Reboot", "resources": list(resources or ["web-1"])}
+        body = {"event_type": "Reboot", "resources": list(resources)}
         return self.simulator.control("POST", "/simulator/events", body)["event_id"]
 
     def advance(self, seconds: float) -> None:
@@ -650,6 +635,12 @@ class Azure:
 
     def fault(self, **fault: Any) -> None:
         self.simulator.control("POST", "/simulator/faults", fault)
+
+    def announce_new(self, *words: str, resources: Any = ("web-1",), **rule: Any) -> str:
+        """Schedule an event, and let the check see it."""
+        event_id = self.schedule(*resources)
+        self.announce(*words, **rule)
+        return event_id
 
     def announce(self, *words: str, **rule: Any) -> None:
         """Let the check see what Azure tells now."""
@@ -691,8 +682,7 @@ class TestApproval:
         return hear
 
     def test_when_ready_comes_after_the_steps(self, azure, stage):
-        azure.schedule()
-        azure.announce("one", approve="when_ready")
+        azure.announce_new("one", approve="when_ready")
         assert stage.run()
         assert stage.steps == [FINE, ("succeeded", approval.TAKEN)]
         assert azure.approvals == 1
@@ -702,8 +692,7 @@ class TestApproval:
     def test_a_vm_approves_under_the_name_that_is_configured_or_that_azure_gives_it_now(
         self, azure, stage, given, approvals
     ):
-        azure.schedule()
-        azure.announce("one", approve="when_ready")
+        azure.announce_new("one", approve="when_ready")
         # As on a disk that was copied from another VM
         with stage.state.transaction():
             stage.state.set_fact("resource_name", {"name": "web-2", "boot_id": stage.clock.now().boot_id})
@@ -724,9 +713,8 @@ class TestApproval:
     def test_on_waiting_runs_once_on_the_leader_of_an_event_of_several_vms(
         self, azure, stage, resources, approve, words
     ):
-        azure.schedule(*resources)
         rule = {"approve": approve, "on_waiting": [stage.recorder.step("launch")]}
-        azure.announce("one", **rule)
+        azure.announce_new("one", resources=resources, **rule)
         while stage.due():
             assert stage.run()
             azure.announce("one", **rule)
@@ -735,9 +723,8 @@ class TestApproval:
             assert stage.recorder.calls[1].variables["AZURE_EVENT_PHASE"] == "waiting"
 
     def test_on_waiting_runs_where_this_vm_comes_to_lead_the_event(self, azure, stage):
-        azure.schedule("web-2", "web-1")
         rule = {"approve": "when_ready", "on_waiting": [stage.recorder.step("launch")]}
-        azure.announce("one", **rule)
+        azure.announce_new("one", resources=("web-2", "web-1"), **rule)
         assert stage.run()
         assert stage.due() == []
         event = stage.record.event
@@ -758,8 +745,7 @@ class TestApproval:
     def test_an_approval_that_waited_is_sent_as_soon_as_the_event_lists_this_vm_alone(
         self, azure, stage, hears_first, approve, before
     ):
-        azure.schedule()
-        azure.announce("one", approve=approve)
+        azure.announce_new("one", approve=approve)
         event = stage.record.event
         hears_first(event._replace(**before))
         assert stage.run()
@@ -776,8 +762,7 @@ class TestApproval:
         assert stage.due() == []
 
     def test_p2_after_a_boot_an_approval_that_waited_is_sent_after_the_preparation(self, azure, stage, hears_first):
-        azure.schedule()
-        azure.announce("one", approve="when_ready")
+        azure.announce_new("one", approve="when_ready")
         event = stage.record.event
         hears_first(event._replace(resources=("web-1", "web-2")))
         assert stage.run()
@@ -788,8 +773,7 @@ class TestApproval:
         assert (azure.approvals, stage.record.approval) == (1, "approved")
 
     def test_p6_an_approval_that_waited_is_not_sent_once_the_event_was_seen_started(self, azure, stage):
-        azure.schedule("web-1", "web-2")
-        azure.announce("one", approve="when_ready")
+        azure.announce_new("one", resources=("web-1", "web-2"), approve="when_ready")
         assert stage.run()
         event = stage.record.event
         stage.see(event._replace(event_status="Started"), approve="when_ready")
@@ -800,8 +784,7 @@ class TestApproval:
         assert stage.record.approval == "waiting"
 
     def test_an_approval_that_has_failed_since_it_waited_is_left_to_a_person(self, azure, stage):
-        azure.schedule("web-1", "web-2")
-        azure.announce("one", approve="when_ready")
+        azure.announce_new("one", resources=("web-1", "web-2"), approve="when_ready")
         assert stage.run()
         with stage.state.transaction():
             stage.state.finish_response(1, states.FAILED, "why", stage.clock.now())
@@ -809,9 +792,8 @@ class TestApproval:
         assert stage.due() == []
 
     def test_on_waiting_has_no_use_any_more_once_the_event_has_started(self, azure, stage):
-        azure.schedule("web-1", "web-2")
         rule = {"approve": "when_ready", "on_waiting": [stage.recorder.step("launch")]}
-        azure.announce("one", **rule)
+        azure.announce_new("one", resources=("web-1", "web-2"), **rule)
         assert stage.run()
         stage.see(stage.record.event._replace(event_status="Started"), **rule)
         assert stage.due() == []
@@ -821,8 +803,7 @@ class TestApproval:
 
     def test_p4_a_word_in_the_place_of_the_name_approves_nothing(self, azure, stage):
         stage.config = stage.config._replace(resource_name=None, timeout=1.0)
-        azure.schedule()
-        azure.announce("one", approve="when_ready", retries=0)
+        azure.announce_new("one", approve="when_ready", retries=0)
         azure.fault(fault="body", body="Unavailable", path="instance")
         assert not stage.run()
         assert azure.approvals == 0
@@ -840,8 +821,7 @@ class TestApproval:
 
     @pytest.mark.parametrize(("fault", "said"), UNCLEAR)
     def test_p4_b3_only_a_clear_document_tells_that_an_event_is_gone(self, azure, stage, fault, said):
-        event_id = azure.schedule()
-        azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
+        event_id = azure.announce_new("one", approve="when_ready", retries=1, retry_delay=3)
         azure.fault(**fault, methods=["GET"], times=2)
         assert not stage.run()
         assert stage.pauses == [3]
@@ -856,8 +836,7 @@ class TestApproval:
 
     @pytest.mark.parametrize(("fault", "said"), UNCLEAR)
     def test_s7_what_is_no_clear_document_is_tried_again(self, azure, stage, fault, said, capfd):
-        azure.schedule()
-        azure.announce("one", approve="when_ready", retries=1, retry_delay=3)
+        azure.announce_new("one", approve="when_ready", retries=1, retry_delay=3)
         azure.fault(**fault, methods=["GET"], times=1)
         assert stage.run()
         assert stage.pauses == [3]
@@ -867,8 +846,7 @@ class TestApproval:
     def test_p13_an_approval_that_azure_refused_is_no_evidence_that_the_event_took_place(
         self, azure, stage, monkeypatch
     ):
-        azure.schedule()
-        azure.announce("one", approve="when_ready", retries=0)
+        azure.announce_new("one", approve="when_ready", retries=0)
         azure.fault(fault="status", status=400, methods=["POST"])
 
         def withdraw(_seconds):
@@ -881,16 +859,14 @@ class TestApproval:
         assert (stage.record.approval, stage.record.outcome) == (None, "withdrawn")
 
     def test_s6_a_fault_that_passes_costs_no_try(self, azure, stage):
-        azure.schedule()
-        azure.announce("one", approve="when_ready", retries=0)
+        azure.announce_new("one", approve="when_ready", retries=0)
         azure.fault(fault="status", status=500, times=2)
         assert stage.run()
         assert stage.pauses == []
         assert stage.record.approval == "approved"
 
     def test_an_approval_that_was_interrupted_is_sent_again(self, azure, stage):
-        azure.schedule()
-        azure.announce(approve="when_ready")
+        azure.announce_new(approve="when_ready")
         stage.interrupt()
         assert stage.run()
         assert azure.approvals == 1
@@ -898,8 +874,7 @@ class TestApproval:
 
     @pytest.mark.parametrize("how", ["failed", "interrupted"])
     def test_p2_what_was_prepared_before_a_boot_is_prepared_again_before_it_is_approved(self, azure, stage, how):
-        azure.schedule()
-        azure.announce("one", "two", approve="when_ready", retries=0)
+        azure.announce_new("one", "two", approve="when_ready", retries=0)
         azure.fault(fault="status", status=403, methods=["POST"], times=1)
         assert not stage.run()
         assert stage.recorder.words == ["one", "two"]
@@ -915,9 +890,8 @@ class TestApproval:
         assert stage.record.approval == "approved"
 
     def test_p2_an_event_that_was_approved_before_a_boot_is_not_prepared_again(self, azure, stage):
-        azure.schedule()
         stage.recorder.fail(1)
-        azure.announce("one", approve="at_once", retries=0)
+        azure.announce_new("one", approve="at_once", retries=0)
         assert not stage.run()
         stage.clock.reboot()
         azure.announce("one", approve="at_once", retries=0)
@@ -936,8 +910,7 @@ class TestApproval:
                 raise KeyboardInterrupt
             finish_step(store, step, *rest)
 
-        azure.schedule()
-        azure.announce("one", approve="when_ready")
+        azure.announce_new("one", approve="when_ready")
         with monkeypatch.context() as patch:
             patch.setattr(respond.Store, "finish_step", die)
             with pytest.raises(KeyboardInterrupt):
@@ -951,8 +924,7 @@ class TestApproval:
 
     def test_p1_the_name_is_known_before_the_document_is_read(self, azure, stage):
         stage.config = stage.config._replace(resource_name=None)
-        azure.schedule()
-        azure.announce("one", approve="when_ready")
+        azure.announce_new("one", approve="when_ready")
         azure.simulator.control("DELETE", "/simulator/journal")
         assert stage.run()
         requests = azure.simulator.control("GET", "/simulator/journal")["requests"]
@@ -960,8 +932,7 @@ class TestApproval:
         assert asked == ["GET compute", "GET scheduledevents", "POST scheduledevents"]
 
     def test_p1_the_document_is_read_anew_before_each_post(self, azure, stage, monkeypatch):
-        event_id = azure.schedule()
-        azure.announce("one", approve="when_ready")
+        event_id = azure.announce_new("one", approve="when_ready")
         azure.fault(fault="status", status=503, methods=["POST"], times=1)
 
         def grow(_seconds):
@@ -979,8 +950,7 @@ class TestApproval:
     def test_an_approval_whose_answer_was_lost_is_evidence_that_the_event_took_place(
         self, azure, stage, monkeypatch, then
     ):
-        azure.schedule()
-        azure.announce("one", approve="when_ready", retries=0)
+        azure.announce_new("one", approve="when_ready", retries=0)
         send = imds.ImdsClient.approve
 
         def send_and_lose_the_answer(*arguments):
@@ -999,8 +969,7 @@ class TestApproval:
         assert stage.record.outcome == "completed"
 
     def test_an_approval_that_was_sent_and_not_noted_before_a_kill(self, azure, stage, monkeypatch):
-        azure.schedule()
-        azure.announce("one", approve="when_ready")
+        azure.announce_new("one", approve="when_ready")
         send = imds.ImdsClient.approve
 
         def send_and_die(*arguments):
