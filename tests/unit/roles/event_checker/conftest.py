@@ -24,10 +24,17 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     open_database,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    SUCCEEDED,
     Moment,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import Folders
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
+    due_responses,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
+    record_answer,
+)
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 IN_15_MINUTES = NOW + timedelta(minutes=15)
@@ -190,6 +197,41 @@ def state(folders: Folders) -> Iterator[Store]:
     state = open_state(folders)
     yield state
     state.close()
+
+
+class Story:
+    """What happens to web-1, written down in its state as the program does it."""
+
+    def __init__(self, state: Store, clock: FakeClock) -> None:
+        self.state = state
+        self.clock = clock
+
+    def see(self, *events: Event, **rule: Any) -> None:
+        """Take in a document with these events, by one rule."""
+        self.see_by([make_rule(**rule)], *events)
+
+    def see_by(self, rules: list[Rule], *events: Event) -> Any:
+        return record_answer(self.state, rules, make_document(*events), self.clock.now(), "web-1")
+
+    def find_due(self) -> list[Any]:
+        return due_responses(self.state, self.clock.now(), lambda _number: False)
+
+    def finish(self, number: int = 1, result: str = SUCCEEDED, message: str | None = None) -> None:
+        with self.state.transaction():
+            self.state.finish_response(number, result, message, self.clock.now())
+
+    def approve(self, approval: str, *waiting_for: str, number: int = 1) -> None:
+        with self.state.transaction():
+            self.state.set_approval(number, approval, waiting_for, self.clock.now())
+
+    def set_fact(self, name: str, value: Any) -> None:
+        with self.state.transaction():
+            self.state.set_fact(name, value)
+
+
+@pytest.fixture
+def story(state: Store, clock: FakeClock) -> Story:
+    return Story(state, clock)
 
 
 @pytest.fixture

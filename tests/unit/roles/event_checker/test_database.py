@@ -25,19 +25,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     open_snapshot,
     return_home,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
-    SUCCEEDED,
-)
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.schema import (
     VERSION,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
-    due_responses,
-)
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
-    record_answer,
-)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import conftest as builders
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.killed import Place, kill_everywhere
@@ -52,13 +43,11 @@ NOW = builders.FakeClock().now()
 
 def fill(state):
     """Write a transaction for each of many events, and one for a response to each."""
-    events = []
+    events, story = [], builders.Story(state, builders.FakeClock())
     for number in range(EVENTS):
         events.append(builders.make_event(f"E{number}", description="x" * 200))
-        record_answer(state, RULES, builders.make_document(*events), NOW, "web-1")
-        response = state.unfinished_responses()[-1]
-        with state.transaction():
-            state.finish_response(response.number, SUCCEEDED, None, NOW)
+        story.see_by(RULES, *events)
+        story.finish(state.unfinished_responses()[-1].number)
 
 
 def dump(folder):
@@ -112,22 +101,19 @@ def of_five(tmp_path_factory):
     """A folder with a state of the events E1 to E5, numbered so, to each of which there was a response."""
     folder = tmp_path_factory.mktemp("of_five")
     with closing(Store(open_database(str(folder), str(folder / "run"), pytest.fail))) as state:
-        events = [builders.make_event(f"E{number}") for number in range(1, 6)]
-        record_answer(state, RULES, builders.make_document(*events), NOW, "web-1")
-        due = due_responses(state, NOW, lambda _number: False)
-        with state.transaction():
-            for response in due:
-                state.finish_response(response.number, SUCCEEDED, None, NOW)
-            state.set_fact("polls", {"number": 5})
+        story = builders.Story(state, builders.FakeClock())
+        story.see_by(RULES, *(builders.make_event(f"E{number}") for number in range(1, 6)))
+        for response in story.find_due():
+            story.finish(response.number)
+        story.set_fact("polls", {"number": 5})
     return folder
 
 
 def use(state):
     """Do what a check does with it."""
-    document = builders.make_document(builders.make_event("NEW"))
-    assert record_answer(state, RULES, document, NOW, "web-1").lines
-    due = due_responses(state, NOW, lambda _number: False)
-    assert state.event(due[-1].event).event.event_id == "NEW"
+    story = builders.Story(state, builders.FakeClock())
+    assert story.see_by(RULES, builders.make_event("NEW")).lines
+    assert state.event(story.find_due()[-1].event).event.event_id == "NEW"
     assert report(state, NOW, state.all_events())["events"][-1]["event_id"] == "NEW"
 
 

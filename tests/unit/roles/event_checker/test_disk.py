@@ -22,14 +22,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     return_home,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
-    record_answer,
-)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     FakeClock,
-    make_document,
+    Story,
     make_event,
-    make_rule,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
@@ -267,7 +263,7 @@ def test_p7_a_damaged_file_on_a_disk_that_is_nearly_full_is_put_aside_once(tmp_p
 
     def body():
         with closing(Store(open_database(*folders, pytest.fail))) as state:
-            record_answer(state, [make_rule()], make_document(make_event()), FakeClock().now(), "web-1")
+            Story(state, FakeClock()).see(make_event())
         with open(disk.path / "state.db", "ab") as file:
             file.write(bytes(100))
         disk.fill(but=free)

@@ -29,16 +29,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.recovery import (
     repair,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
-    due_responses,
-)
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
-    record_answer,
-)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
     NOW,
-    make_document,
+    Story,
     make_event,
     make_rule,
     started,
@@ -50,21 +44,19 @@ NOTED = make_rule()
 AZURE = "http://169.254.169.254"
 
 
-class VM:
+class VM(Story):
     """What happens to a VM, and what its history has then."""
 
     def __init__(self, state: Any, clock: Any) -> None:
-        self.state = state
-        self.clock = clock
+        super().__init__(state, clock)
         self.call("web-1")
 
     def call(self, name: str, endpoint: str = AZURE) -> None:
-        with self.state.transaction():
-            self.state.set_fact("resource_name", {"name": name, "endpoint": endpoint})
+        self.set_fact("resource_name", {"name": name, "endpoint": endpoint})
 
-    def see(self, *events: Any, rule: Any = RULE, name: str = "web-1") -> None:
-        record_answer(self.state, [rule], make_document(*events), self.clock.now(), name)
-        due_responses(self.state, self.clock.now(), lambda _number: False)
+    def see(self, *events: Any, rule: Any = RULE) -> None:
+        self.see_by([rule], *events)
+        self.find_due()
 
     def run(self, number: int, result: str = states.SUCCEEDED) -> None:
         """A response runs for 20 s and ends so."""
@@ -75,10 +67,6 @@ class VM:
             self.clock.advance(20)
             self.state.finish_step(step, result, None, self.clock.now())
             self.state.finish_response(number, result, None, self.clock.now())
-
-    def approve(self, number: int = 1) -> None:
-        with self.state.transaction():
-            self.state.set_approval(number, states.APPROVED, (), self.clock.now())
 
     def forget_events(self) -> None:
         """So many events have ended since that these are forgotten."""
@@ -105,7 +93,7 @@ def live(vm: VM) -> None:
     vm.clock.advance(10)
     vm.see(make_event(duration_seconds=9, resources=("web-1", "web-2"), not_before=NOW + timedelta(minutes=20)))
     vm.run(1)
-    vm.approve()
+    vm.approve(states.APPROVED)
     vm.clock.advance(5)
     vm.see(started(make_event(duration_seconds=9, resources=("web-1", "web-2"))))
     vm.clock.advance(240)

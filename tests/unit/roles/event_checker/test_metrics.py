@@ -29,15 +29,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
     records as states,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
-    record_answer,
-)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
     NOW,
-    make_document,
     make_event,
-    make_rule,
     open_state,
     started,
 )
@@ -99,14 +94,6 @@ def publisher(metrics_dir, folders):
     return Publisher(str(metrics_dir), folders)
 
 
-@pytest.fixture
-def see(state, clock):
-    def see(*events, **rule):
-        record_answer(state, [make_rule(**rule)], make_document(*events), clock.now(), "web-1")
-
-    return see
-
-
 def set_polls(state: Any, **polls: Any) -> None:
     with state.transaction():
         state.set_fact("polls", {"number": 0, "errors": {}, "last_answer_at": None, "last_error": None, **polls})
@@ -160,15 +147,14 @@ def test_p7_a_state_that_was_put_aside_is_told_until_it_is_moved_away(metrics_di
     assert told() == [({}, 0)]
 
 
-def test_of_events(metrics, see, state, clock):
-    see(
+def test_of_events(metrics, story, state, clock):
+    story.see(
         make_event(resources=("web-1", "web-2")),
         started(make_event("B")),
         make_event("C", event_type=None, event_status=None, not_before=None),
         make_event("D"),
     )
-    with state.transaction():
-        state.set_approval(1, states.WAITING, ("web-2",), clock.now())
+    story.approve(states.WAITING, "web-2")
     clock.advance(60)
     found = metrics()
     a, b, c, d = (
@@ -190,23 +176,21 @@ def test_of_events(metrics, see, state, clock):
     assert found["event_waits_for_approval"] == [(a, 1), (b, 0), (c, 0), (d, 0)]
 
 
-def test_an_ended_event_counts_for_its_responses_only(metrics, see, state, clock):
-    see(make_event(), on_ended=[{"command": ["x"]}])
-    see()
+def test_an_ended_event_counts_for_its_responses_only(metrics, story, state, clock):
+    story.see(make_event(), on_ended=[{"command": ["x"]}])
+    story.see()
     found = metrics()
     assert found["events"] == []
     assert found["event_seconds_until_start"] == []
     assert found["responses"] == [({"phase": "ended", "result": "planned"}, 1)]
 
 
-def test_of_responses(metrics, see, state, clock):
+def test_of_responses(metrics, story, state, clock):
     steps = {"on_announced": [{"command": ["x"]}], "on_ended": [{"command": ["x"]}]}
-    see(make_event("A"), make_event("B"), make_event("C"), **steps)
-    with state.transaction():
-        state.finish_response(1, states.FAILED, "No.", clock.now())
-        state.finish_response(2, states.SUCCEEDED, None, clock.now())
-        state.finish_response(3, states.SUCCEEDED, None, clock.now())
-    see(make_event("B"), make_event("C"), **steps)
+    story.see(make_event("A"), make_event("B"), make_event("C"), **steps)
+    for number, result in ((1, states.FAILED), (2, states.SUCCEEDED), (3, states.SUCCEEDED)):
+        story.finish(number, result)
+    story.see(make_event("B"), make_event("C"), **steps)
     assert metrics()["responses"] == [
         ({"phase": "announced", "result": "failed"}, 1),
         ({"phase": "announced", "result": "succeeded"}, 2),
@@ -214,16 +198,15 @@ def test_of_responses(metrics, see, state, clock):
     ]
 
 
-def test_of_what_failed_and_can_be_tried_again(metrics, see, state, clock):
+def test_of_what_failed_and_can_be_tried_again(metrics, story, state, clock):
     steps = {"on_announced": [{"command": ["x"]}], "on_ended": [{"command": ["x"]}]}
-    see(make_event("A"), make_event("B"), **steps)
-    with state.transaction():
-        state.finish_response(1, states.FAILED, "No.", clock.now())
-        state.finish_response(2, states.FAILED, "No.", clock.now())
+    story.see(make_event("A"), make_event("B"), **steps)
+    story.finish(1, states.FAILED)
+    story.finish(2, states.FAILED)
     failed = {labels["phase"]: count for labels, count in metrics()["failed_responses"]}
     assert failed == {"announced": 2, "ended": 0, "restore": 0, "started": 0, "waiting": 0}
     # It is too late to prepare for what has ended.
-    see(make_event("B"), **steps)
+    story.see(make_event("B"), **steps)
     failed = {labels["phase"]: count for labels, count in metrics()["failed_responses"]}
     assert failed == {"announced": 1, "ended": 0, "restore": 0, "started": 0, "waiting": 0}
 
@@ -240,17 +223,16 @@ def test_of_what_failed_and_can_be_tried_again(metrics, see, state, clock):
         ({"match": {"event_types": ["Freeze"]}}, None, 0),
     ],
 )
-def test_of_what_is_prepared(metrics, see, state, clock, rule, state_of_response, prepared):
-    see(make_event(), **rule)
+def test_of_what_is_prepared(metrics, story, state, clock, rule, state_of_response, prepared):
+    story.see(make_event(), **rule)
     if state_of_response is not None:
-        with state.transaction():
-            state.finish_response(1, state_of_response, "It ended.", clock.now())
+        story.finish(1, state_of_response)
     ((_labels, value),) = metrics()["event_prepared"]
     assert value == prepared
 
 
-def test_p13_a_webhook_that_failed_is_told_although_its_response_succeeded(metrics, see, state, clock):
-    see(make_event(), on_announced=[{"webhook": "https://example.com/"}])
+def test_p13_a_webhook_that_failed_is_told_although_its_response_succeeded(metrics, story, state, clock):
+    story.see(make_event(), on_announced=[{"webhook": "https://example.com/"}])
     with state.transaction():
         state.finish_step(state.steps(1)[0], states.FAILED, "Nobody took it.", clock.now())
         state.finish_response(1, states.SUCCEEDED, None, clock.now())
@@ -259,12 +241,12 @@ def test_p13_a_webhook_that_failed_is_told_although_its_response_succeeded(metri
     assert [labels["phase"] for labels, count in found["failed_steps"] if count] == ["announced"]
 
 
-def test_p2_what_was_prepared_before_a_boot_is_not_prepared_until_the_event_has_started(metrics, see, state, clock):
+def test_p2_what_was_prepared_before_a_boot_is_not_prepared_until_the_event_has_started(metrics, story, state, clock):
     def prepared():
         ((_labels, value),) = metrics()["event_prepared"]
         return value
 
-    see(make_event(), on_announced=[{"command": ["x"]}])
+    story.see(make_event(), on_announced=[{"command": ["x"]}])
     with state.transaction():
         state.finish_step(state.steps(1)[0], states.SUCCEEDED, None, clock.now())
         state.finish_response(1, states.SUCCEEDED, None, clock.now())
@@ -272,7 +254,7 @@ def test_p2_what_was_prepared_before_a_boot_is_not_prepared_until_the_event_has_
     clock.reboot()
     assert prepared() == 0
     # This boot may be that of the event.
-    see(started(make_event()))
+    story.see(started(make_event()))
     assert prepared() == 1
 
 
@@ -291,8 +273,8 @@ def test_p2_what_was_prepared_before_a_boot_is_not_prepared_until_the_event_has_
         HOSTILE.format(marker="/tmp/x"),
     ],
 )
-def test_text_from_azure_stays_within_its_label(metrics, see, text):
-    see(make_event(event_id=text, event_type=text, event_status=text))
+def test_text_from_azure_stays_within_its_label(metrics, story, text):
+    story.see(make_event(event_id=text, event_type=text, event_status=text))
     word = escape(text[:100])
     labels = {"event_id": escape(text), "event_type": word, "event_status": word}
     found = metrics()
@@ -300,9 +282,9 @@ def test_text_from_azure_stays_within_its_label(metrics, see, text):
     assert found["events"] == [({"event_type": word, "event_status": word}, 1)]
 
 
-def test_f4_the_file_keeps_no_character_that_steers_a_terminal(state, clock, see):
+def test_f4_the_file_keeps_no_character_that_steers_a_terminal(state, clock, story):
     steers = "a\x1b[31m\x9b1m\u202e\r\nb\u2028"
-    see(make_event(event_id=steers, event_type=steers, event_status=steers))
+    story.see(make_event(event_id=steers, event_type=steers, event_status=steers))
     text = reports.metrics(state, report(state, clock.now(), needing_attention(state)))
     assert {char for char in text if not char.isprintable()} == {"\n"}
     assert r"a\\u001b[31m" in text
@@ -311,8 +293,8 @@ def test_f4_the_file_keeps_no_character_that_steers_a_terminal(state, clock, see
 class TestPublisher:
     """The files that others read."""
 
-    def test_they_are_written_whole_and_readable_for_all(self, publisher, metrics_dir, folders, state, clock, see):
-        see(make_event(description="é🚧\u2028"))
+    def test_they_are_written_whole_and_readable_for_all(self, publisher, metrics_dir, folders, state, clock, story):
+        story.see(make_event(description="é🚧\u2028"))
         before = os.umask(0o077)
         try:
             publisher.publish(state, clock.now())
@@ -326,35 +308,35 @@ class TestPublisher:
         assert json.loads(facts.read_text("utf-8")) == public(report(state, clock.now(), needing_attention(state)))
         assert parse(metrics.read_text("utf-8"))["events"]
 
-    def test_a_reader_never_sees_half_a_file(self, publisher, folders, state, clock, see):
+    def test_a_reader_never_sees_half_a_file(self, publisher, folders, state, clock, story):
         publisher.publish(state, clock.now())
         path = Path(folders.facts, "azure_maintenance.fact")
         with path.open() as reader:
-            see(make_event())
+            story.see(make_event())
             publisher.publish(state, clock.now())
             assert json.load(reader)["events"] == []
         assert len(json.loads(path.read_text())["events"]) == 1
 
-    def test_they_are_written_when_there_is_something_new(self, publisher, folders, state, clock, see):
+    def test_they_are_written_when_there_is_something_new(self, publisher, folders, state, clock, story):
         path = Path(folders.facts, "azure_maintenance.fact")
         publisher.publish(state, clock.now())
         path.unlink()
         publisher.publish(state, clock.now())
         assert not path.exists()
-        see(make_event())
+        story.see(make_event())
         publisher.publish(state, clock.now())
         path.unlink()
         publisher.publish(state, clock.now())
         assert not path.exists()
 
-    def test_while_an_event_is_open_they_are_written_again(self, publisher, folders, state, clock, see, monkeypatch):
+    def test_while_an_event_is_open_they_are_written_again(self, publisher, folders, state, clock, story, monkeypatch):
         monkeypatch.setattr(reports, "_REFRESH", 0.0)
         path = Path(folders.facts, "azure_maintenance.fact")
-        see(make_event())
+        story.see(make_event())
         publisher.publish(state, clock.now())
         publisher.publish(state, clock.advance(60))
         assert json.loads(path.read_text())["events"][0]["seconds_until_start"] == 840
-        see()
+        story.see()
         publisher.publish(state, clock.now())
         path.unlink()
         publisher.publish(state, clock.now())
@@ -464,9 +446,9 @@ class TestPublisher:
         assert (metrics_dir / "azure_maintenance.prom").read_text() == before
         assert f"{metrics_dir}/azure_maintenance.prom cannot be written (File too large).\n" in capsys.readouterr().err
 
-    def test_what_all_may_read_has_no_command_line_and_no_message(self, publisher, folders, state, clock, see):
+    def test_what_all_may_read_has_no_command_line_and_no_message(self, publisher, folders, state, clock, story):
         """config.json is root's alone, and a step may have a password in its arguments (P12)."""
-        see(make_event(), on_announced=[{"command": ["/usr/bin/drain", "--password", "s3cret"]}])
+        story.see(make_event(), on_announced=[{"command": ["/usr/bin/drain", "--password", "s3cret"]}])
         now = clock.now()
         with state.transaction():
             state.begin_step(state.steps(1)[0], now)
@@ -481,7 +463,7 @@ class TestPublisher:
         # Root has all of it, by status --json.
         assert "s3cret" in json.dumps(report(state, now, needing_attention(state)))
 
-    def test_the_labels_are_bounded(self, metrics_dir, publisher, state, clock, see):
-        see(make_event(event_type="x" * 900_000, event_status="y" * 900_000))
+    def test_the_labels_are_bounded(self, metrics_dir, publisher, state, clock, story):
+        story.see(make_event(event_type="x" * 900_000, event_status="y" * 900_000))
         publisher.publish(state, clock.now())
         assert (metrics_dir / "azure_maintenance.prom").stat().st_size < 8000

@@ -32,16 +32,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     repair,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
-    due_responses,
-)
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
-    record_answer,
-)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
     NOW,
-    make_document,
     make_event,
     make_rule,
     started,
@@ -138,23 +131,21 @@ def test_however_many_events_end_the_state_keeps_a_thousand(state, clock):
     assert isinstance(state, Store)
 
 
-def end_with_restore(state: Store, clock: Any, result: str) -> int:
+def end_with_restore(story: Any, result: str) -> int:
     """An event ends, and its restore too; return the number of that response."""
-    record_answer(state, [RULE], make_document(make_event()), clock.now(), "web-1")
-    record_answer(state, [RULE], make_document(started(make_event())), clock.now(), "web-1")
-    record_answer(state, [RULE], make_document(), clock.now(), "web-1")
-    (restore,) = [each.number for each in state.responses_to(1) if each.phase == "ended"]
-    with state.transaction():
-        for each in state.responses_to(1):
-            state.finish_response(each.number, result if each.number == restore else "failed", None, clock.now())
+    for events in ([make_event()], [started(make_event())], []):
+        story.see_by([RULE], *events)
+    (restore,) = [each.number for each in story.state.responses_to(1) if each.phase == "ended"]
+    for each in story.state.responses_to(1):
+        story.finish(each.number, result if each.number == restore else "failed")
     return restore
 
 
 @pytest.mark.parametrize(("result", "kept"), [("failed", True), ("succeeded", False), ("skipped", False)])
 def test_p3_an_event_whose_restore_failed_is_kept_until_it_is_tried_again_even_if_the_clock_is_set(
-    state, clock, result, kept
+    story, state, clock, result, kept
 ):
-    restore = end_with_restore(state, clock, result)
+    restore = end_with_restore(story, result)
     clock.set_by(40 * 86400)
     with state.transaction():
         forget_ended_before(state, clock.now().at - RETENTION)
@@ -165,33 +156,31 @@ def test_p3_an_event_whose_restore_failed_is_kept_until_it_is_tried_again_even_i
     assert state.all_events() == []
 
 
-def test_p9_however_many_restores_fail_the_state_keeps_a_thousand(state, clock):
-    end_with_restore(state, clock, "failed")
+def test_p9_however_many_restores_fail_the_state_keeps_a_thousand(story, state, clock):
+    end_with_restore(story, "failed")
     withdraw_events(state, clock, 1000)
     assert len(state.all_events()) == 1000
     assert state.event(1) is None
 
 
-def prepare(state: Store) -> None:
+@pytest.fixture
+def prepared(story):
     """One event is prepared for and started, another is prepared for and over."""
     for document in (
         [make_event("A"), make_event("B")],
         [make_event("B"), started(make_event("A"))],
         [make_event("B")],
     ):
-        record_answer(state, [RULE], make_document(*document), MOMENT, "web-1")
-        with state.transaction():
-            for response in state.unfinished_responses():
-                if response.phase != "ended":
-                    state.finish_response(response.number, "succeeded", None, MOMENT)
-    state.connection.execute("BEGIN")
-    state.set_fact("polls", {"number": 7})
-    state.connection.execute("COMMIT")
+        story.see_by([RULE], *document)
+        for response in story.state.unfinished_responses():
+            if response.phase != "ended":
+                story.finish(response.number)
+    story.set_fact("polls", {"number": 7})
+    return story
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_p7_one_flipped_bit_of_a_record_costs_no_other_and_is_told_once(state, seed):
-    prepare(state)
+def test_p7_one_flipped_bit_of_a_record_costs_no_other_and_is_told_once(prepared, state, seed):
     luck = random.Random(seed)
     table, column = luck.choice(
         [("event", "content"), ("response", "content"), ("response", "state"), ("fact", "name")]
@@ -210,7 +199,7 @@ def test_p7_one_flipped_bit_of_a_record_costs_no_other_and_is_told_once(state, s
     with state.transaction():
         assert repair(state, MOMENT, {"a"}) == []
     assert len(state.connection.execute("SELECT * FROM put_aside").fetchall()) == 1
-    assert record_answer(state, [RULE], make_document(make_event("B")), MOMENT, "web-1") is not None
+    assert prepared.see_by([RULE], make_event("B")) is not None
 
 
 @pytest.mark.parametrize(
@@ -223,8 +212,7 @@ def test_p7_one_flipped_bit_of_a_record_costs_no_other_and_is_told_once(state, s
         ("ended", set(), "failed"),
     ],
 )
-def test_p7_a_response_whose_record_is_put_aside_is_not_forgotten(state, phase, marked, becomes):
-    prepare(state)
+def test_p7_a_response_whose_record_is_put_aside_is_not_forgotten(prepared, state, phase, marked, becomes):
     state.connection.execute("UPDATE response SET content = 'x' WHERE event = 1 AND phase = ?", (phase,))
     with state.transaction():
         repair(state, MOMENT, marked)
@@ -233,14 +221,13 @@ def test_p7_a_response_whose_record_is_put_aside_is_not_forgotten(state, phase, 
     assert [step.state for step in again.steps] == ["pending"] * len(again.steps)
 
 
-def test_p3_a_restore_waits_for_an_event_whose_preparation_was_lost(state):
-    prepare(state)
+def test_p3_a_restore_waits_for_an_event_whose_preparation_was_lost(prepared, state):
     state.connection.execute("UPDATE response SET content = 'x' WHERE event = 2 AND phase = 'announced'")
     with state.transaction():
         repair(state, MOMENT, set())
-    assert due_responses(state, MOMENT, lambda _number: False) == []
-    record_answer(state, [RULE], make_document(), MOMENT, "web-1")
-    assert [each.phase for each in due_responses(state, MOMENT, lambda _number: False)] == ["ended"]
+    assert prepared.find_due() == []
+    prepared.see_by([RULE])
+    assert [each.phase for each in prepared.find_due()] == ["ended"]
 
 
 def test_p9_the_lines_and_the_records_that_are_put_aside_are_bounded(state):

@@ -60,16 +60,13 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
     due_responses,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
-    record_answer,
-)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest as scripted
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     NOW,
+    Story,
     ended_with,
     make_document,
     make_event,
-    make_rule,
     open_state,
     started,
 )
@@ -95,13 +92,12 @@ class StageClock:
         self._stage.pause(seconds)
 
 
-class Stage:
+class Stage(Story):
     """The state of web-1, and the responses to what is announced to it."""
 
     def __init__(self, state: Any, folders: Any, clock: Any, recorder: Any) -> None:
-        self.state = state
+        super().__init__(state, clock)
         self.folders = folders
-        self.clock = clock
         self.recorder = recorder
         self.config = Config(resource_name="web-1")
         self.while_waiting: Any = lambda: None
@@ -112,9 +108,6 @@ class Stage:
         """Announce an event for which the recorder is to be called with each of the words."""
         rule.setdefault("on_announced", [self.recorder.step(word) for word in words])
         self.see(event or make_event(), **rule)
-
-    def see(self, *events: Any, **rule: Any) -> None:
-        record_answer(self.state, [make_rule(**rule)], make_document(*events), self.clock.now(), "web-1")
 
     def due(self) -> list[Any]:
         return due_responses(self.state, self.clock.now(), functools.partial(is_running, self.folders))
@@ -206,8 +199,7 @@ def test_each_step_gets_the_event_as_it_is_known_by_then(stage):
 
 def test_the_name_of_this_vm_is_the_one_that_azure_gave(stage):
     stage.config = Config()
-    with stage.state.transaction():
-        stage.state.set_fact("resource_name", {"name": "WEB-1", "boot_id": "any"})
+    stage.set_fact("resource_name", {"name": "WEB-1", "boot_id": "any"})
     stage.announce("one")
     assert stage.run()
     assert json.loads(stage.recorder.calls[0].stdin)["resource_name"] == "WEB-1"
@@ -694,8 +686,7 @@ class TestApproval:
     ):
         azure.announce_new("one", approve="when_ready")
         # As on a disk that was copied from another VM
-        with stage.state.transaction():
-            stage.state.set_fact("resource_name", {"name": "web-2", "boot_id": stage.clock.now().boot_id})
+        stage.set_fact("resource_name", {"name": "web-2", "boot_id": stage.clock.now().boot_id})
         stage.config = stage.config._replace(resource_name=given)
         assert stage.run()
         assert azure.approvals == approvals
@@ -786,8 +777,7 @@ class TestApproval:
     def test_an_approval_that_has_failed_since_it_waited_is_left_to_a_person(self, azure, stage):
         azure.announce_new("one", resources=("web-1", "web-2"), approve="when_ready")
         assert stage.run()
-        with stage.state.transaction():
-            stage.state.finish_response(1, states.FAILED, "why", stage.clock.now())
+        stage.finish(1, states.FAILED, "why")
         stage.see(stage.record.event._replace(resources=("web-1",)), approve="when_ready")
         assert stage.due() == []
 

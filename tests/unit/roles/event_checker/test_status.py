@@ -27,16 +27,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
     records as states,
 )
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.situation import (
-    due_responses,
-)
-from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track.tracker import (
-    record_answer,
-)
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     HOSTILE,
     NOW,
-    make_document,
+    Story,
     make_event,
     make_rule,
     started,
@@ -47,30 +41,23 @@ pytestmark = pytest.mark.filterwarnings("error")
 DRAIN, RESTORE = {"playbook": "drain.yml"}, {"command": ["/usr/local/bin/restore", "now"]}
 
 
-class Scene:
-    """A state that is brought about as the program would, and what status says of it."""
+class Scene(Story):
+    """What happens, and what status says of it."""
 
     def __init__(self, state: Any, clock: Any) -> None:
-        self.state = state
-        self.clock = clock
+        super().__init__(state, clock)
         self.polls(last_answer_at=clock.now().at)
         self.name("web-1")
 
-    def facts(self, **facts: Any) -> None:
-        with self.state.transaction():
-            for name, value in facts.items():
-                self.state.set_fact(name, value)
-
     def polls(self, **changes: Any) -> None:
-        self.facts(polls={"number": 5, "errors": {}, "last_answer_at": None, "last_error": None, **changes})
+        self.set_fact("polls", {"number": 5, "errors": {}, "last_answer_at": None, "last_error": None, **changes})
 
     def name(self, name: str) -> None:
-        self.facts(resource_name={"name": name, "boot_id": self.clock.now().boot_id})
+        self.set_fact("resource_name", {"name": name, "boot_id": self.clock.now().boot_id})
 
     def see(self, *events: Any, name: str = "Drain before a reboot", **rule: Any) -> None:
-        rules = [make_rule(name, **rule)] if rule else []
-        record_answer(self.state, rules, make_document(*events), self.clock.now(), "web-1")
-        due_responses(self.state, self.clock.now(), lambda _number: False)
+        self.see_by([make_rule(name, **rule)] if rule else [], *events)
+        self.find_due()
 
     def run(self, number: int = 1, *results: tuple[str, str | None]) -> None:
         """Write down what came of the steps of a response: for each its state and message."""
@@ -82,18 +69,13 @@ class Scene:
                 if result != states.RUNNING:
                     self.state.finish_step(step, result, message, now)
 
-    def finish(self, number: int = 1, result: str = states.SUCCEEDED, message: str | None = None) -> None:
-        with self.state.transaction():
-            self.state.finish_response(number, result, message, self.clock.now())
-
-    def approve(self, approval: str, *waiting_for: str) -> None:
-        with self.state.transaction():
-            self.state.set_approval(1, approval, waiting_for, self.clock.now())
+    @property
+    def report(self) -> dict[str, Any]:
+        return status_report(self.state, self.clock.now(), ())
 
     @property
     def status(self) -> str:
-        now = self.clock.now()
-        return self._fit(status_text(status_report(self.state, now, ()), now.wall))
+        return self._fit(status_text(self.report, self.clock.now().wall))
 
     @property
     def history(self) -> str:
@@ -213,12 +195,12 @@ def unclear(scene: Scene) -> None:
     """No answer can be read as a whole, and none that can be read lists one of the two events."""
     scene.see(make_event(), make_event("B2"), on_announced=[DRAIN], lead_time=0)
     now = scene.clock.now()
-    scene.facts(poller={"boot_id": now.boot_id, "unclear": [now.uptime, now.uptime], "missing": ["b2"]})
+    scene.set_fact("poller", {"boot_id": now.boot_id, "unclear": [now.uptime, now.uptime], "missing": ["b2"]})
     scene.polls(last_answer_at=scene.clock.advance(240).at)
 
 
 def unclear_before_the_boot(scene: Scene) -> None:
-    scene.facts(poller={"boot_id": "boot-0", "unclear": [1.0, 2.0], "missing": ["b2"]})
+    scene.set_fact("poller", {"boot_id": "boot-0", "unclear": [1.0, 2.0], "missing": ["b2"]})
 
 
 def failed_and_overtaken(scene: Scene) -> None:
@@ -459,7 +441,7 @@ EXIT_STATUSES = [
 @pytest.mark.parametrize(("happens", "expected"), EXIT_STATUSES, ids=lambda value: getattr(value, "__name__", ""))
 def test_the_exit_status_for_monitoring(scene, happens, expected):
     happens(scene)
-    assert exit_status(status_report(scene.state, scene.clock.now(), ())) == expected
+    assert exit_status(scene.report) == expected
 
 
 def test_p13_a_state_that_could_not_be_read_is_no_all_clear(scene):
@@ -479,14 +461,12 @@ def test_p13_a_state_that_could_not_be_read_is_no_all_clear(scene):
 def test_the_exit_status_when_nothing_was_heard_for_some_time(scene, seconds, expected):
     scene.polls(last_answer_at=NOW.timestamp())
     scene.clock.advance(seconds)
-    assert exit_status(status_report(scene.state, scene.clock.now(), ())) == expected
+    assert exit_status(scene.report) == expected
 
 
 def test_a_response_that_is_written_down_and_not_yet_begun(scene):
     """What status may see between two looks of the check."""
-    record_answer(
-        scene.state, [make_rule(on_announced=[DRAIN])], make_document(make_event()), scene.clock.now(), "web-1"
-    )
+    scene.see_by([make_rule(on_announced=[DRAIN])], make_event())
     assert "response 1, on_announced: due now\n" in scene.status
 
 
@@ -652,8 +632,7 @@ def test_status_says_that_a_boot_took_a_preparation_back(scene, approval, happen
     assert ("!! response" in scene.status) == is_told
     is_repeated = "This VM has booted since. An event that is approved is not prepared again." not in scene.status
     assert is_repeated == (approval != states.APPROVED)
-    found = status_report(scene.state, scene.clock.now(), ())
-    assert exit_status(found) == (is_told or approval == states.WAITING)
+    assert exit_status(scene.report) == (is_told or approval == states.WAITING)
 
 
 def test_a_boot_takes_back_no_message_to_somebody(scene):
@@ -664,7 +643,7 @@ def test_a_boot_takes_back_no_message_to_somebody(scene):
     assert "booted since" not in scene.status
     scene.approve(states.APPROVED)
     assert "booted since" not in scene.status
-    assert exit_status(status_report(scene.state, scene.clock.now(), ())) == 0
+    assert exit_status(scene.report) == 0
 
 
 @pytest.mark.parametrize(

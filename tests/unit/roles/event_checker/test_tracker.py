@@ -25,6 +25,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.conftest import (
     IN_15_MINUTES,
     NOW,
+    Story,
     make_document,
     make_event,
     make_rule,
@@ -37,12 +38,11 @@ STEPS = {f"on_{phase}": [{"command": [phase]}] for phase in ("announced", "start
 HOUR = 3600.0
 
 
-class Watch:
+class Watch(Story):
     """The state under a sequence of documents, for web-1."""
 
     def __init__(self, state: Any, clock: Any) -> None:
-        self.state = state
-        self.clock = clock
+        super().__init__(state, clock)
         self.rules = [make_rule(**STEPS)]
         # The responses that a process runs now
         self.running: set[int] = set()
@@ -83,13 +83,11 @@ class Watch:
     def end(self, number: int, result: str = states.SUCCEEDED) -> None:
         """End a response that was begun."""
         self.running.discard(number)
-        with self.state.transaction():
-            self.state.finish_response(number, result, None, self.clock.now())
+        self.finish(number, result)
 
-    def finish(self, result: str = states.SUCCEEDED) -> None:
+    def finish_first(self) -> None:
         """End the first unfinished response."""
-        with self.state.transaction():
-            self.state.finish_response(self.state.unfinished_responses()[0].number, result, None, self.clock.now())
+        self.finish(self.state.unfinished_responses()[0].number)
 
 
 @pytest.fixture
@@ -101,15 +99,15 @@ def test_announced_started_ended(watch):
     assert watch.see(make_event()) == ["Reboot A1 announced (rule Drain)."]
     assert watch.phases == [("A1", "announced", None)]
     assert watch.due() == ["announced"]
-    watch.finish()
+    watch.finish_first()
     assert watch.see(started(make_event())) == ["Reboot A1 started."]
     assert watch.phases == [("A1", "started", None)]
     assert watch.due() == ["started"]
-    watch.finish()
+    watch.finish_first()
     assert watch.see() == ["Reboot A1 ended, completed."]
     assert watch.phases == [("A1", "ended", "completed")]
     assert watch.due() == ["ended"]
-    watch.finish()
+    watch.finish_first()
     assert watch.due() == []
     record = watch.state.all_events()[0]
     assert (record.announced_at, record.started_at, record.ended_at) == (NOW.timestamp(),) * 3
@@ -268,7 +266,9 @@ def test_text_from_azure_is_escaped_in_the_log(watch):
             "withdrawn",
             id="E1: the VM booted, and a document of that boot lists it",
         ),
-        pytest.param(lambda watch: approve(watch, states.WAITING), "withdrawn", id="its approval waits for others"),
+        pytest.param(
+            lambda watch: watch.approve(states.WAITING, "web-2"), "withdrawn", id="its approval waits for others"
+        ),
         pytest.param(lambda watch: watch.clock.set_by(HOUR), "withdrawn", id="somebody set the clock forward"),
         pytest.param(
             lambda watch: (watch.clock.advance(900), watch.clock.set_by(-HOUR)),
@@ -284,11 +284,6 @@ def test_the_outcome(watch, between, outcome):
     watch.see()
     assert watch.phases == [("A1", "ended", outcome)]
     assert watch.responses[-1] == ("ended", "planned")
-
-
-def approve(watch: Watch, approval: str) -> None:
-    with watch.state.transaction():
-        watch.state.set_approval(watch.state.pending_events()[0].number, approval, ("web-2",), watch.clock.now())
 
 
 @pytest.mark.parametrize("known_as", ["withdrawn", "completed"])
@@ -440,8 +435,7 @@ class TestUnclearAnswers:
         events[3] = events[3]._replace(not_before=NOW + timedelta(seconds=100))
         watch.see(*events)
         watch.see(events[0], started(events[1]), *events[2:])
-        with watch.state.transaction():
-            watch.state.set_approval(3, states.APPROVED, (), watch.clock.now())
+        watch.approve(states.APPROVED, number=3)
         watch.clock.advance(200)
         watch.hear(None, 299.0)
         assert {phase for _name, phase, _outcome in watch.phases} == {"announced", "started"}
