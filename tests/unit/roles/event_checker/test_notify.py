@@ -237,17 +237,17 @@ def test_g2_a_message_about_awx_has_the_path_that_was_asked(serve_slowly, steps,
 @pytest.mark.parametrize(
     ("written", "target"),
     [
-        ("7", "7"),
-        ("Drain++Ops", "Drain++Ops"),
-        ("Drain%2B%2BOps", "Drain++Ops"),
-        ("a%2Fb%20100%25++Ops", "a%252Fb%2520100%2525++Ops"),
-        # As AWX itself shows it
-        ("a[+]b++Ops", "a%252Bb++Ops"),
+        ("7/callback/", "7"),
+        pytest.param("7/callback", "7", id="with the slash without which AWX redirects"),
+        ("Drain++Ops/callback/", "Drain++Ops"),
+        ("Drain%2B%2BOps/callback/", "Drain++Ops"),
+        ("a%2Fb%20100%25++Ops/callback/", "a%252Fb%2520100%2525++Ops"),
+        pytest.param("a[+]b++Ops/callback/", "a%252Bb++Ops", id="a plus as AWX itself shows it"),
     ],
 )
 def test_awx_callback_names_the_template_as_awx_wants_it(serve, secret, written, target):
     server = serve(STARTED)
-    notify.awx_callback(f"{server.endpoint}/x/api/v2/job_templates/{written}/callback/", {}, STOP, key_file=secret)
+    notify.awx_callback(f"{server.endpoint}/x/api/v2/job_templates/{written}", {}, STOP, key_file=secret)
     assert server.requests[0].target == f"/x/api/v2/job_templates/{target}/callback/"
 
 
@@ -269,12 +269,6 @@ def test_a_template_that_has_a_name_is_looked_for_twice(serve, secret, template,
             assert call(serve(unknown, STARTED).endpoint) == "AWX started job 17."
 
 
-def test_awx_callback_has_the_slash_without_which_awx_redirects(serve, secret):
-    server = serve(STARTED)
-    notify.awx_callback(f"{server.endpoint}/api/v2/job_templates/7/callback", {}, STOP, key_file=secret)
-    assert server.requests[0].target == "/api/v2/job_templates/7/callback/"
-
-
 def test_a_template_that_is_looked_for_twice_gets_no_more_time(serve, secret, clock):
     busy = (503, b"")
     server = serve(busy, busy, (404, b""), then=busy)
@@ -282,6 +276,10 @@ def test_a_template_that_is_looked_for_twice_gets_no_more_time(serve, secret, cl
     with pytest.raises(notify.NotifyError, match="HTTP 503"):
         notify.awx_job(server.endpoint + "/api/v2", "Drain++Ops", {}, 6.0, token_file=secret, mark=MARK)
     assert clock.now - begun <= 6.0
+
+
+def launch(server, secret, seconds=STOP, **options):
+    return notify.awx_job(f"{server.endpoint}/api/v2", "7", {}, seconds, token_file=secret, mark=MARK, **options)
 
 
 def jobs(*marks):
@@ -312,7 +310,7 @@ OTHERS = ("", "[]", "{", "null", '{"maintenance_launch": "another"}', None, 7)
 )
 def test_a_launch_whose_answer_is_lost_starts_no_second_job(serve, secret, short_pauses, replies, said, methods):
     server = serve(*replies)
-    assert notify.awx_job(f"{server.endpoint}/api/v2", "7", {}, STOP, token_file=secret, mark=MARK) == said
+    assert launch(server, secret) == said
     assert [request.method for request in server.requests] == methods
     (listing,) = {request.target for request in server.requests if request.method == "GET"} or {None}
     assert listing in (None, f"{LISTING}&page_size=100")
@@ -334,9 +332,7 @@ def page(numbers, ours=None, length=0, more=True):
 
 def test_p6_a_launch_is_found_behind_more_jobs_than_awx_lists_at_once(serve, secret):
     server = serve(page(range(300, 200, -1)), page(range(200, 100, -1)), page(range(100, 50, -1), ours=70, more=False))
-    url = f"{server.endpoint}/api/v2"
-    said = notify.awx_job(url, "7", {}, STOP, token_file=secret, mark=MARK, again=True, since=1_800_000_000)
-    assert said == "AWX has started job 70 already."
+    assert launch(server, secret, again=True, since=1_800_000_000) == "AWX has started job 70 already."
     # A day before, because the clocks of the VM and of AWX may differ
     recent = LISTING.replace("1970-01-01T00", "2027-01-14T08")
     assert [request.target for request in server.requests] == [
@@ -344,18 +340,27 @@ def test_p6_a_launch_is_found_behind_more_jobs_than_awx_lists_at_once(serve, sec
     ]
 
 
-def test_p6_the_last_page_without_the_job_lets_it_be_launched(serve, secret):
-    server = serve(page(range(300, 200, -1)), page([], more=True), STARTED)
-    url = f"{server.endpoint}/api/v2"
-    said = notify.awx_job(url, "7", {}, STOP, token_file=secret, mark=MARK, again=True)
-    assert said == "AWX started job 17."
+@pytest.mark.parametrize(
+    ("replies", "said", "methods"),
+    [
+        pytest.param(
+            [page(range(300, 200, -1)), page([]), STARTED],
+            "AWX started job 17.",
+            ["GET", "GET", "POST"],
+            id="the last page without the job lets it be launched",
+        ),
+        pytest.param([jobs(OURS)], "AWX has started job 20 already.", ["GET"], id="the job is there"),
+    ],
+)
+def test_p6_a_step_that_was_begun_before_looks_for_its_job_first(serve, secret, replies, said, methods):
+    server = serve(*replies)
+    assert launch(server, secret, again=True) == said
+    assert [request.method for request in server.requests] == methods
 
 
-def test_p6_a_list_that_does_not_end_in_time_lets_nothing_be_launched(serve, secret, monkeypatch):
-    monkeypatch.setattr(http_client, "_LEAST", 0.2)
+def test_p6_a_list_that_does_not_end_in_time_lets_nothing_be_launched(serve, secret, short_tries):
     server = serve(then=page(range(300, 200, -1)))
-    url = f"{server.endpoint}/api/v2"
-    error = failure(lambda: notify.awx_job(url, "7", {}, 0.3, token_file=secret, mark=MARK, again=True))
+    error = failure(lambda: launch(server, secret, 0.3, again=True))
     assert error.permanent is False
     assert "lists more jobs than could be read in time, so the template is not launched again" in str(error)
     assert {request.method for request in server.requests} == {"GET"}
@@ -365,31 +370,21 @@ def test_p6_a_list_that_is_too_long_for_one_answer_is_read_in_smaller_parts(serv
     """Each job has the names of all VMs of its event."""
     long = 30 * 1024
     server = serve(page(range(300, 200, -1), length=long), page(range(300, 290, -1), ours=295, length=long))
-    url = f"{server.endpoint}/api/v2"
-    said = notify.awx_job(url, "7", {}, STOP, token_file=secret, mark=MARK, again=True)
-    assert said == "AWX has started job 295 already."
+    assert launch(server, secret, again=True) == "AWX has started job 295 already."
     assert [request.target for request in server.requests] == [f"{LISTING}&page_size={size}" for size in (100, 10)]
 
     endless = serve(then=(200, b" " * (http_answer._MAX_BODY + 1)))
-    url = f"{endless.endpoint}/api/v2"
-    error = failure(lambda: notify.awx_job(url, "7", {}, 1.5, token_file=secret, mark=MARK, again=True))
+    error = failure(lambda: launch(endless, secret, 1.5, again=True))
     assert "lists no jobs of the template, but a text that is too long, so it is not launched again" in str(error)
-
-
-def test_a_step_that_was_begun_before_looks_for_its_job_first(serve, secret):
-    server = serve(jobs(OURS))
-    url = f"{server.endpoint}/api/v2"
-    said = notify.awx_job(url, "7", {}, STOP, token_file=secret, mark=MARK, again=True)
-    assert said == "AWX has started job 20 already."
-    assert [request.method for request in server.requests] == ["GET"]
 
 
 @pytest.mark.parametrize("answer", [(403, b'{"detail": "No."}'), (200, b'{"results": null}')])
 def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secret, clock, answer):
     server = serve(["reset"], then=answer)
-    url = f"{server.endpoint}/api/v2"
-    error = failure(lambda: notify.awx_job(url, "7", {}, 1.5, token_file=secret, mark=MARK))
-    assert "HTTP 403" in str(error) or f"{url}/job_templates/7/jobs/ lists no jobs of the template" in str(error)
+    error = failure(lambda: launch(server, secret, 1.5))
+    assert "HTTP 403" in str(
+        error
+    ) or f"{server.endpoint}/api/v2/job_templates/7/jobs/ lists no jobs of the template" in str(error)
     assert [request.method for request in server.requests].count("POST") == 1
 
 
