@@ -51,19 +51,26 @@ def wait(server, statuses, until_ended, seconds=86400, **options):
     return approve.wait_for(server.client(**options), statuses, until_ended, seconds)
 
 
-def test_s17_scheduled_turns_to_started(serve):
-    server = serve(document(A="Scheduled"), document(A="Scheduled"), document(A="Started"))
-    assert wait(server, {"A": "Scheduled"}, until_ended=False) == {"A": "Started"}
+A_SCHEDULED, A_STARTED = document(A="Scheduled"), document(A="Started")
 
 
-def test_until_ended(serve):
-    server = serve(document(A="Scheduled"), document(A="Started"), document(A="Started"), document())
-    assert wait(server, {"A": "Scheduled"}, until_ended=True) == {"A": GONE}
-
-
-def test_an_event_may_skip_started(serve):
-    server = serve(document(A="Scheduled"), document())
-    assert wait(server, {"A": "Scheduled"}, until_ended=False) == {"A": GONE}
+@pytest.mark.parametrize(
+    ("until_ended", "answers", "last"),
+    [
+        pytest.param(False, [A_SCHEDULED, A_SCHEDULED, A_STARTED], "Started", id="S17 scheduled turns to started"),
+        pytest.param(True, [A_SCHEDULED, A_STARTED, A_STARTED, document()], GONE, id="until it has ended"),
+        pytest.param(False, [A_SCHEDULED, document()], GONE, id="it may skip started"),
+        pytest.param(False, [document(a="Scheduled"), document(a="started")], "Started", id="S10 in other letter case"),
+        pytest.param(
+            True,
+            [document(9, A="Scheduled"), document(1, A="Started"), document(0)],
+            GONE,
+            id="S16 an incarnation that goes back does not matter",
+        ),
+    ],
+)
+def test_one_event_is_waited_for(serve, until_ended, answers, last):
+    assert wait(serve(*answers), {"A": "Scheduled"}, until_ended) == {"A": last}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +78,7 @@ def test_an_event_may_skip_started(serve):
     [
         (
             False,
-            [document(A="Scheduled", B="Started"), document(A="Scheduled"), document(A="Started")],
+            [document(A="Scheduled", B="Started"), A_SCHEDULED, A_STARTED],
             {"A": "Started", "B": GONE},
         ),
         (
@@ -79,50 +86,39 @@ def test_an_event_may_skip_started(serve):
             [document(A="Started", B="Started"), document(B="Started"), document(C="Started")],
             {"A": GONE, "B": GONE},
         ),
-        (True, [document(A="Scheduled"), document(A="Started"), document()], {"A": GONE, "B": GONE}),
+        (True, [A_SCHEDULED, A_STARTED, document()], {"A": GONE, "B": GONE}),
     ],
 )
 def test_all_events_are_waited_for(serve, until_ended, answers, last):
     assert wait(serve(*answers), {"A": "Scheduled", "B": "Scheduled"}, until_ended) == last
 
 
-def test_ids_are_compared_without_regard_to_case(serve):
-    server = serve(document(a="Scheduled"), document(a="started"))
-    assert wait(server, {"A": "Scheduled"}, until_ended=False) == {"A": "Started"}
-
-
-def test_an_incarnation_that_goes_back_does_not_matter(serve):
-    server = serve(document(9, A="Scheduled"), document(1, A="Started"), document(0))
-    assert wait(server, {"A": "Scheduled"}, until_ended=True) == {"A": GONE}
-
-
 @pytest.mark.parametrize("until_ended", [False, True])
 def test_s15_s7_a_failing_look_ends_nothing(serve, until_ended):
-    between = [step for failing in FAILING_LOOKS for step in (failing, document(A="Scheduled"))]
-    last = [document(A="Started"), *FAILING_LOOKS, document()] if until_ended else [document(A="Started")]
-    server = serve(document(A="Scheduled"), *between, *FAILING_LOOKS, *last)
+    between = [step for failing in FAILING_LOOKS for step in (failing, A_SCHEDULED)]
+    last = [A_STARTED, *FAILING_LOOKS, document()] if until_ended else [A_STARTED]
+    server = serve(A_SCHEDULED, *between, *FAILING_LOOKS, *last)
     assert wait(server, {"A": "Scheduled"}, until_ended) == {"A": GONE if until_ended else "Started"}
 
 
-@pytest.mark.parametrize("failing", [answer for answer in FAILING_LOOKS if answer != (200, b"")])
-def test_s15_looks_that_only_fail_end_nothing(serve, failing):
+@pytest.mark.parametrize("failing", FAILING_LOOKS)
+def test_s15_s7_looks_that_only_fail_or_are_empty_end_nothing(serve, failing):
     with pytest.raises(approve.WaitExpired) as caught:
         wait(serve(then=failing), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=1000)
     assert caught.value.statuses == {"A": "Started", "B": "Scheduled"}
-    assert isinstance(caught.value.last_error, _errors.ImdsError)
+    assert isinstance(caught.value.last_error, type(None) if failing == (200, b"") else _errors.ImdsError)
 
 
-def test_s7_answers_that_are_only_empty_end_nothing(serve):
+@pytest.mark.parametrize(
+    ("answers", "seconds"),
+    [
+        pytest.param([A_STARTED, ["hold"]], 100.5, id="the end of the wait cut the last look short"),
+        pytest.param([(403, b""), A_STARTED], 190, id="an error that passed"),
+    ],
+)
+def test_what_is_no_error_of_a_wait(serve, answers, seconds):
     with pytest.raises(approve.WaitExpired) as caught:
-        wait(serve(then=(200, b"")), {"A": "Started", "B": "Scheduled"}, until_ended=True, seconds=1000)
-    assert caught.value.statuses == {"A": "Started", "B": "Scheduled"}
-    assert caught.value.last_error is None
-
-
-def test_a_look_that_the_end_of_the_wait_cut_short_is_no_error(serve):
-    server = serve(document(A="Started"), then=["hold"])
-    with pytest.raises(approve.WaitExpired) as caught:
-        wait(server, {"A": "Scheduled"}, until_ended=True, seconds=100.5)
+        wait(serve(*answers), {"A": "Scheduled"}, until_ended=True, seconds=seconds)
     assert (caught.value.statuses, caught.value.last_error) == ({"A": "Started"}, None)
 
 
@@ -134,19 +130,12 @@ def test_nothing_listens_any_more(dead_endpoint):
 
 
 def test_expiry_tells_what_was_seen_last(serve, clock):
-    server = serve(document(A="Scheduled", B="Scheduled"), (403, b""), then=document(A="Started"))
+    server = serve(document(A="Scheduled", B="Scheduled"), (403, b""), then=A_STARTED)
     with pytest.raises(approve.WaitExpired) as caught:
         wait(server, {"A": "Scheduled", "B": "Scheduled"}, until_ended=True, seconds=1050)
     assert caught.value.statuses == {"A": "Started", "B": GONE}
     # It waited as long as it was to.
     assert clock.pauses == [100] * 10
-
-
-def test_an_error_that_passed_is_not_told(serve):
-    server = serve((403, b""), document(A="Started"))
-    with pytest.raises(approve.WaitExpired) as caught:
-        wait(server, {"A": "Scheduled"}, until_ended=True, seconds=190)
-    assert (caught.value.statuses, caught.value.last_error) == ({"A": "Started"}, None)
 
 
 def test_a_held_answer_ends_with_the_wait(serve, monkeypatch):
@@ -159,13 +148,12 @@ def test_a_held_answer_ends_with_the_wait(serve, monkeypatch):
 
 def test_one_look_takes_no_longer_than_the_client_allows(serve):
     # On a busy machine the good answer may be too late as well, and then it comes again.
-    server = serve(["hold"], ["hold"], then=document(A="Started"))
+    server = serve(["hold"], ["hold"], then=A_STARTED)
     assert wait(server, {"A": "Scheduled"}, until_ended=False, timeout=0.3) == {"A": "Started"}
 
 
 def test_a_pause_lies_between_two_looks(serve, clock):
-    server = serve(document(A="Scheduled"), (403, b""), document(A="Started"))
-    wait(server, {"A": "Scheduled"}, until_ended=False)
+    wait(serve(A_SCHEDULED, (403, b""), A_STARTED), {"A": "Scheduled"}, until_ended=False)
     assert clock.pauses == [100, 100]
 
 
@@ -185,7 +173,7 @@ def unclear(entry, *listed):
 @pytest.mark.parametrize("entry", UNCLEAR)
 @pytest.mark.parametrize("until_ended", [False, True])
 def test_p4_an_unclear_document_that_does_not_list_an_event_does_not_end_it(serve, entry, until_ended):
-    server = serve(unclear(entry), unclear(entry), document(A="Scheduled"), unclear(entry), document())
+    server = serve(unclear(entry), unclear(entry), A_SCHEDULED, unclear(entry), document())
     assert wait(server, {"A": "Scheduled"}, until_ended) == {"A": GONE}
     assert len(server.requests) == 5
 
@@ -203,11 +191,11 @@ def test_p4_an_event_that_had_started_is_not_waited_for_again_in_an_unclear_docu
 @pytest.mark.parametrize("last", [(200, b""), unclear(b"null")])
 def test_p4_a_wait_in_vain_knows_that_the_last_answer_was_unclear(serve, last):
     with pytest.raises(approve.WaitExpired) as caught:
-        wait(serve(document(A="Started"), then=last), {"A": "Scheduled"}, until_ended=True, seconds=1000)
+        wait(serve(A_STARTED, then=last), {"A": "Scheduled"}, until_ended=True, seconds=1000)
     assert (caught.value.statuses, caught.value.unclear) == ({"A": "Started"}, True)
 
 
 def test_the_caller_says_how_long_to_pause_between_two_looks(serve, clock):
-    server = serve(document(A="Scheduled"), document(A="Scheduled"), document(A="Started"))
+    server = serve(A_SCHEDULED, A_SCHEDULED, A_STARTED)
     approve.wait_for(server.client(), {"A": "Scheduled"}, False, 86400, poll_interval=7.0)
     assert clock.pauses == [7.0, 7.0]
