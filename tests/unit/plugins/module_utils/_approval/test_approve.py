@@ -113,9 +113,8 @@ def test_approve_sends_the_incarnation_where_it_is_asked_for(serve, api_version,
 
 
 def test_an_event_that_vanishes_before_the_approval_does_not_cost_the_others(serve):
-    case = Case(
-        serve, document(event("A"), event("B")), BAD_REQUEST, document(event("b")), (200, b""), event_ids=("a", "B")
-    )
+    both = document(event("A"), event("B"))
+    case = Case(serve, both, BAD_REQUEST, document(event("b")), (200, b""), event_ids=("a", "B"))
     plan = case.approve()
     assert case.sent == [["A", "B"], ["b"]]
     assert results(plan) == {"b": "approved", "A": "not_found"}
@@ -177,24 +176,21 @@ def test_an_event_that_grew_before_the_approval_is_refused_and_so_are_the_others
     assert case.sent == [["A", "B", "C"]]
 
 
-def test_400_for_events_that_are_still_listed_is_an_error(serve):
-    case = Case(serve, document(event("A")), BAD_REQUEST, document(event("A"), event("B")))
-    with pytest.raises(_errors.HttpStatusError, match="Bad request"):
-        case.approve()
-
-
-def test_400_and_then_never_a_document_is_an_error(serve):
-    case = Case(serve, document(event("A")), BAD_REQUEST, then=(200, b""))
+@pytest.mark.parametrize(
+    ("answers", "then"),
+    [
+        pytest.param([document(event("A"), event("B"))], None, id="the event is still listed"),
+        pytest.param([], (200, b""), id="never a document"),
+        pytest.param([(403, b"")], None, id="no leave to ask"),
+        pytest.param([(200, b"<html>")], None, id="a page"),
+        pytest.param([(200, b"[]")], None, id="no document"),
+    ],
+)
+def test_400_is_an_error_where_no_document_shows_that_the_event_is_gone(serve, answers, then):
+    case = Case(serve, document(event("A")), BAD_REQUEST, *answers, then=then)
     with pytest.raises(_errors.HttpStatusError, match="Bad request"):
         case.approve()
     assert case.sent == [["A"]]
-
-
-@pytest.mark.parametrize("answer", [(403, b""), (200, b"<html>"), (200, b"[]")])
-def test_400_and_then_no_answer_is_an_error(serve, answer):
-    case = Case(serve, document(event("A")), BAD_REQUEST, answer)
-    with pytest.raises(_errors.HttpStatusError, match="Bad request"):
-        case.approve()
 
 
 @pytest.mark.parametrize("answer", [(403, b""), (404, b'{"error": "Not found"}'), (302, b""), b"SSH-2.0-OpenSSH\r\n"])
@@ -304,11 +300,7 @@ def test_p4_it_is_told_whether_an_event_that_is_not_found_may_still_be_there(ser
     [
         pytest.param(document(), "no such event", id="a document without events"),
         pytest.param(document("junk"), "no such event could be read; ask again", id="an unclear document"),
-        pytest.param(
-            (200, b""),
-            NO_DOCUMENT,
-            id="an empty body",
-        ),
+        pytest.param((200, b""), NO_DOCUMENT, id="an empty body"),
     ],
 )
 def test_what_cannot_be_read_does_not_read_as_no_such_event(serve, answer, said):
@@ -329,31 +321,22 @@ def test_an_empty_body_or_a_fault_between_two_tries_is_asked_over(serve):
 
 
 @pytest.mark.parametrize(
-    ("after", "result"),
+    ("answers", "result", "in_doubt"),
     [
-        (document(event("A", "Started")), "already_started"),
-        (document(), "not_found"),
-        (document(None), "not_found"),
-        (document(GROWN), "refused"),
+        pytest.param([LOST, document(event("A", "Started"))], "already_started", True, id="lost, and then started"),
+        pytest.param([LOST, document()], "not_found", True, id="lost, and then gone"),
+        pytest.param([LOST, document(None)], "not_found", True, id="lost, and then unclear"),
+        pytest.param([LOST, document(GROWN)], "refused", True, id="lost, and then grown"),
+        pytest.param([LOST, document(event("A")), OK], "approved", False, id="lost, and taken the second time"),
+        pytest.param(
+            [(429, b""), document(event("A", "Started"))], "already_started", False, id="refused, and then started"
+        ),
     ],
-    ids=["started", "gone", "unclear", "grown"],
 )
-def test_an_approval_whose_answer_was_lost_is_in_doubt(serve, after, result):
-    case = Case(serve, document(event("A")), LOST, after, event_ids=("A",))
+def test_an_approval_is_in_doubt_where_its_answer_was_lost(serve, answers, result, in_doubt):
+    case = Case(serve, document(event("A")), *answers, event_ids=("A",))
     assert results(case.approve()) == {"A": result}
-    assert case.unanswered
-
-
-def test_an_approval_that_azure_refused_is_not_in_doubt(serve):
-    case = Case(serve, document(event("A")), (429, b""), document(event("A", "Started")))
-    assert results(case.approve()) == {"A": "already_started"}
-    assert not case.unanswered
-
-
-def test_a_lost_approval_that_azure_took_the_second_time_is_not_in_doubt(serve):
-    case = Case(serve, document(event("A")), LOST, document(event("A")), OK)
-    assert results(case.approve()) == {"A": "approved"}
-    assert not case.unanswered
+    assert case.unanswered is in_doubt
 
 
 def test_of_two_lost_approvals_the_one_that_vanished_stays_in_doubt(serve):
@@ -438,17 +421,26 @@ def test_a_lost_answer_and_then_an_event_that_started_or_went_is_a_change_and_a_
     assert "failed" not in result
 
 
-@pytest.mark.parametrize("begin", [b"\n", b"\xef\xbb\xbf"], ids=["after a line", "after a byte order mark"])
-def test_a_web_page_in_place_of_the_answer_leaves_the_approval_in_doubt(serve, begin):
-    result, warnings = run(serve(NAME, document(event("A")), (200, begin + b"<html>Sign in to the portal</html>")))
-    assert (result["failed"], result["in_doubt"], result["reason"]) == (True, True, "not_imds")
-    assert "answered the approval with" in result["msg"]
-    assert [warning for warning in warnings if "was not confirmed" in warning]
+PAGE = b"<html>Sign in to the portal</html>"
 
 
-def test_a_lost_answer_and_then_a_failure_says_that_azure_may_have_taken_it(serve):
-    result, warnings = run(serve(NAME, document(event("A")), LOST, (403, b"")))
-    assert (result["failed"], result["in_doubt"], result["reason"]) == (True, True, "timeout")
+@pytest.mark.parametrize(
+    ("answers", "reason", "said"),
+    [
+        pytest.param([(200, b"\n" + PAGE)], "not_imds", "answered the approval with", id="a page after a line"),
+        pytest.param(
+            [(200, b"\xef\xbb\xbf" + PAGE)],
+            "not_imds",
+            "answered the approval with",
+            id="a page after a byte order mark",
+        ),
+        pytest.param([LOST, (403, b"")], "timeout", "", id="no answer, and then a failure"),
+    ],
+)
+def test_a_failure_says_that_azure_may_have_taken_the_approval(serve, answers, reason, said):
+    result, warnings = run(serve(NAME, document(event("A")), *answers))
+    assert (result["failed"], result["in_doubt"], result["reason"]) == (True, True, reason)
+    assert said in result["msg"]
     assert [warning for warning in warnings if "was not confirmed" in warning]
 
 
