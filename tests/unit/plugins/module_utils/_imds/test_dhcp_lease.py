@@ -397,29 +397,24 @@ def test_a_sound_file_without_the_option_is_no_news(name: str, content: Any, tmp
     assert look(tmp_path) == ([], [])
 
 
-def test_a_directory_in_place_of_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        pytest.param(Path.mkdir, "Is a directory", id="a directory"),
+        pytest.param(os.mkfifo, "not a regular file", id="a FIFO, which does not hold us"),
+        pytest.param(lambda path: path.symlink_to("gone"), "No such file or directory", id="a link to nowhere"),
+    ],
+)
+def test_what_stands_in_place_of_a_file(make: Any, why: str, tmp_path: Path) -> None:
     path = tmp_path / "var/lib/dhcp/dhclient.eth0.leases"
-    path.mkdir(parents=True)
-    assert look(tmp_path) == ([], [f"{path} could not be read: Is a directory"])
+    path.parent.mkdir(parents=True)
+    make(path)
+    assert look(tmp_path) == ([], [f"{path} could not be read: {why}"])
 
 
 def test_a_file_in_place_of_a_directory(tmp_path: Path) -> None:
     path = put(tmp_path, "var/lib/dhcp", "")
     assert look(tmp_path) == ([], [f"{path} could not be read: Not a directory"])
-
-
-def test_a_fifo_in_place_of_a_file_does_not_hold_us(tmp_path: Path) -> None:
-    path = tmp_path / "var/lib/dhcp/dhclient.eth0.leases"
-    path.parent.mkdir(parents=True)
-    os.mkfifo(path)
-    assert look(tmp_path) == ([], [f"{path} could not be read: not a regular file"])
-
-
-def test_a_link_to_nowhere(tmp_path: Path) -> None:
-    path = tmp_path / "var/lib/dhcpcd/eth0.lease"
-    path.parent.mkdir(parents=True)
-    path.symlink_to("gone")
-    assert look(tmp_path) == ([], [f"{path} could not be read: No such file or directory"])
 
 
 @pytest.mark.parametrize("function", ["open", "listdir"])
