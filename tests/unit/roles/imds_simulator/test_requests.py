@@ -198,22 +198,18 @@ def test_who_cannot_be_told_is_told_how(untouched, path):
     assert "--by-address" in json.loads(reply.body)["error"]
 
 
-def test_a_single_vm_needs_no_prefix(start):
-    stage = start("--vms", "alone")
+@pytest.mark.parametrize(
+    ("vms", "addresses", "name"),
+    [
+        pytest.param("alone", [], b"alone", id="a single VM needs no prefix"),
+        pytest.param("web-1,web-2", ["127.0.0.1=WEB-2", "10.0.0.9=web-1"], b"web-2", id="VMs told apart by address"),
+        pytest.param("alone", ["10.0.0.9=alone"], None, id="with an address table a stranger is nobody"),
+    ],
+)
+def test_who_asks_without_a_prefix(start, vms, addresses, name):
+    stage = start("--vms", vms, *(word for address in addresses for word in ("--by-address", address)))
     reply = stage.simulator.request("GET", stage.simulator.url + NAME, headers={"Metadata": "true"})
-    assert reply.body == b"alone"
-
-
-def test_vms_told_apart_by_address(start):
-    stage = start("--vms", "web-1,web-2", "--by-address", "127.0.0.1=WEB-2", "--by-address", "10.0.0.9=web-1")
-    reply = stage.simulator.request("GET", stage.simulator.url + NAME, headers={"Metadata": "true"})
-    assert reply.body == b"web-2"
-
-
-def test_with_an_address_table_a_stranger_is_nobody(start):
-    stage = start("--vms", "alone", "--by-address", "10.0.0.9=alone")
-    reply = stage.simulator.request("GET", stage.simulator.url + NAME, headers={"Metadata": "true"})
-    assert reply.status == 404
+    assert (reply.status, reply.body if name else None) == (200 if name else 404, name)
 
 
 def raw(stage, request):
