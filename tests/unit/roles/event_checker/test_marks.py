@@ -31,6 +31,25 @@ def marks(vm):
     return {mark["event_id"]: mark for mark in found}
 
 
+def waits(vm):
+    """What each response waits for."""
+    return [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
+
+
+@pytest.fixture
+def event(azure, vm):
+    """An event for which the VM is prepared."""
+    event = azure.announce()
+    vm.check_until_quiet()
+    return event
+
+
+def end(azure, vm, event):
+    """Let the event be over, and the VM be restored."""
+    azure.withdraw(event)
+    vm.check_until_quiet()
+
+
 def mark_by_a_run(vm, event, age=3600, run="r1"):
     """Write the mark of a run; its age is in seconds."""
     about = {"event_id": event, "event_type": "Reboot"}
@@ -56,8 +75,7 @@ def test_p16_a_vm_is_marked_from_before_its_preparation_until_it_is_restored(azu
     (path,) = (vm.folder / "marks").iterdir()
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
-    azure.withdraw(event)
-    vm.check_until_quiet()
+    end(azure, vm, event)
     assert json.loads((vm.folder / "seen.ended").read_text())["state"] == "restoring"
     assert marks(vm) == {}
 
@@ -132,8 +150,7 @@ def test_p3_each_step_of_the_checker_tells_runs_that_it_is_at_work_and_until_whe
     vm.configure(vm.rule(approve="never", retry_delay=40, **rule))
     event = azure.announce(notice=7200)
     vm.check_until_quiet()
-    azure.withdraw(event)
-    vm.check_until_quiet()
+    end(azure, vm, event)
     first, second = (json.loads((vm.folder / name).read_text()) for name in ("first", "second"))
     assert [vm_marks.longest_work(each) for each in (first, second)] == [900 + 40 + 60, 100 + 40 + 60]
 
@@ -153,8 +170,7 @@ def test_while_the_disk_cannot_be_written_the_mark_is_in_memory_and_goes_with_th
     event = azure.announce()
     vm.check_until_quiet()
     assert len(list((vm.folder / "marks_in_memory").iterdir())) == 1
-    azure.withdraw(event)
-    vm.check_until_quiet()
+    end(azure, vm, event)
     assert list((vm.folder / "marks_in_memory").iterdir()) == []
 
 
@@ -177,25 +193,19 @@ def test_p16_a_mark_in_memory_goes_to_the_disk_as_soon_as_it_can_be_written_beca
     assert list((vm.folder / "marks_in_memory").iterdir()) == []
 
 
-def test_a_mark_goes_with_the_next_check_where_a_kill_came_before_it_was_removed(azure, vm):
-    event = azure.announce()
-    vm.check_until_quiet()
+def test_a_mark_goes_with_the_next_check_where_a_kill_came_before_it_was_removed(azure, vm, event):
     (path,) = (vm.folder / "marks").iterdir()
     content = path.read_bytes()
-    azure.withdraw(event)
-    vm.check_until_quiet()
+    end(azure, vm, event)
     path.write_bytes(content)
     vm.check()
     assert marks(vm) == {}
 
 
-def test_p16_nothing_is_left_of_a_mark_that_was_written_when_its_program_was_killed(azure, vm):
-    event = azure.announce()
-    vm.check_until_quiet()
+def test_p16_nothing_is_left_of_a_mark_that_was_written_when_its_program_was_killed(azure, vm, event):
     (path,) = (vm.folder / "marks").iterdir()
     (path.parent / f"{path.name}.5abac11006e9e522").write_text("{")
-    azure.withdraw(event)
-    vm.check_until_quiet()
+    end(azure, vm, event)
     assert list(path.parent.iterdir()) == []
 
 
@@ -205,8 +215,7 @@ def test_a_restore_that_fails_leaves_the_mark_until_it_is_tried_again(azure, vm)
     vm.configure(vm.rule(on_ended=[vm.step("restore", f"test ! -e '{broken}'")]))
     event = azure.announce()
     vm.check_until_quiet()
-    azure.withdraw(event)
-    vm.check_until_quiet()
+    end(azure, vm, event)
     assert {event: mark["state"] for event, mark in marks(vm).items()} == {event: "failed"}
     broken.unlink()
     assert vm.run("retry", "2").returncode == 0
@@ -219,8 +228,7 @@ def test_a_rule_without_on_ended_leaves_no_mark_behind(azure, vm):
     event = azure.announce()
     vm.check_until_quiet()
     assert set(marks(vm)) == {event}
-    azure.withdraw(event)
-    vm.check_until_quiet()
+    end(azure, vm, event)
     vm.check()
     assert marks(vm) == {}
 
@@ -233,9 +241,7 @@ def test_a_step_that_only_tells_somebody_takes_no_vm_out_of_service(azure, vm):
 
 
 @pytest.mark.parametrize("open_too", [True, False])
-def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another_open_event(azure, vm, open_too):
-    event = azure.announce()
-    vm.check_until_quiet()
+def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another_open_event(azure, vm, event, open_too):
     vm.configure({"name": "Of the fleet"})
     other = azure.announce() if open_too else "of-long-ago"
     vm.check()
@@ -246,8 +252,7 @@ def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another
     restored = f"restore ended {event} completed"
     assert (restored in vm.ran) is not open_too
     if open_too:
-        waits = [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
-        assert f"for the end of event {other}, for which a preparation was begun" in waits
+        assert f"for the end of event {other}, for which a preparation was begun" in waits(vm)
         # A run that waits for the end of a restore goes on.
         assert marks(vm)[event]["state"] == "prepared"
         path.unlink()
@@ -256,9 +261,7 @@ def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another
 
 
 @pytest.mark.parametrize("ending", ["it has prepared", "it was killed"])
-def test_p3_on_ended_waits_for_a_run_that_still_prepares_the_vm_when_the_event_is_over(azure, vm, ending):
-    event = azure.announce()
-    vm.check_until_quiet()
+def test_p3_on_ended_waits_for_a_run_that_still_prepares_the_vm_when_the_event_is_over(azure, vm, event, ending):
     path = mark_by_a_run(vm, event, age=60)
     mark = vm_marks.set_state(json.loads(path.read_text()), vm_marks.PREPARING, vm.clock.now().wall, 600)
     path.write_bytes(vm_marks.encode(mark))
@@ -268,8 +271,7 @@ def test_p3_on_ended_waits_for_a_run_that_still_prepares_the_vm_when_the_event_i
     vm.check()
     restored = f"restore ended {event} completed"
     assert restored not in vm.ran
-    waits = [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
-    assert "for a run that prepares this VM at this moment for an event that is not open" in waits
+    assert "for a run that prepares this VM at this moment for an event that is not open" in waits(vm)
     if ending == "it was killed":
         vm.clock.advance(600)
     else:
@@ -303,8 +305,7 @@ def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, e
     first, second = (f"{name} ended {event} completed" for name in ("first", "second"))
     assert first in vm.ran
     assert second not in vm.ran
-    waits = [response["waits"] for each in vm.status()["events"] for response in each["responses"]]
-    assert any("for Azure's next document: a run has this VM out of service" in (why or "") for why in waits)
+    assert any("for Azure's next document: a run has this VM out of service" in (why or "") for why in waits(vm))
     azure.answer(*({**scenarios.raw_event(EventType="Freeze"), **event} for event in events))
     vm.clock.advance(1)
     vm.check()
@@ -315,9 +316,7 @@ def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, e
     assert second in vm.ran
 
 
-def test_a_mark_of_a_run_from_the_future_holds_nothing_back(azure, vm):
-    event = azure.announce()
-    vm.check_until_quiet()
+def test_a_mark_of_a_run_from_the_future_holds_nothing_back(azure, vm, event):
     # The clock was set back since.
     mark_by_a_run(vm, "of-long-ago", age=-3600)
     azure.withdraw(event)
@@ -338,9 +337,7 @@ def test_status_says_who_has_the_vm_out_of_service(azure, vm):
     assert "marks" not in facts
 
 
-def test_a_mark_of_a_disk_that_was_copied_counts_for_nothing(azure, vm):
-    event = azure.announce()
-    vm.check()
+def test_a_mark_of_a_disk_that_was_copied_counts_for_nothing(azure, vm, event):
     path = mark_by_a_run(vm, event)
     mark = json.loads(path.read_text())
     path.write_text(json.dumps({**mark, "vm_id": "00000000-0000-4000-8000-000000000000"}))
