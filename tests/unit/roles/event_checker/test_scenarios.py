@@ -35,6 +35,8 @@ ANSIBLE_PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 USUAL_ANSWER = poller.USUAL_ANSWER
 SOON = {"notice": 600}
 IN_TWO_HOURS = {"notice": 7200}
+LIVE_MIGRATION = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
+NEVER_ANSWERS = {"description": r"^(\w+\s?)+[.]?$"}
 
 
 class Azure:
@@ -132,6 +134,16 @@ def vm(azure, machines):
     machine = machines(azure, "web-1")
     machine.configure(machine.rule())
     return machine
+
+
+def begin_restore(azure, vm, *more, **rule):
+    """Withdraw an event that was prepared for; its restore has begun, and hangs until it is released."""
+    vm.configure(vm.rule(on_ended=[vm.held_step("restore"), *more], **rule))
+    event = azure.announce()
+    vm.check()
+    azure.withdraw(event)
+    vm.check_until_ran(2)
+    return event
 
 
 def test_s1_a_failed_preparation_is_not_approved(azure, vm):
@@ -268,11 +280,7 @@ def test_d4_a_vm_is_not_put_back_while_another_event_of_it_is_started(azure, vm)
 
 
 def test_d3_what_takes_out_of_service_waits_until_what_puts_back_has_stopped(azure, vm):
-    vm.configure(vm.rule(on_ended=[vm.held_step("restore"), vm.step("more")]))
-    first = azure.announce()
-    vm.check()
-    azure.withdraw(first)
-    vm.check_until_ran(2)
+    first = begin_restore(azure, vm, vm.step("more"))
     second = azure.announce(event_status="Started", started_for=600)
     assert vm.run("check", "--once").returncode == 0
     assert vm.run("check", "--once").returncode == 0
@@ -607,11 +615,7 @@ def test_nothing_listens_where_azure_should_be(vm):
 def test_what_is_due_does_not_wait_for_a_held_answer(azure, vm):
     """After a crash, IMDS being slow must not keep the restoring waiting; the usual 10 s are its limit."""
     assert USUAL_ANSWER == 10
-    vm.configure(vm.rule(on_ended=[vm.held_step("restore")]))
-    event = azure.announce()
-    vm.check()
-    azure.withdraw(event)
-    vm.check_until_ran(2)
+    event = begin_restore(azure, vm)
     vm.kill_all()
     vm.release()
     # Longer than any test may take
@@ -717,11 +721,7 @@ def test_p4_answers_that_stay_empty_end_what_was_approved_after_five_minutes(azu
 
 
 def test_p4_a_404_for_the_name_does_not_stop_what_is_due(azure, vm):
-    vm.configure(vm.rule(on_ended=[vm.held_step("restore")]))
-    event = azure.announce()
-    vm.check()
-    azure.withdraw(event)
-    vm.check_until_ran(2)
+    event = begin_restore(azure, vm)
     vm.boot()
     vm.release()
     azure.fault(fault="status", status=404, path="instance")
@@ -747,11 +747,7 @@ def test_p6_a_preparation_that_is_tried_again_runs_beside_nothing(azure, vm):
 
 
 def test_p6_what_failed_before_the_end_is_not_tried_again_after_it(azure, vm):
-    vm.configure(vm.rule(on_announced=[vm.step("prepare", "false")], on_ended=[vm.held_step("restore")]))
-    event = azure.announce()
-    vm.check()
-    azure.withdraw(event)
-    vm.check_until_ran(2)
+    event = begin_restore(azure, vm, on_announced=[vm.step("prepare", "false")])
     done = vm.run("retry", "1")
     assert (done.returncode, "The event of response 1 has ended" in done.stderr) == (2, True), done
     assert vm.event(event)["responses"][0]["state"] == "failed"
@@ -805,11 +801,8 @@ def test_p8_another_program_that_holds_the_state_does_not_stop_the_polling(azure
 
 
 def test_p8_many_slow_rules_keep_the_check_from_polling_for_no_more_than_15_s(azure, vm):
-    slow = [{"name": f"Slow {number}", "match": {"description": r"^(\w+\s?)+[.]?$"}} for number in range(20)]
-    vm.configure(*slow, vm.rule())
-    azure.announce(
-        description="Virtual machine is being paused because of a memory-preserving Live Migration operation."
-    )
+    vm.configure(*({"name": f"Slow {number}", "match": NEVER_ANSWERS} for number in range(20)), vm.rule())
+    azure.announce(description=LIVE_MIGRATION)
     begun = time.monotonic()
     done = vm.check()
     assert time.monotonic() - begun < 15
@@ -817,9 +810,8 @@ def test_p8_many_slow_rules_keep_the_check_from_polling_for_no_more_than_15_s(az
 
 
 def test_a2_a_condition_that_never_answers_holds_up_nothing_and_is_told(azure, vm):
-    text = "Virtual machine is being paused because of a memory-preserving Live Migration operation."
-    vm.configure({"name": "Live", "match": {"description": r"^(\w+\s?)+[.]?$"}}, vm.rule())
-    event = azure.announce(description=text)
+    vm.configure({"name": "Live", "match": NEVER_ANSWERS}, vm.rule())
+    event = azure.announce(description=LIVE_MIGRATION)
     done = vm.check()
     assert f"Reboot {event} announced (rule Drain): rule Live " in done.stderr
     assert azure.approved == [[event]]
