@@ -448,6 +448,13 @@ def start(folders: Any, *arguments: str, stdout: int = subprocess.PIPE, **variab
     )
 
 
+def wait_until(condition: Any, process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 600
+    while not condition():
+        assert time.monotonic() < end, process.communicate()
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("arguments", [["status"], ["status", "--json"], ["allow-list"]], ids=" ".join)
 def test_a_reader_that_has_enough_changes_no_status_and_a_full_disk_is_told(folders, shell, arguments):
     """As by head; Python itself would end with 120."""
@@ -492,9 +499,10 @@ class TestRespond:
         name = f"command {tmp_path}/\\u001b[2J\\u202e one\\u000atwo\\u001b[31m\\u0085three: "
         assert said.splitlines()[1].startswith(f"Response 1 (announced, Reboot A1), step 1: {name}")
 
-    def test_one_that_is_not_known(self, shell):
+    @pytest.mark.parametrize("command", ["respond", "retry"])
+    def test_one_that_is_not_known(self, shell, command):
         message = "There is no response 7. azure-maintenance history lists them.\n"
-        assert shell("respond", "7") == (2, "", message)
+        assert shell(command, "7") == (2, "", message)
 
     @pytest.mark.parametrize("state", [states.PLANNED, states.SUCCEEDED, states.FAILED, states.SKIPPED])
     def test_one_that_has_nothing_to_run(self, shell, recorder, state):
@@ -543,10 +551,7 @@ class TestRespond:
         script = f"trap 'touch {ended}; exit 0' TERM; touch {begun}; while :; do sleep 0.05; done"
         shell.respond_to({"command": ["/bin/sh", "-c", script]}, {"command": ["true"]})
         process = start(shell.folders, "respond", "1")
-        end = time.monotonic() + 600
-        while not begun.exists():
-            assert time.monotonic() < end, process.communicate()
-            time.sleep(0.01)
+        wait_until(begun.exists, process)
         process.send_signal(number)
         _printed, said = process.communicate(timeout=600)
         assert process.returncode == 1
@@ -572,10 +577,7 @@ class TestRespond:
             return sorted(path.name for path in Path(shell.folders.run).glob("playbook-*"))
 
         process = start(shell.folders, "respond", "1")
-        end = time.monotonic() + 600
-        while not begun.exists():
-            assert time.monotonic() < end, process.communicate()
-            time.sleep(0.01)
+        wait_until(begun.exists, process)
         process.kill()
         folder = left()
         assert len(folder) == 1
@@ -584,8 +586,7 @@ class TestRespond:
         may_end.touch()
         # The supervisor has its stderr, and closes that before the lock.
         process.communicate(timeout=600)
-        while system.is_running(shell.folders, 1):
-            assert time.monotonic() < end
+        wait_until(lambda: not system.is_running(shell.folders, 1), process)
         assert ended.exists()
         assert left() == folder
         assert shell("respond", "7")[0] == 2
@@ -597,10 +598,7 @@ def test_sigterm_ends_a_check_in_peace(shell, simulator):
     azure = simulator("--vms", "web-1")
     shell.configure(endpoint=azure.endpoint("web-1"))
     process = start(shell.folders, "check")
-    end = time.monotonic() + 600
-    while not shell.polled:
-        assert time.monotonic() < end, process.communicate()
-        time.sleep(0.01)
+    wait_until(lambda: shell.polled, process)
     process.terminate()
     assert process.communicate(timeout=600)[1] == "Stopped.\n"
     assert process.returncode == 0
@@ -670,10 +668,6 @@ class TestRetry:
         monkeypatch.setenv("PATH", str(tmp_path))
         status, _printed, said = failed("retry", "1")
         assert (status, "azure-maintenance-respond@1.service" in said) == (1, True)
-
-    def test_one_that_is_not_known(self, shell):
-        message = "There is no response 7. azure-maintenance history lists them.\n"
-        assert shell("retry", "7") == (2, "", message)
 
     def test_one_that_has_not_failed(self, shell, recorder):
         shell.respond_to(recorder.step("one"))
