@@ -23,7 +23,6 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_check
     NOW,
     make_event,
     make_rule,
-    started,
 )
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -66,6 +65,8 @@ CONDITIONS = [
     pytest.param({"description": "x"}, {"description": None}, False, id="no description"),
     pytest.param({"description": "^$"}, {"description": None}, True, id="no description is an empty one"),
     pytest.param({"description": "b"}, {"description": "a\nb"}, True, id="a description of two lines"),
+    pytest.param({}, {"resources": ()}, False, id="it names no VM"),
+    pytest.param({}, {"event_status": "Started", "not_before": None, "not_before_raw": ""}, True, id="it has started"),
 ]
 
 
@@ -183,14 +184,6 @@ def test_a2_a_query_that_never_answers_is_no_failed_query(monkeypatch):
 def test_without_a_rule_that_matches_there_is_none():
     assert find_rule([], make_event(), NOW, "web-1")[0] is None
     assert find_rule([make_rule(match={"event_types": ["Freeze"]})], make_event(), NOW, "web-1")[0] is None
-
-
-def test_an_event_that_names_no_vm_gets_no_rule():
-    assert find_rule([make_rule()], make_event(resources=()), NOW, "web-1")[0] is None
-
-
-def test_a_started_event_is_matched_like_any_other():
-    assert find_rule([make_rule()], started(make_event()), NOW, "web-1")[0].name == "Drain"
 
 
 @pytest.mark.parametrize(
