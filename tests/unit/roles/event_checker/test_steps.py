@@ -152,13 +152,14 @@ class TestCommand:
         assert "NOTIFY_SOCKET" not in environment
         assert environment["KEPT"] == "yes"
 
-    def test_it_fails(self, run):
-        error = failure(run, python("raise SystemExit(7)"))
-        assert (str(error), error.permanent) == (ended_with(7), False)
-
-    def test_a_signal_ends_it(self, run):
-        error = failure(run, python("import os; os.kill(os.getpid(), 9)"))
-        assert (str(error), error.permanent) == ("It was ended by signal 9.", False)
+    @pytest.mark.parametrize(
+        ("program", "said"),
+        [("raise SystemExit(7)", ended_with(7)), ("import os; os.kill(os.getpid(), 9)", "It was ended by signal 9.")],
+        ids=["a status", "a signal"],
+    )
+    def test_it_fails(self, run, program, said):
+        error = failure(run, python(program))
+        assert (str(error), error.permanent) == (said, False)
 
     @pytest.mark.parametrize(
         ("name", "reason"), [("nosuch", "No such file or directory"), ("plain.txt", "Permission denied")]
