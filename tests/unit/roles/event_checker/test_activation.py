@@ -50,6 +50,9 @@ def prepare(folders, clock):
     return make
 
 
+EVENT = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
+
+
 def document(*events):
     return 200, json.dumps({"DocumentIncarnation": 1, "Events": events}).encode()
 
@@ -133,14 +136,8 @@ def test_p9_an_event_for_which_there_was_no_room_is_followed_when_there_is(serve
 
 
 def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, prepare, clock):
-    event = {
-        "EventId": "A1",
-        "EventType": "Reboot",
-        "EventStatus": "Scheduled",
-        "Resources": ["web-1"],
-        "NotBefore": (clock.now().wall + timedelta(seconds=330)).strftime("%a, %d %b %Y %H:%M:%S GMT"),
-    }
-    server = serve(document(event), busy(60))
+    start = (clock.now().wall + timedelta(seconds=330)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    server = serve(document({**EVENT, "NotBefore": start}), busy(60))
     rule = {"name": "Drain", "lead_time": 300, "on_announced": [{"command": ["true"]}]}
     begun = clock.now().uptime
     started = []
@@ -154,11 +151,7 @@ def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, prepare, c
 
 def test_a_systemd_that_does_not_answer_holds_up_no_poll(serve, prepare, clock):
     """P8: of three responses that are due, each one that hangs is followed by a poll."""
-    events = [
-        {"EventId": f"A{number}", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
-        for number in range(3)
-    ]
-    server = serve(then=document(*events))
+    server = serve(then=document(*({**EVENT, "EventId": f"A{number}"} for number in range(3))))
     rule = {"name": "Drain", "on_announced": [{"command": ["true"]}]}
     polls_before = {}
 
@@ -172,8 +165,7 @@ def test_a_systemd_that_does_not_answer_holds_up_no_poll(serve, prepare, clock):
 
 
 def test_p7_a_check_goes_on_in_the_file_that_a_response_has_made_in_the_place_of_a_damaged_one(serve, folders, prepare):
-    event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
-    checker = prepare(serve(then=document(event)).endpoint)
+    checker = prepare(serve(then=document(EVENT)).endpoint)
     open_store(folders, damaged=True).close()
     assert checker.run(once=True)
     with closing(open_state(folders)) as state:
@@ -243,14 +235,16 @@ class TestTheNameOfThisVm:
         clock.reboot()
         assert asked(azure, "web-1") == ("web-1", True)
 
-    def test_is_not_the_one_that_was_configured_before(self, simulator, asked):
-        azure = simulator("--vms", "web-1")
-        assert asked(azure, "web-1", resource_name="other") == ("other", False)
-        assert asked(azure, "web-1") == ("web-1", True)
-
-    def test_is_not_the_one_of_a_rehearsal(self, simulator, asked):
+    @pytest.mark.parametrize(
+        ("vm", "config", "name"),
+        [
+            pytest.param("web-1", {"resource_name": "other"}, "other", id="that was configured"),
+            pytest.param("rehearsed", {}, "rehearsed", id="of a rehearsal"),
+        ],
+    )
+    def test_is_not_the_one_before(self, simulator, asked, vm, config, name):
         azure = simulator("--vms", "web-1,rehearsed")
-        assert asked(azure, "rehearsed") == ("rehearsed", True)
+        assert asked(azure, vm, **config) == (name, not config)
         assert asked(azure, "web-1") == ("web-1", True)
 
     def test_is_written_down_with_its_vm_id(self, simulator, asked, folders):
@@ -310,8 +304,7 @@ def begin(folders, clock):
 
 
 def test_p8_azure_is_asked_while_a_stopped_program_holds_the_state(serve, folders, begin, clock, capfd):
-    event = {"EventId": "A1", "EventType": "Reboot", "EventStatus": "Scheduled", "Resources": ["web-1"]}
-    server = serve(then=document(event))
+    server = serve(then=document(EVENT))
     begun = clock.now().uptime
     with lock(folders.run, "state"), pytest.raises(sqlite3.OperationalError, match="another program opens it"):
         begin(server.endpoint, poll_interval=10, timer_interval=60)
