@@ -190,16 +190,16 @@ def test_a_404_is_not_asked_again_beyond_the_limit(serve, clock, timeout):
     assert sum(clock.pauses) < timeout
 
 
-def test_a_404_that_asks_for_a_longer_pause_is_not_asked_again(serve, clock):
-    server = serve((404, NOT_FOUND[1], {"Retry-After": "60"}))
-    assert server.client().get_identity() == Identity()
-    assert clock.pauses == []
-
-
-def test_a_404_of_another_cloud_is_not_asked_again(serve, clock):
-    """The document, which is asked for next, says what is wrong."""
-    server = serve((404, b"404 page not found"))
-    assert server.client().get_identity() == Identity()
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param((404, NOT_FOUND[1], {"Retry-After": "60"}), id="it asks for a longer pause"),
+        # The document, which is asked for next, says what is wrong.
+        pytest.param((404, b"404 page not found"), id="of another cloud"),
+    ],
+)
+def test_a_404_that_is_not_asked_again(serve, clock, answer):
+    assert serve(answer).client().get_identity() == Identity()
     assert clock.pauses == []
 
 
