@@ -21,6 +21,8 @@ from typing import Any, Iterator, NamedTuple
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Document
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import transport
 
@@ -59,6 +61,10 @@ def raw_event(event_id: Any, status: Any = "Scheduled", **fields: Any) -> dict[s
 def event(event_id: str, status: str = "Scheduled", **fields: Any) -> dict[str, Any]:
     """Return an event whose start is not known."""
     return raw_event(event_id, status, **{"NotBefore": "", **fields})
+
+
+def parse(*events: Any, incarnation: Any = 1, api_version: str = "2020-07-01") -> Document:
+    return parse_document({"DocumentIncarnation": incarnation, "Events": list(events)}, api_version)
 
 
 def document(*events: dict[str, Any], **fields: Any) -> tuple[int, bytes]:

@@ -15,14 +15,13 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approv
     ApprovalRequest,
     plan_approval,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Document
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.selection import (
     Selection,
     keys,
     select_events,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import parse
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 IN_TWO_HOURS = "Sat, 21 Nov 2026 12:00:00 GMT"
@@ -34,10 +33,6 @@ def raw_event(event_id: str, *resources: Any, **changes: Any) -> dict[str, Any]:
 
 def started(event_id: str, *resources: Any, **changes: Any) -> dict[str, Any]:
     return raw_event(event_id, *resources, EventStatus="Started", NotBefore="", **changes)
-
-
-def parse(*events: Any, incarnation: Any = 5) -> Document:
-    return parse_document({"DocumentIncarnation": incarnation, "Events": list(events)}, "2020-07-01")
 
 
 def plan(*events: Any, incarnation: Any = 5, name: str = "vm-1", **wanted: Any) -> ApprovalPlan:

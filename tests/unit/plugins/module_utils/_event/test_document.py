@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import MalformedError, NotImdsError
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Document, Event
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import (
     decode_document,
     parse_document,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import parse
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 EVENT_ID = "0E1F4D7A-0001-4A6B-9C2D-8B1E5F3A7C90"
@@ -26,10 +27,6 @@ EVENT_ID = "0E1F4D7A-0001-4A6B-9C2D-8B1E5F3A7C90"
 def raw_event(**changes: Any) -> dict[str, Any]:
     told = {"Description": "Host server is undergoing maintenance.", "EventSource": "Platform", "DurationInSeconds": 9}
     return conftest.raw_event(EVENT_ID, **{"Resources": ["vm-1", "vm-2"], **told, **changes})
-
-
-def parse(*events: Any, api_version: str = "2020-07-01") -> Document:
-    return parse_document({"DocumentIncarnation": 2, "Events": list(events)}, api_version)
 
 
 def parse_one(api_version: str = "2020-07-01", **changes: Any) -> tuple[Event, tuple[str, ...]]:

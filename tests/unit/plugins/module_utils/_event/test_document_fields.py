@@ -11,13 +11,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import (
-    Document,
-    Event,
-    format_utc,
-)
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Event, format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import parse
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 VERSIONS = ["2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01", "2030-01-01"]
@@ -25,10 +22,6 @@ VERSIONS = ["2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01"
 
 def raw_event(event_id: str = "A-1", **changes: Any) -> dict[str, Any]:
     return conftest.raw_event(event_id, **{"Resources": ["vm-1", "vm-2"], **changes})
-
-
-def parse(*events: Any, api_version: str = "2020-07-01") -> Document:
-    return parse_document({"DocumentIncarnation": 2, "Events": list(events)}, api_version)
 
 
 def parse_one(api_version: str = "2020-07-01", **changes: Any) -> tuple[Event, tuple[str, ...]]:
@@ -172,44 +165,32 @@ def test_of_two_events_with_one_id_and_status_the_first_is_shown() -> None:
         assert len(document.warnings) == 2
 
 
+SHOWN = {
+    "event_id": "A-1",
+    "event_type": "Reboot",
+    "event_status": "Scheduled",
+    "resource_type": "VirtualMachine",
+    "resources": ["vm-1", "vm-2"],
+    "not_before": "2026-11-21T10:15:00Z",
+    "not_before_raw": "Sat, 21 Nov 2026 10:15:00 GMT",
+    "seconds_until_start": 900,
+    "description": "",
+    "event_source": "User",
+    "duration_seconds": None,
+    "affects_this_vm": True,
+    "leader": "vm-1",
+    "is_leader": False,
+}
+
+
 def test_to_dict_is_what_users_see() -> None:
     event, _warnings = parse_one(Description="", EventSource="user", DurationInSeconds=-1)
-    assert event.to_dict(NOW, "VM-2") == {
-        "event_id": "A-1",
-        "event_type": "Reboot",
-        "event_status": "Scheduled",
-        "resource_type": "VirtualMachine",
-        "resources": ["vm-1", "vm-2"],
-        "not_before": "2026-11-21T10:15:00Z",
-        "not_before_raw": "Sat, 21 Nov 2026 10:15:00 GMT",
-        "seconds_until_start": 900,
-        "description": "",
-        "event_source": "User",
-        "duration_seconds": None,
-        "affects_this_vm": True,
-        "leader": "vm-1",
-        "is_leader": False,
-    }
+    assert event.to_dict(NOW, "VM-2") == SHOWN
 
 
 def test_to_dict_of_an_event_with_nothing_but_an_id_has_every_key() -> None:
     shown = parse({"EventId": "A-1"}).events[0].to_dict(NOW, None)
-    assert json.loads(json.dumps(shown)) == {
-        "event_id": "A-1",
-        "event_type": None,
-        "event_status": None,
-        "resource_type": None,
-        "resources": [],
-        "not_before": None,
-        "not_before_raw": None,
-        "seconds_until_start": None,
-        "description": None,
-        "event_source": None,
-        "duration_seconds": None,
-        "affects_this_vm": None,
-        "leader": None,
-        "is_leader": None,
-    }
+    assert json.loads(json.dumps(shown)) == {**dict.fromkeys(SHOWN), "event_id": "A-1", "resources": []}
 
 
 def test_a_moment_of_another_zone_is_shown_in_utc() -> None:

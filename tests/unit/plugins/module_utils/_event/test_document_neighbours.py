@@ -17,24 +17,11 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     decode_document,
     parse_document,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils._event import (
+    test_document_fields as fields,
+)
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
-KEYS = {
-    "event_id",
-    "event_type",
-    "event_status",
-    "resource_type",
-    "resources",
-    "not_before",
-    "not_before_raw",
-    "seconds_until_start",
-    "description",
-    "event_source",
-    "duration_seconds",
-    "affects_this_vm",
-    "leader",
-    "is_leader",
-}
 GOOD = [
     {
         "EventId": f"600D-{number}",
@@ -128,7 +115,7 @@ def assert_fit_for_users(document: Document) -> None:
     for event in document.events:
         for resource_name in ("vm-1", None):
             shown = event.to_dict(NOW, resource_name)
-            assert set(shown) == KEYS
+            assert set(shown) == set(fields.SHOWN)
             json.dumps(shown, ensure_ascii=False, allow_nan=False).encode("utf-8")
     "".join(document.warnings).encode("utf-8")
 

@@ -30,12 +30,8 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     same_boot,
     why_not_now,
 )
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import parse as document
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import raw_event as raw
-
-
-def document(*events: dict[str, Any], incarnation: Any = 1) -> Document:
-    return parse_document({"DocumentIncarnation": incarnation, "Events": list(events)}, "2020-07-01")
 
 
 def known(*events: dict[str, Any], **facts: bool) -> list[Known]:

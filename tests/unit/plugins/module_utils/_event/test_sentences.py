@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import Document
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.parser import parse_document
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import (
     format_duration,
     summarize,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils import conftest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import parse
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=timezone.utc)
 VMS = [f"vm-{number}" for number in range(1, 7)]
@@ -27,12 +27,8 @@ def raw_event(**changes: Any) -> dict[str, Any]:
     return conftest.raw_event("A-1", **{**usual, **changes})
 
 
-def read(*events: Any) -> Document:
-    return parse_document({"Events": [*events]}, "2020-07-01")
-
-
 def summary(*events: dict[str, Any], name: str | None = "vm-1") -> str:
-    document = read(*({**event, "EventId": f"A-{number}"} for number, event in enumerate(events)))
+    document = parse(*({**event, "EventId": f"A-{number}"} for number, event in enumerate(events)))
     return summarize(document.events, document, NOW, name)
 
 
@@ -96,7 +92,7 @@ def test_a_summary_says_what_is_coming_and_when(events: list[dict[str, Any]], na
 
 
 def test_none_selected_does_not_read_as_none_there() -> None:
-    document = read(raw_event(), {**raw_event(), "EventId": "A-2"})
+    document = parse(raw_event(), {**raw_event(), "EventId": "A-2"})
     assert summarize([], document, NOW, "vm-1") == "vm-1: no such events (2 others in the document)"
 
 
@@ -104,20 +100,20 @@ def test_none_selected_does_not_read_as_none_there() -> None:
     ("document", "selected", "said"),
     [
         pytest.param(
-            read("junk"),
+            parse("junk"),
             0,
             "vm-1: no event that can be read, but an entry of the document cannot be read and may be one. Ask again.",
             id="nothing can be read",
         ),
         pytest.param(
-            read(raw_event(), "junk"),
+            parse(raw_event(), "junk"),
             0,
             "vm-1: no such events (1 others in the document), but an entry of the document cannot be read and may be "
             "one. Ask again.",
             id="others can be read",
         ),
         pytest.param(
-            read(raw_event(), "junk"),
+            parse(raw_event(), "junk"),
             1,
             "vm-1: Reboot Scheduled, may start in 14 min 59 s (vm-1), but an entry of the document cannot be read and "
             "may be one more. Ask again.",
