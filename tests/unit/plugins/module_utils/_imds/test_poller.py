@@ -168,7 +168,7 @@ def test_p4_a_name_is_one_only_if_it_is_a_name(make, azure, clock, text):
     assert [what for what, _at, _seconds in azure.asked] == ["name", "name", "document"]
 
 
-def test_p4_a_name_that_no_event_lists_is_known_all_the_same(make, azure):
+def test_p4_the_name_is_asked_for_once_and_before_the_document_also_where_no_event_lists_it(make, azure):
     poller = make(resource_name=None)
     azure.answers = [WEB_1, NEIGHBOUR, NEIGHBOUR]
     assert [poller.poll().document.is_clear for _time in range(2)] == [True, True]
@@ -180,11 +180,6 @@ def test_a_name_that_is_given_is_not_asked_for(make, azure):
     azure.answers = [CALM]
     assert poller.poll().kind == "document"
     assert (poller.resource_name, poller.vm_id) == ("web-1", "an id")
-
-
-def test_the_name_is_asked_for_once_and_before_the_document(make, azure, clock):
-    poll(make(resource_name=None), clock, azure, [WEB_1, CALM, CALM])
-    assert [what for what, _at, _seconds in azure.asked] == ["name", "document", "document"]
 
 
 def test_a_404_for_the_name_is_a_failure_that_says_what_to_do(make, azure):
