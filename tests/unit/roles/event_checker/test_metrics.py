@@ -290,6 +290,17 @@ def test_f4_the_file_keeps_no_character_that_steers_a_terminal(state, clock, sto
     assert r"a\\u001b[31m" in text
 
 
+OBSTACLES = pytest.mark.parametrize(
+    "make",
+    [
+        lambda path, _victim: os.mkfifo(path),
+        lambda path, victim: os.link(victim, path),
+        lambda path, victim: os.symlink(victim, path),
+    ],
+    ids=["FIFO", "hard link", "symbolic link"],
+)
+
+
 class TestPublisher:
     """The files that others read."""
 
@@ -369,12 +380,7 @@ class TestPublisher:
         assert (metrics_dir / "azure_maintenance.prom").exists()
 
     @pytest.mark.parametrize("name", ["azure_maintenance.prom.new", "azure_maintenance.prom"])
-    @pytest.mark.parametrize(
-        "make",
-        [lambda path, _victim: os.mkfifo(path), lambda path, victim: os.link(victim, path),
-         lambda path, victim: os.symlink(victim, path)],
-        ids=["FIFO", "hard link", "symbolic link"],
-    )  # fmt: skip
+    @OBSTACLES
     def test_nothing_that_somebody_put_there_is_opened(
         self, publisher, metrics_dir, state, clock, tmp_path, capfd, make, name
     ):
@@ -389,16 +395,14 @@ class TestPublisher:
         assert parse(written.read_text())
         assert capfd.readouterr().err == ""
 
-    @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.link(f"{path.parent}/../victim", path),
-                                      lambda path: os.symlink("../victim", path)],
-                             ids=["FIFO", "hard link", "symbolic link"])  # fmt: skip
+    @OBSTACLES
     def test_a_name_that_somebody_has_guessed_is_not_opened(
         self, publisher, metrics_dir, state, clock, tmp_path, capfd, make, monkeypatch
     ):
         """The new file must be new, whatever its name (P11)."""
-        victim = metrics_dir.parent / "victim"
+        victim = tmp_path / "victim"
         victim.write_text("kept")
-        make(metrics_dir / f"azure_maintenance.prom.{'ab' * 8}")
+        make(metrics_dir / f"azure_maintenance.prom.{'ab' * 8}", victim)
         monkeypatch.setattr(system.os, "urandom", lambda number: b"\xab" * number)
         publisher.publish(state, clock.now())
         assert victim.read_text() == "kept"
