@@ -552,12 +552,6 @@ def test_nothing_listens(dead_endpoint, steps, clock):
     )
 
 
-def test_a_service_that_comes_back_is_told(serve, steps, clock):
-    server = serve((503,), STARTED)
-    assert steps["awx_callback"](server.endpoint) == "AWX started job 17."
-    assert clock.pauses == [1]
-
-
 @pytest.mark.parametrize(
     ("seconds", "pauses"),
     [
