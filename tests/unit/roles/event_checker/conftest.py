@@ -211,9 +211,11 @@ class Story:
         self.see_by([make_rule(**rule)], *events)
 
     def see_by(self, rules: list[Rule], *events: Event) -> Any:
+        """The same by several rules or none; return the news."""
         return record_answer(self.state, rules, make_document(*events), self.clock.now(), "web-1")
 
     def find_due(self) -> list[Any]:
+        """Make due what is due by now, and return it; no response is running."""
         return due_responses(self.state, self.clock.now(), lambda _number: False)
 
     def finish(self, number: int = 1, result: str = SUCCEEDED, message: str | None = None) -> None:
