@@ -120,6 +120,28 @@ def test_p16_a_vm_that_must_be_restored_by_hand_keeps_its_mark_after_the_event(a
 
 
 @LOSSES
+def test_p16_status_asks_for_a_person_until_a_vm_that_must_be_restored_by_hand_has_no_mark(azure, vm, lose):
+    event_id = azure.announce()
+    vm.check_until_quiet()
+    lose(vm)
+    vm.configure(vm.rule(name="Another"))
+    vm.check_until_quiet()
+    for path in vm.folder.joinpath("state").glob("*.damaged-*"):
+        path.unlink()
+    azure.withdraw(event_id)
+    for _number in range(2):
+        vm.check_until_quiet()
+    (mark,) = (vm.folder / "marks").iterdir()
+    run = vm.run("status")
+    told, path = " ".join(run.stdout.split()), f"{mark.parent}/{event_id[:8].lower()}*.checker.mark.json"
+    assert (run.returncode, vm.status()["events"]) == (1, [])
+    assert f"and no response is left that puts it back. Restore this VM by hand, then: rm {path}" in told
+    assert list(mark.parent.glob(path.rpartition("/")[2])) == [mark]
+    mark.unlink()
+    assert vm.run("status").returncode == 0
+
+
+@LOSSES
 def test_p2_a_preparation_of_which_nobody_knows_whether_it_ended_is_not_approved(azure, vm, lose):
     vm.configure(vm.rule(on_announced=[vm.step("prepare"), vm.step("fail", "exit 1")]))
     event_id = azure.announce()

@@ -14,7 +14,7 @@ from collections import Counter
 from datetime import datetime, timezone
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import fold_case, format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import FORMAT
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import (
     ANNOUNCED,
@@ -22,6 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     RESPONSE_PHASES,
     why_not_now,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import CHECKER
 
 from .. import __version__
 from ..config.step import describe_step
@@ -240,11 +241,13 @@ def public(found: Mapping[str, Any]) -> dict[str, Any]:
 def exit_status(found: Mapping[str, Any]) -> int:
     """Return the status for monitoring.
 
-    0 fine, 1 a response failed or waits for a person, or the state could not be read whole, 3 no answer lately.
+    0 fine, 1 a response failed or waits for a person, a person must put this VM back, or the state could not be read
+    whole, 3 no answer lately.
     """
     if not found["heard_lately"]:
         return 3
-    if found["state_put_aside"] or found["warnings"]:
+    is_left = any(is_left_to_a_person(mark, found) for mark in found["marks"])
+    if found["state_put_aside"] or found["warnings"] or is_left:
         return 1
     for event in found["events"]:
         if any(may_be_retried(each, event) or each["undone_by_boot"] for each in event["responses"]):
@@ -252,6 +255,12 @@ def exit_status(found: Mapping[str, Any]) -> int:
         if event["ended_at"] is None and (event["approval"] == WAITING or (event["note"] and not event["rule"])):
             return 1
     return 0
+
+
+def is_left_to_a_person(mark: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Tell whether a mark is of the checker, and no response is left that puts this VM back: its rule is lost."""
+    keys = {fold_case(event["event_id"]) for event in found["events"]}
+    return mark["counts"] and mark["by"] == CHECKER and fold_case(mark["event_id"]) not in keys
 
 
 def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,13 +14,13 @@ from typing import Any
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import RESTORE
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import tell_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import ENDING, tell_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import format_duration
 
 from ..config.rules import APPROVE_STEP, RESPONSE_LOST
 from ..config.step import COMMAND, PLAYBOOK, describe_step
 from ..state.records import APPROVED, LEFT_TO_FLEET, SUCCEEDED
-from .report import may_be_retried
+from .report import is_left_to_a_person, may_be_retried
 
 _WIDTH = 79
 # This mark is in front of lines on which a person must act.
@@ -45,7 +46,7 @@ def status_text(found: dict[str, Any], now: datetime) -> str:
         why = f"The state could not be read and was put aside as {path}. Check what was running on this VM"
         lines += fold(f"{_ALARM}{why}, then move that file away.", "")
     for mark in found["marks"]:
-        lines += fold(_mark_line(mark), "")
+        lines += fold(_mark_line(mark, found), "")
     for event in coming:
         lines += ["", *event_lines(event, now)]
     if past:
@@ -70,9 +71,15 @@ def _heard(found: dict[str, Any], now: datetime, heard: bool) -> str:
     return f"No document since {'the clock was set back' if parse_utc(last) > now else _since(last, now)}."
 
 
-def _mark_line(mark: dict[str, Any]) -> str:
+def _mark_line(mark: dict[str, Any], found: dict[str, Any]) -> str:
     if mark["fault"]:
         return f"{_ALARM}A mark on this VM: {mark['file']}: {mark['fault']}"
+    if is_left_to_a_person(mark, found):
+        told = f"Out of service {tell_mark(mark)}, and no response is left that puts it back"
+        # The whole path would be broken into two lines, and nobody could copy it.
+        place, name = os.path.split(mark["file"])
+        short = os.path.join(place, name.split(".", maxsplit=1)[0][:8])
+        return f"{_ALARM}{told}. Restore this VM by hand, then: rm {short}*.checker{ENDING}"
     return f"Out of service {tell_mark(mark)}."
 
 
