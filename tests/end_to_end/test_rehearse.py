@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -399,3 +400,48 @@ def test_g3_an_older_ansible_core_is_told_what_a_rehearsal_needs(ansible, tmp_pa
     told = "The rehearsal did not begin: The simulator needs ansible-core 2.16.14 or newer, not 2.15.13."
     assert told in run.out
     assert "Unsupported parameters" not in run.out
+
+
+@pytest.mark.parametrize("config", ['"http://127.0.0.1:8181/vm/web-1"', pytest.param("Azure", id="the end was lost")])
+@pytest.mark.parametrize("killed_at", range(12))
+def test_p8_a_vm_that_loses_power_while_it_turns_the_checker_back_does_so_the_next_time(tmp_path, killed_at, config):
+    etc, units, programs, calls = (tmp_path / name for name in ("etc", "units", "programs", "calls"))
+    back = etc / "rehearsal"
+    for folder in (back, units, programs):
+        folder.mkdir(parents=True)
+    tasks = yaml.safe_load((TREE / "playbooks/tasks/rehearse_way_back.yml").read_text())
+    script = next(task for task in tasks if "turns the checker back" in task["name"])["ansible.builtin.copy"]["content"]
+    words = {
+        "{{ __rehearse_back }}": str(back),
+        "{{ __rehearse_back_unit }}": "rehearsal-end",
+        "{{ imds_simulator_url }}": "http://127.0.0.1:8181",
+        "/etc/systemd/system": str(units),
+    }
+    for word, value in words.items():
+        script = script.replace(word, value)
+    (back / "turn_back").write_text(script)
+    (back / "config.json").write_text("Azure")
+    (back / "azure-maintenance-check.service").write_text("Azure")
+    (etc / "config.json").write_text(config)
+    (units / "azure-maintenance-check.service").write_text("[Service]\nIPAddressAllow=localhost\n")
+    (units / "rehearsal-end.service").write_text("turns it back")
+    # Each program does its work, and one of them is the last.
+    for name in ("mv", "rm", "grep", "systemctl"):
+        work = f'/usr/bin/env -i PATH=/usr/bin:/bin {name} "$@"'
+        if name == "systemctl":
+            work = f'[ "$1" != disable ] || [ -e {units}/rehearsal-end.service ]'
+        (programs / name).write_text(
+            f'#!/bin/sh\n{work}\nstatus=$?\necho "{name} $*" >>{calls}\n'
+            f'[ "$(wc -l <{calls})" != {killed_at} ] || kill -KILL $PPID\nexit $status\n'
+        )
+        (programs / name).chmod(0o755)
+    runs = []
+    while (back / "turn_back").exists() and len(runs) < 2:
+        path = {"PATH": f"{programs}:/usr/bin:/bin"}
+        runs.append(subprocess.run(["/bin/sh", str(back / "turn_back")], env=path, check=False).returncode)
+    assert runs in ([0], [-9], [-9, 0])
+    assert (etc / "config.json").read_text() == "Azure"
+    assert (units / "azure-maintenance-check.service").read_text() == "Azure"
+    assert not back.exists()
+    assert calls.read_text().count("daemon-reload") > 0
+    assert "restart azure-maintenance-check.service" in calls.read_text()
