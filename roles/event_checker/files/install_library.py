@@ -36,7 +36,14 @@ def main(root, dry_run):
         return
     # First all files beside the old ones: a run that is killed must not leave a program of old and new files, and a
     # check may start at any moment.
-    new = [name for path in changed for name in write_beside(path, wanted[path])]
+    try:
+        new = [name for path in changed for name in write_beside(path, wanted[path])]
+    except OSError:
+        # A full disk needs the room.
+        for path in stale(root, ()):
+            if path.endswith(NEW):
+                os.unlink(path)
+        raise
     for name in new:
         os.replace(name + NEW, name)
     # One that an earlier run has left beside a file may have its name by now.
@@ -89,4 +96,7 @@ def is_compiled(path):
 
 if __name__ == "__main__":
     os.umask(0o022)
-    main(sys.argv[1], "--dry-run" in sys.argv[2:])
+    try:
+        main(sys.argv[1], "--dry-run" in sys.argv[2:])
+    except OSError as failure:
+        sys.exit(f"{failure.filename or sys.argv[1]}: {failure.strerror}.")

@@ -112,3 +112,28 @@ def test_everybody_may_read_it_and_only_the_owner_write(root, install):
         os.umask(before)
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [root, *root.rglob("*")]}
     assert {path for path, mode in modes.items() if mode != (0o755 if path.is_dir() else 0o644)} == set()
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["real", "dry run"])
+def test_a_folder_that_cannot_be_used_is_told_in_one_sentence(root, dry):
+    root.mkdir()
+    (root / "space").write_text("a file in the place of a folder")
+    command = [sys.executable, "-I", "-c", SCRIPT.read_text(encoding="utf-8"), str(root), *dry]
+    ended = subprocess.run(command, input=json.dumps(BUNDLE), capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == f"{root}/space/__init__.py: Not a directory.\n"
+
+
+def test_a_full_disk_is_told_in_one_sentence_and_has_no_less_room_than_before(root, install):
+    install(BUNDLE)
+    before = sources(root)
+    # As on a full disk, the second file cannot be written as a whole.
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+    limit += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    program = limit + SCRIPT.read_text(encoding="utf-8").replace("from __future__ import annotations\n", "")
+    larger = {**BUNDLE, "program/main.py": "N = 2\n", "space/inner/rules.py": "# " + "x" * 5000}
+    command = [sys.executable, "-I", "-c", program, str(root)]
+    ended = subprocess.run(command, input=json.dumps(larger), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, f"{root}: File too large.\n")
+    assert sources(root) == before
+    assert not list(root.rglob("*.new"))
