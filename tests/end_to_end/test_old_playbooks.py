@@ -175,6 +175,40 @@ esac
         assert found == {**before, **{file["name"]: new[file["source"].rpartition("/")[2]] for file in files}}
 
 
+def test_p13_the_playbooks_of_before_come_back_after_a_run_that_was_lost_before_it_had_checked_the_new(
+    checker_tasks, tmp_path
+):
+    need_root("the playbooks are given to root")
+    installed, source = tmp_path / "playbooks", tmp_path / "new.yml"
+    installed.mkdir()
+    (installed / "restore.yml").write_text("checked\n")
+    source.write_text("lost\n")
+    (tmp_path / "playbooks.json").write_text('["restore.yml"]\n')
+    (tmp_path / "config.json").write_text("{}\n")
+    files = [{"name": "restore.yml", "source": str(source), "mode": "0600"}]
+    variables = {
+        "event_checker_rules": [],
+        "__event_checker_etc": str(tmp_path),
+        "__event_checker_playbook_dir": str(installed),
+        "__event_checker_installed_playbooks_file": str(tmp_path / "playbooks.json"),
+        "__event_checker_facts_dir": str(tmp_path),
+        # It finds a fault in each configuration, by which the second run ends.
+        "__event_checker_command": make_command(tmp_path, "", 2),
+        "__event_checker_config_file": str(tmp_path / "config.json"),
+        "__event_checker_was_installed": True,
+        "__event_checker_playbooks_found": {"stdout": json.dumps({"files": files, "folders": []})},
+    }
+    # The lost run comes as far as this.
+    assert checker_tasks("playbooks.yml", **variables).code == 0
+    assert len(list(installed.iterdir())) == 2
+    assert (installed / "restore.yml").read_text() == "lost\n"
+    source.write_text("newer\n")
+    run = checker_tasks("playbooks_and_configuration.yml", **variables)
+    assert run.code == 2, run.out
+    assert "are still those of before this run" in run.words
+    assert {path.name: path.read_text() for path in installed.iterdir()} == {"restore.yml": "checked\n"}
+
+
 OLD, NEW = "/opt/azure-maintenance/venv/bin/ansible-playbook", "/usr/local/bin/ansible-playbook"
 
 
