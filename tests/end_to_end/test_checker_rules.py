@@ -86,3 +86,18 @@ def test_f1_a_lead_time_of_null_and_a_rule_without_match_are_good(checker_tasks)
         "check_input.yml", event_checker_rules=[{"name": "All", "approve": "when_ready", "lead_time": None}]
     )
     assert run.code == 0, run.out + run.err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("event_checker_rules", None, id="all rules are commented out", marks=pytest.mark.every_core),
+        ("event_checker_venv_requirements", None),
+        ("event_checker_venv_requirements", "ansible-core"),
+    ],
+)
+def test_f1_what_is_no_list_is_refused_before_the_vm_is_asked(checker_tasks, name, value):
+    run = checker_tasks("preflight.yml", **{name: value})
+    assert run.code == 2
+    assert f"{name} must be a list, such as [], not null or text." in run.words
+    assert "Look whether systemd runs" not in run.out
