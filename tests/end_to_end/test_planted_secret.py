@@ -27,6 +27,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import windows
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import NOWHERE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import RESPOND, Fleet
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_root
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.conftest import make_event
 
 pytestmark = pytest.mark.releases
@@ -401,3 +402,32 @@ def test_a_webhook_with_a_password_is_refused_without_repeating_it(checker, tmp_
     assert run.code != 0
     assert "without a password" in run.err
     assert leaks({"it said": run.out + run.err}) == set()
+
+
+def test_a_vaulted_file_beside_the_playbooks_of_the_checker_is_not_in_the_diff(checker_tasks, vault, tmp_path):
+    need_root("the playbooks are given to root")
+    installed, plain = tmp_path / "playbooks", tmp_path / "drain.yml"
+    installed.mkdir()
+    for name in ("drain.yml", "secrets.yml"):
+        (installed / name).write_text("the line of before\n")
+    plain.write_text("the line of now\n")
+    sources = {"drain.yml": str(plain), "secrets.yml": vault.write("secrets.yml", {"password": SECRETS["vault"]})}
+    files = [
+        {"name": name, "source": source, "mode": "0600", "is_vaulted": name == "secrets.yml"}
+        for name, source in sources.items()
+    ]
+    run = checker_tasks(
+        "playbooks.yml",
+        "--diff",
+        *vault.options,
+        __event_checker_etc=str(tmp_path),
+        __event_checker_playbook_dir=str(installed),
+        __event_checker_installed_playbooks_file=str(tmp_path / "playbooks.json"),
+        __event_checker_was_installed=True,
+        __event_checker_playbooks_found={"stdout": json.dumps({"files": files, "folders": []})},
+        event_checker_python=sys.executable,
+    )
+    assert run.code == 0, run.out
+    assert json.loads((installed / "secrets.yml").read_text()) == {"password": SECRETS["vault"]}
+    assert "+the line of now" in run.out
+    assert not leaks({"the output": run.out + run.err})

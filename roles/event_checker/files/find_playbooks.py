@@ -37,10 +37,24 @@ def main(playbook_folder, working_folder, *entries):
                 sys.exit(f"both {sources[name]} and {source} would be installed as {name}.")
     folders = {folder for name in sources for folder in parents(name)}
     files = [
-        {"name": name, "source": source, "mode": "0700" if os.access(source, os.X_OK) else "0600"}
+        {
+            "name": name,
+            "source": source,
+            "mode": "0700" if os.access(source, os.X_OK) else "0600",
+            "is_vaulted": is_vaulted(source),
+        }
         for name, source in sorted(sources.items())
     ]
     print(json.dumps({"folders": sorted(folders), "files": files}))
+
+
+def is_vaulted(path):
+    """Tell whether Ansible decrypts a file when it copies it."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(15) == b"$ANSIBLE_VAULT;"
+    except OSError as error:
+        sys.exit(f"{path} cannot be read: {error.strerror}.")
 
 
 def files_of(start):

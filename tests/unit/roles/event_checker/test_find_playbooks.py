@@ -129,6 +129,12 @@ def test_only_what_can_be_executed_here_can_be_there(find):
     assert {file["name"]: file["mode"] for file in files} == {"run.sh": "0700", "drain.yml": "0600"}
 
 
+def test_p12_a_file_that_ansible_decrypts_is_told_apart(find, place):
+    (place / "play" / "set" / "a.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n3165\n")
+    files = json.loads(find("set/a.yml", "drain.yml")[1])["files"]
+    assert {file["name"]: file["is_vaulted"] for file in files} == {"a.yml": True, "drain.yml": False}
+
+
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
