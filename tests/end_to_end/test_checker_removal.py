@@ -169,3 +169,14 @@ def test_the_last_message_says_that_the_vm_may_be_out_of_service(checker_tasks, 
     else:
         assert said in run.words
         assert os.fspath(path) in run.words
+
+
+@pytest.mark.parametrize(("state", "code"), [("present", 2), ("absent", 0)])
+def test_a_checker_whose_python_is_gone_can_be_removed(checker_tasks, tmp_path, state, code):
+    run = checker_tasks(
+        "lost_run.yml",
+        event_checker_state=state,
+        event_checker_python="/nosuch/python3",
+        __event_checker_playbook_dir=os.fspath(tmp_path),
+    )
+    assert run.code == code, run.out
