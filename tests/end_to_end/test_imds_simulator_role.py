@@ -80,6 +80,28 @@ def test_a_second_run_changes_nothing_and_another_configuration_restarts_it_and_
     assert role("stopped") == 0
 
 
+def test_a_directory_that_is_there_keeps_its_mode_and_its_files(role, home):
+    home.mkdir()
+    home.chmod(0o755)
+    (home / "mine").touch()
+    role("started")
+    assert home.stat().st_mode & 0o777 == 0o755
+    role("stopped")
+    assert [path.name for path in home.iterdir()] == ["mine"]
+
+
+def test_p11_a_directory_to_which_everybody_may_write_is_refused(ansible, tmp_path, home):
+    home.mkdir()
+    home.chmod(0o1777)
+    (tmp_path / "play.yml").write_text(PLAY)
+    given = {"imds_simulator_vms": ["web-1"], "imds_simulator_dir": str(home)}
+    run = ansible("ansible-playbook", "-e", json.dumps(given), str(tmp_path / "play.yml"))
+    assert run.code == 2
+    assert f"imds_simulator_dir: everybody may write to {home} on localhost. Name a directory of its own" in run.words
+    assert home.stat().st_mode & 0o7777 == 0o1777
+    assert list(home.iterdir()) == []
+
+
 @pytest.mark.parametrize("damaged", ["", '{"url": "http://127.0.0.1:9", "pi'], ids=["empty", "cut off"])
 @pytest.mark.release
 def test_a_state_file_that_a_crash_has_damaged_hinders_nothing(role, home, damaged):

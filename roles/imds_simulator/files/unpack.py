@@ -29,4 +29,7 @@ def main(directory, dry_run):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], "--dry-run" in sys.argv[2:])
+    try:
+        main(sys.argv[1], "--dry-run" in sys.argv[2:])
+    except OSError as failure:
+        sys.exit(f"{failure.filename or sys.argv[1]}: {failure.strerror}.")

@@ -57,3 +57,11 @@ def test_unpacking_writes_only_what_differs(tmp_path):
     (home / "a.py").write_text("changed", encoding="utf-8")
     assert unpack(home, files, "--dry-run") == ["a.py"] == unpack(home, files)
     assert unpack(home, files) == []
+
+
+def test_a_directory_that_cannot_be_used_is_told_in_one_sentence(tmp_path):
+    (tmp_path / "sub").write_text("a file in the place of a folder")
+    program = (ROLE / "files" / "unpack.py").read_text(encoding="utf-8")
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    ended = subprocess.run(command, input='{"sub/b.py": ""}', check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (1, f"{tmp_path}/sub: File exists.\n")
