@@ -15,6 +15,7 @@ import json
 
 import pytest
 import yaml
+from ansible_collections.fleetops.azure_maintenance.tests.programs import need_root
 from ansible_collections.fleetops.azure_maintenance.tests.unit.test_event_checker_role import ROLE
 
 SECRET = "T0KEN-0F-THE-WEBHOOK"
@@ -86,3 +87,25 @@ def test_g1_the_check_may_reach_imds_and_the_guest_proxy_agent_on_loopback_and_n
     lines = [line.partition("=") for line in unit.read_text().splitlines() if line.startswith("IPAddress")]
     settings = {name: value.split() for name, _equals, value in lines}
     assert settings == ({} if allowed is None else {"IPAddressDeny": ["any"], "IPAddressAllow": allowed})
+
+
+@pytest.mark.parametrize(("now", "is_left"), [("new", False), (None, False), ("old", True)])
+def test_old_metrics_are_gone_also_where_the_play_fails_later(checker_tasks, tmp_path, now, is_left):
+    need_root("the units are given to root")
+    programs, old = tmp_path / "programs", tmp_path / "old"
+    for folder in (programs, old):
+        folder.mkdir()
+    (old / "azure_maintenance.prom").write_text("old")
+    (programs / "systemctl").write_text("#!/bin/sh\nprintf 'LoadState=loaded\\nActiveState=active\\n'\n")
+    (programs / "systemctl").chmod(0o755)
+    run = checker_tasks(
+        "units.yml",
+        play={"environment": {"PATH": f"{programs}:{{{{ lookup('ansible.builtin.env', 'PATH') }}}}"}},
+        tasks=[{"ansible.builtin.fail": {"msg": "A later task of the play fails."}}],
+        event_checker_metrics_dir=now and str(tmp_path / now),
+        __event_checker_old_metrics_dir=str(old),
+        __event_checker_unit_dir=str(tmp_path),
+        __event_checker_was_installed=True,
+    )
+    assert "A later task of the play fails." in run.words
+    assert (old / "azure_maintenance.prom").exists() is is_left
