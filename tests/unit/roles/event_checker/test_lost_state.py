@@ -134,7 +134,8 @@ def test_p16_status_asks_for_a_person_until_a_vm_that_must_be_restored_by_hand_h
     (mark,) = (vm.folder / "marks").iterdir()
     run = vm.run("status")
     told, path = " ".join(run.stdout.split()), f"{mark.parent}/{event_id[:8].lower()}*.checker.mark.json"
-    assert (run.returncode, vm.status()["events"]) == (1, [])
+    found = vm.status()
+    assert (run.returncode, found["events"], found["marks_left"]) == (1, [], [str(mark)])
     assert f"and no response is left that puts it back. Restore this VM by hand, then: rm {path}" in told
     assert list(mark.parent.glob(path.rpartition("/")[2])) == [mark]
     mark.unlink()

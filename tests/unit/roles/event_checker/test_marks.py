@@ -233,6 +233,18 @@ def test_a_rule_without_on_ended_leaves_no_mark_behind(azure, vm):
     assert marks(vm) == {}
 
 
+def test_status_asks_for_nobody_while_the_next_check_still_has_to_remove_a_mark(azure, vm):
+    vm.configure(vm.rule(on_ended=[]))
+    event = azure.announce()
+    vm.check_until_quiet()
+    azure.withdraw(event)
+    # The check removes marks at its beginning.
+    vm.check()
+    assert set(marks(vm)) == {event}
+    assert vm.status()["marks_left"] == []
+    assert vm.run("status").returncode == 0
+
+
 def test_a_step_that_only_tells_somebody_takes_no_vm_out_of_service(azure, vm):
     vm.configure(vm.rule(on_announced=[{"webhook": azure.simulator.url}], on_started=[], approve="never"))
     azure.announce()

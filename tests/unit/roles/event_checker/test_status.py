@@ -113,6 +113,7 @@ def test_before_the_first_answer(state, clock):
         "poll_errors": {},
         "events": [],
         "marks": [],
+        "marks_left": [],
         "state_put_aside": [],
         "warnings": [],
     }

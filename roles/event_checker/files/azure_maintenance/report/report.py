@@ -90,6 +90,7 @@ def report(store: Store, now: Moment, records: Iterable[EventRecord], beside: Be
         "poll_errors": dict(polls.errors),
         "events": [_event(store, record, now, name, waits, record.event.key in missing) for record in records],
         "marks": list(beside.marks),
+        "marks_left": _left_marks(store, beside.marks),
         "state_put_aside": list(beside.put_aside),
     }
 
@@ -145,6 +146,18 @@ def _waits(store: Store, now: Moment, beside: BesideState) -> dict[int, str]:
             if why is not None:
                 waits[response.number] = re.sub("event number ([0-9]+)", lambda match: f"event {names[match[1]]}", why)
     return waits
+
+
+def _left_marks(store: Store, marks: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the files of the marks of the checker for which no response puts this VM back.
+
+    Such an event is not open, and its rule is lost. Where there are responses to an event, the next check removes its
+    mark.
+    """
+    own = [mark for mark in marks if mark["counts"] and mark["by"] == CHECKER]
+    records = store.all_events() if own else []
+    keys = {each.event.key for each in records if each.ended_at is None or store.responses_to(each.number)}
+    return [mark["file"] for mark in own if fold_case(mark["event_id"]) not in keys]
 
 
 def needing_attention(store: Store) -> list[EventRecord]:
@@ -235,7 +248,7 @@ def public(found: Mapping[str, Any]) -> dict[str, Any]:
         for event in found["events"]
     ]
     # Runs write marks without an update of this report.
-    return {**{key: value for key, value in found.items() if key != "marks"}, "events": events}
+    return {**{key: value for key, value in found.items() if key not in ("marks", "marks_left")}, "events": events}
 
 
 def exit_status(found: Mapping[str, Any]) -> int:
@@ -246,8 +259,7 @@ def exit_status(found: Mapping[str, Any]) -> int:
     """
     if not found["heard_lately"]:
         return 3
-    is_left = any(is_left_to_a_person(mark, found) for mark in found["marks"])
-    if found["state_put_aside"] or found["warnings"] or is_left:
+    if found["state_put_aside"] or found["warnings"] or found["marks_left"]:
         return 1
     for event in found["events"]:
         if any(may_be_retried(each, event) or each["undone_by_boot"] for each in event["responses"]):
@@ -255,12 +267,6 @@ def exit_status(found: Mapping[str, Any]) -> int:
         if event["ended_at"] is None and (event["approval"] == WAITING or (event["note"] and not event["rule"])):
             return 1
     return 0
-
-
-def is_left_to_a_person(mark: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Tell whether a mark is of the checker, and no response is left that puts this VM back: its rule is lost."""
-    keys = {fold_case(event["event_id"]) for event in found["events"]}
-    return mark["counts"] and mark["by"] == CHECKER and fold_case(mark["event_id"]) not in keys
 
 
 def may_be_retried(response: Mapping[str, Any], event: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ..config.rules import APPROVE_STEP, RESPONSE_LOST
 from ..config.step import COMMAND, PLAYBOOK, describe_step
 from ..state.records import APPROVED, LEFT_TO_FLEET, SUCCEEDED
-from .report import is_left_to_a_person, may_be_retried
+from .report import may_be_retried
 
 _WIDTH = 79
 # This mark is in front of lines on which a person must act.
@@ -74,7 +74,7 @@ def _heard(found: dict[str, Any], now: datetime, heard: bool) -> str:
 def _mark_line(mark: dict[str, Any], found: dict[str, Any]) -> str:
     if mark["fault"]:
         return f"{_ALARM}A mark on this VM: {mark['file']}: {mark['fault']}"
-    if is_left_to_a_person(mark, found):
+    if mark["file"] in found["marks_left"]:
         told = f"Out of service {tell_mark(mark)}, and no response is left that puts it back"
         # The whole path would be broken into two lines, and nobody could copy it.
         place, name = os.path.split(mark["file"])
