@@ -142,7 +142,6 @@ MUTANTS = {
     "D5": (engine, "track_events", _follow_only_the_first, "P16"),
     "a boot after the preparation": (approval, "_obstacle", lambda host, known, each: None, "P2"),
     "an answer that is old": (engine, "_FRESH", 1e9, "P2"),
-    "nobody says who was left": (verdict, "_why_left", lambda *each: None, "P13"),
 }
 
 
@@ -223,6 +222,7 @@ MUTANTS_OF_MIXED = {
     "whatever a checker says counts as prepared": (fleet_run, "read_checker", lambda *each: CheckerVerdict(), "P2"),
     "the mark of a checker is forgotten": (engine, "find_removable", _remove_of_checker, "limit"),
     "the mark of a checker holds nobody back": (hosts, "find_holding", lambda host: [], "P3"),
+    "nobody says who was left": (verdict, "_why_left", lambda *each: None, "P13"),
 }
 
 
