@@ -22,11 +22,22 @@ _ERRORS = {
     "read-only": ("attempt to write a readonly database", errno.EROFS),
 }
 
+
+class Rows(list[Any]):
+    """Stands in for a cursor that has read all its rows."""
+
+    def fetchone(self) -> Any:
+        return self[0] if self else None
+
+    def fetchall(self) -> list[Any]:
+        return self
+
+
 # What a connection that has been used before need not be asked again, and the answer
 _SETTLED = {
-    "PRAGMA journal_mode = WAL": "SELECT 'wal'",
-    "PRAGMA foreign_keys = ON": "SELECT 1",
-    "PRAGMA integrity_check(1)": "SELECT 'ok'",
+    "PRAGMA journal_mode = WAL": Rows([("wal",)]),
+    "PRAGMA foreign_keys = ON": Rows(),
+    "PRAGMA integrity_check(1)": Rows([("ok",)]),
 }
 
 _KINDS = {
@@ -103,16 +114,18 @@ class Connection:
         else:
             real.close()
 
-    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
+    def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor | Rows:
         kind = _kind(sql)
         if kind == "read":
-            return self._real.execute(sql, parameters)
+            return self._shared.read(sql, parameters) if self._shared else self._real.execute(sql, parameters)
         if kind == "begin":
             return self._begin(sql)
         if kind == "commit":
             return self._commit(sql)
         if kind == "rollback":
             self._begun = False
+            if self._shared:
+                self._shared.forget()
             return self._real.execute(sql)
         if kind == "patience":
             self._patience = int(sql.rpartition("=")[2]) / 1000
@@ -123,7 +136,7 @@ class Connection:
         if self.on_disk and world.disk is not None and sql.lstrip().startswith(_WRITES) and not self._is_begun(sql):
             raise sqlite3.OperationalError(_ERRORS[world.disk][0])
         if self._settled and sql in _SETTLED:
-            return self._real.execute(_SETTLED[sql])
+            return _SETTLED[sql]
         return self._real.execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Any) -> sqlite3.Cursor:

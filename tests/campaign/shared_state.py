@@ -20,6 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.schema import (
     prepare,
 )
+from ansible_collections.fleetops.azure_maintenance.tests.campaign.disk import Rows
 
 _TABLES = ("response", "event", "fact", "put_aside", "history", "sqlite_sequence")
 _empty_state: list[bytes] = []
@@ -51,6 +52,9 @@ class SharedState:
         self.users: list[Any] = []
         self.files = 0
         self._memory: sqlite3.Connection | None = None
+        # What was read since the last change, because most is read again and again; and the count of changes by then
+        self._read: dict[tuple[str, Any], Rows] = {}
+        self._changes = 0
 
     def begin(self) -> None:
         """Empty the state for the next history. The file lies there all the time, because its place is asked for."""
@@ -65,10 +69,27 @@ class SharedState:
             source.close()
             self._memory.execute("PRAGMA foreign_keys = ON")
         self.connection = self._memory
+        self.forget()
         self.connection.execute("BEGIN")
         for table in _TABLES:
             self.connection.execute(f"DELETE FROM {table}")
         self.connection.execute("COMMIT")
+
+    def read(self, sql: str, parameters: Any) -> Rows:
+        """Return the answer to a query, from before where nothing has changed since."""
+        assert self.connection is not None
+        changes = self.connection.total_changes
+        if changes != self._changes:
+            self.forget()
+            self._changes = changes
+        found = self._read.get((sql, parameters))
+        if found is None:
+            found = self._read[sql, parameters] = Rows(self.connection.execute(sql, parameters))
+        return found
+
+    def forget(self) -> None:
+        """Read anew what is asked for next: a change was taken back, which SQLite does not count."""
+        self._read.clear()
 
     def become_file(self) -> None:
         """Go on with the file until the history ends, because it is about to be moved or copied."""
