@@ -14,6 +14,7 @@ from typing import Any, Iterator, Sequence
 from unittest import mock
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client, transport
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli, system
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.config import (
@@ -27,6 +28,9 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     copies,
     database,
     store,
+)
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state import (
+    marks as checker_marks,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
     SUCCEEDED,
@@ -118,6 +122,24 @@ def _publish(publisher: report.Publisher, *arguments: Any) -> None:
         current().judge.published()
 
 
+def _read_marks(places: Sequence[str]) -> list[dict[str, Any]]:
+    """Read them where one may have changed: each program reads them many times."""
+    world = current()
+    if world.marks is None:
+        world.marks = _real_read_marks(places)
+    return list(world.marks)
+
+
+def _write_mark(*arguments: Any) -> None:
+    current().marks = None
+    _real_write_mark(*arguments)
+
+
+def _remove_mark(path: str) -> None:
+    current().marks = None
+    _real_remove_mark(path)
+
+
 def _change_response(self: store.Store, number: int, **changes: Any) -> None:
     found = self.response(number)
     before, after = found and found.state, changes.get("state")
@@ -145,6 +167,9 @@ def _finish_step(self: store.Store, step: Any, state: str, *arguments: Any) -> N
 
 _RESPONSE_CHANGES = {change[:2] for change in RESPONSE_CHANGES}
 _PHASE_CHANGES = {change[:2] for change in PHASE_CHANGES}
+_real_read_marks = marks.read_marks
+_real_write_mark = checker_marks._write
+_real_remove_mark = checker_marks._remove
 _real_change_response = store.Store._change_response
 _real_change_event = store.Store._change_event
 _real_finish_step = store.Store.finish_step
@@ -174,6 +199,9 @@ def patched() -> Iterator[None]:
         (store.Store, "_change_response", _change_response),
         (store.Store, "_change_event", _change_event),
         (store.Store, "finish_step", _finish_step),
+        (marks, "read_marks", _read_marks),
+        (checker_marks, "_write", _write_mark),
+        (checker_marks, "_remove", _remove_mark),
         (copies, "sqlite3", sqlite),
         (copies, "os", files),
         (database, "sqlite3", sqlite),

@@ -92,6 +92,8 @@ class Machine:
         self.prepared_by_run: set[str] = set()
         # Those whose marks say that a run puts it back: such a run may still wait for the checker
         self.restoring_runs: set[str] = set()
+        # As they were read last, None where one may have changed since; see patches._read_marks()
+        self.marks: list[dict[str, Any]] | None = None
         self.publishes = True
         self.disk: str | None = None
         self.locked_until = 0.0
@@ -137,6 +139,7 @@ class Machine:
         path = f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json"
         with open(path, "w", encoding="ascii") as file:
             json.dump(mark, file)
+        self.marks = None
         os.utime(path, (self.wall, self.wall))
 
     def prepare_by_run(self, event_id: str, seconds: float, is_killed: bool) -> None:
@@ -175,6 +178,7 @@ class Machine:
         self.restoring_runs.discard(event_id)
         self.restored_by_run.discard(event_id.lower())
         self.judge.restored_by_run(event_id.lower())
+        self.marks = None
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json")
 
