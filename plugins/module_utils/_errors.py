@@ -120,4 +120,6 @@ def excerpt(text: str) -> str:
 
 def escape(text: str) -> str:
     """Return the text with every character escaped that would steer a terminal."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
