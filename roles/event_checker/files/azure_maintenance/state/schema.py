@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 
 # Raise it with every change of the tables or of the meaning of a row.
 VERSION = 2
@@ -42,7 +43,7 @@ def is_locked(error: sqlite3.Error) -> bool:
 def prepare(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.row_factory = sqlite3.Row
     # One byte that is not UTF-8 must not cost the whole table.
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 
 
