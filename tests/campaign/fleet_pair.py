@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import random
-import threading
 from functools import partial
 from typing import Callable
 
+import greenlet
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import CHECKER, FALLBACK
 
 from .fleet_checker import Checker
@@ -21,7 +21,7 @@ from .fleet_world import World, random_world
 
 
 class Turns:
-    """Threads of which one goes on at a time: that which sleeps until the earliest moment.
+    """Runs of which one goes on at a time: that which sleeps until the earliest moment.
 
     :param world: has the clock.
     """
@@ -29,48 +29,32 @@ class Turns:
     def __init__(self, world: World, chance: random.Random) -> None:
         self._world, self._chance = world, chance
         self._wakes: dict[int, float] = {}
-        self._may_go: dict[int, threading.Semaphore] = {}
-        self._errors: list[BaseException] = []
 
     def play(self, *runs: tuple[float, Callable[[Callable[[float], None]], None]]) -> None:
         """Run these, each from a moment on, until all have ended; each is given what lets time pass.
 
         :raises Exception: one of them did.
         """
-        threads = []
+        director = greenlet.getcurrent()
+
+        def sleep(number: int, moment: float) -> None:
+            self._wakes[number] = moment
+            director.switch()
+
+        lives = []
         for number, (begins, run) in enumerate(runs):
-            self._wakes[number], self._may_go[number] = begins, threading.Semaphore(0)
-            threads.append(threading.Thread(target=self._live, args=(number, run), daemon=True))
-        for thread in threads:
-            thread.start()
-        self._hand_over()
-        for thread in threads:
-            thread.join()
-        if self._errors:
-            raise self._errors[0]
-
-    def _live(self, number: int, run: Callable[[Callable[[float], None]], None]) -> None:
-        self._wait(number)
-        try:
-            run(lambda moment: self._sleep(number, moment))
-        except BaseException as error:
-            self._errors.append(error)
-        del self._wakes[number]
-        if self._wakes:
-            self._hand_over()
-
-    def _sleep(self, number: int, moment: float) -> None:
-        self._wakes[number] = moment
-        self._hand_over()
-        self._wait(number)
-
-    def _wait(self, number: int) -> None:
-        self._may_go[number].acquire()
-        self._world.advance(self._wakes[number])
-
-    def _hand_over(self) -> None:
-        first = min(self._wakes, key=lambda number: (self._wakes[number], self._chance.random()))
-        self._may_go[first].release()
+            self._wakes[number] = begins
+            lives.append((greenlet.greenlet(run), partial(sleep, number)))
+        while self._wakes:
+            first = min(self._wakes, key=lambda number: (self._wakes[number], self._chance.random()))
+            self._world.advance(self._wakes[first])
+            life, sleeps = lives[first]
+            if life:
+                life.switch()
+            else:
+                life.switch(sleeps)
+            if life.dead:
+                del self._wakes[first]
 
 
 def run_mixed_pair_history(seed: int) -> Together:
