@@ -282,7 +282,9 @@ class FleetRun:
 
     def _let_person_restore(self, host: str, chance: random.Random, often: float) -> None:
         vm = self.world.vms[host]
-        if vm.marks and self.world.is_up(host) and chance.random() < often and self.judge.may_person_restore(host):
+        comes = vm.marks and self.world.is_up(host) and chance.random() < often
+        # Who takes marks away while a run writes its own hides that one from the others.
+        if comes and not vm.writers and self.judge.may_person_restore(host):
             vm.marks.clear()
             self.judge.person_restores(host)
 
@@ -303,7 +305,9 @@ class FleetRun:
         own = self._write_mark(host, order, state)
         if self._advance != self.world.advance and self._luck.random() < 0.5:
             # To write to a disk takes its time.
+            vm.writers.add(self._id)
             self._advance(self.world.now + self._luck.uniform(0.0, 1.0))
+            vm.writers.discard(self._id)
         others = {str(each): mark["state"] for each, mark in vm.marks.items() if mark is not own}
         known = self.run["hosts"][host]["mark_states"]
         hindering = find_hindering(others, state == RESTORING, known, order["heeded"])

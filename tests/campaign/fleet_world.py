@@ -54,6 +54,8 @@ class Vm:
     unclear_until: float = 0.0
     # What is on its disk, by the ids of events and runs, and whether a Redeploy gives it a new one
     marks: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    # The runs that write a mark at this moment
+    writers: set[str] = field(default_factory=set, repr=False)
     disk_is_local: bool = False
     has_lost_marks: bool = False
     takes_no_marks: bool = False

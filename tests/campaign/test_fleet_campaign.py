@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Callable
 
 import pytest
@@ -100,6 +101,18 @@ def test_no_history_of_hosts_that_differ_and_have_checkers_breaks_a_property(fir
 def test_no_history_of_two_runs_beside_each_other_breaks_a_property(first: int) -> None:
     both = first_broken(range(first, first + _PART), run_pair_history)
     assert both is None, "\n".join(both.story)
+
+
+def test_nobody_takes_marks_away_between_the_mark_of_a_run_and_its_preparation() -> None:
+    chance = random.Random(0)
+    world = fleet_run.random_world(chance)
+    settings = fleet_run.random_settings(chance)
+    run = fleet_run.FleetRun(world, Judge(world, fleet_run.LONGEST), chance, "1", float("inf"), **settings)
+    host, vm = next(iter(world.vms.items()))
+    for writers, left in (({"2"}, 1), (set(), 0)):
+        vm.marks, vm.writers = {("E", "2"): {}}, writers
+        run._let_person_restore(host, chance, 1.0)
+        assert len(vm.marks) == left
 
 
 def test_no_history_of_two_runs_over_hosts_that_differ_breaks_a_property() -> None:
