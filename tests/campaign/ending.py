@@ -149,8 +149,10 @@ class Ending:
 
         def end() -> None:
             self._azure.end(event)
-            # What is in memory goes with the power, and nothing could be asked for then.
-            if self._last == "interrupted" and not os.path.exists(f"{machine.folders.run}/state.db"):
+            # What is in memory goes with the power, and nothing could be asked for then. Nor is it known then that the
+            # event is over for which a run has marked the VM.
+            is_in_memory = os.path.exists(f"{machine.folders.run}/state.db")
+            if self._last == "interrupted" and not is_in_memory and not machine.has_mark_of_run():
                 # The VM reboots in its restore, and Azure has no name for it from then on.
                 machine.arm("respond", 12, lambda: machine.reboot(5.0))
                 self._azure.break_until("names", "404", machine.now + 100.0)

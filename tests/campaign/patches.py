@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from signal import SIGTERM as REAL_SIGTERM
@@ -130,14 +131,21 @@ def _read_marks(places: Sequence[str]) -> list[dict[str, Any]]:
     return list(world.marks)
 
 
-def _write_mark(*arguments: Any) -> None:
-    current().marks = None
-    _real_write_mark(*arguments)
+def _write_mark(place: str, name: str, text: str) -> None:
+    _change_mark(place, current().disk is not None)
+    _real_write_mark(place, name, text)
 
 
 def _remove_mark(path: str) -> None:
-    current().marks = None
+    _change_mark(os.path.dirname(path), current().disk in ("read-only", "gone"))
     _real_remove_mark(path)
+
+
+def _change_mark(place: str, is_refused: bool) -> None:
+    world = current()
+    world.marks = None
+    if is_refused and place == world.folders.marks:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), place)
 
 
 def _change_response(self: store.Store, number: int, **changes: Any) -> None:

@@ -114,6 +114,8 @@ class Judge:
         responds = any(actor.kind != "check" for actor in self._machine.actors)
         for view in self.views.values():
             view.tainted = view.tainted or responds or self._configured or not view.is_prepared_and_open()
+            # Its mark does not tell whether Azure took an approval.
+            view.maybe_sent = True
 
     def crashed(self, actor: Actor, error: BaseException) -> None:
         place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])

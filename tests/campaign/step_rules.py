@@ -73,8 +73,10 @@ class StepRules:
         again = BY_KEY[run.rule].prepares_again
         boot = self._machine.boot
         yield "P5", boot in view.listed_boots, f"{what}; no document of this boot lists it"
-        # An earlier event of the same id may have had a rule that prepares in each boot.
-        done = sum(1 for each in successes if each.boot == boot or (not again and each.rule == run.rule))
+        # A person may have a preparation run anew that a boot took back. And an earlier event of the same id may have
+        # had a rule that prepares in each boot.
+        once = not again and boot not in self._machine.retried_in
+        done = sum(1 for each in successes if each.boot == boot or (once and each.rule == run.rule))
         yield "P6", done < view.instances, f"{what} after {done} successes"
         yield "P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore"
         too_late = again and view.instances == 1 and view.approved

@@ -65,6 +65,8 @@ class View:
         self.earliest_end: int | None = None
         self.sure_end: int | None = None
         self.posted = False
+        # Its state was lost, and with it whether an approval was sent
+        self.maybe_sent = False
         self.approved = False
         # It has listed several VMs
         self.led = False
@@ -98,7 +100,7 @@ class View:
             self.instances += 1
             self.first_boot = machine.boot
             self.listed_boots = set()
-            self.started_seen = self.started_sure = self.posted = self.approved = False
+            self.started_seen = self.started_sure = self.posted = self.maybe_sent = self.approved = False
             self.may_have_ended = self.prepared = self.decided = self.named = False
             self.earliest_end = self.sure_end = None
             self.earliest_not_before = math.inf
@@ -141,7 +143,8 @@ class View:
         """Tell whether there may be evidence that Azure started it."""
         # A document tells whole seconds.
         due = machine.now >= self.earliest_not_before - 2.0 or machine.clock_was_set
-        return self.started_seen or self.posted or self.first_boot != machine.boot or due
+        maybe_sent = self.posted or self.maybe_sent
+        return self.started_seen or maybe_sent or self.first_boot != machine.boot or due
 
     def is_interrupted(self) -> bool:
         """Tell whether a step of its restore was begun and not ended, and the event has not come back."""

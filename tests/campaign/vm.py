@@ -111,6 +111,8 @@ class Machine:
         self.busy_at = 0.0
         self._armed: tuple[str, int, Callable[[], None]] | None = None
         self._activations = 0
+        # The boots in which a person has had something tried again
+        self.retried_in: set[int] = set()
         self._tries: dict[tuple[str, str, str], int] = {}
         os.makedirs(self.state_folder, exist_ok=True)
 
@@ -181,6 +183,9 @@ class Machine:
         self.marks = None
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.folders.marks}/{event_id.lower()}.vm.run.mark.json")
+
+    def has_mark_of_run(self) -> bool:
+        return any(".run." in name for name in os.listdir(self.folders.marks))
 
     def marks_of_checker(self) -> dict[str, str]:
         """Return for which events its checker has it out of service, as its marks say, and how far it is with each."""
@@ -256,7 +261,9 @@ class Machine:
         self.boot += 1
         self.booted_at = self.busy_at = self.now
         self.up = True
-        shutil.rmtree(self.folders.run, ignore_errors=True)
+        for place in (self.folders.run, self.folders.marks_in_memory):
+            shutil.rmtree(place, ignore_errors=True)
+        self.marks = None
         self.judge.booted()
         self._start_check(0.5)
 
@@ -321,6 +328,7 @@ class Machine:
     def retry(self, number: int) -> None:
         """A person types azure-maintenance retry."""
         if self.up:
+            self.retried_in.add(self.boot)
             self._spawn("retry", number, ["retry", str(number)])
 
     def _spawn(self, kind: str, number: int, arguments: list[str]) -> None:
