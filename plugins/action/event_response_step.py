@@ -43,12 +43,12 @@ from ..plugin_utils._failure_text import tell_error, tell_failure, without_frame
 from ..plugin_utils._run import engine, settings, verdict
 from ..plugin_utils._run.approval import could_not_be_asked, take_acknowledgement
 from ..plugin_utils._run.checker_status import read_checker
-from ..plugin_utils._run.hosts import NEW_HOST, is_usable
+from ..plugin_utils._run.hosts import NEW_HOST, is_usable, longest_files
 from ..plugin_utils._run.marks import find_hindering, find_removable, has_older
 from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._run.peers import describe_hosts
 from ..plugin_utils._step.mark_files import Written, remove_marks, update_mark, write_mark
-from ..plugin_utils._step.questions import Questions
+from ..plugin_utils._step.questions import Questions, count_forks
 from ..plugin_utils._step.task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
 from ..plugin_utils._windows.dispatch import is_windows
@@ -180,7 +180,8 @@ class ActionModule(ActionBase):
 
     def _keep(self, run: engine.Run, lines: Sequence[str] = ()) -> dict[str, Any]:
         kept = {name: run[name] for name in ("serial", "batch", "turn", "turns", "do", "done")}
-        kept.update(lines=list(lines), orders=_complete(run, self._author()), refused=" ".join(run["refused"]))
+        orders = _complete(run, self._author(), self._forks())
+        kept.update(lines=list(lines), orders=orders, refused=" ".join(run["refused"]))
         return {**kept, "state": json.dumps(run)}
 
     # Steps that are run once
@@ -259,6 +260,12 @@ class ActionModule(ActionBase):
         kept["peers"] = describe_hosts(run["hosts"]) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}
         kept["ends_play"] = ANCHORS in self._vars and not run["orders"]
         return kept
+
+    def _forks(self) -> int:
+        forks = count_forks()
+        # The files have that of the play, as this task.
+        throttle = int(self._templar.template(self._task.throttle) or 0)
+        return min(forks, throttle) if throttle > 0 else forks
 
     def _author(self) -> dict[str, str | None]:
         """Return the controller, user and job of this run, for the marks. AWX gives each job its number."""
@@ -389,7 +396,7 @@ class ActionModule(ActionBase):
         return [_MARK_IS_OLD.format(host=host, state=state, why=told)] if why else []
 
     def _dated(self, mark: Mapping[str, Any], state: str) -> dict[str, Any]:
-        return set_state(mark, state, now_utc(), float(self._order()["timeout"]))
+        return set_state(mark, state, now_utc(), float(self._order()["longest"]))
 
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
         """Write a mark before a file begins, and look which others there are then."""
@@ -539,8 +546,11 @@ class ActionModule(ActionBase):
         return {"failed": True, "msg": " ".join(told)}
 
 
-def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the orders with the values that only the tasks need."""
+def _complete(run: engine.Run, author: Mapping[str, Any], forks: int) -> dict[str, Any]:
+    """Return the orders with the values that only the tasks need.
+
+    :param forks: on how many hosts Ansible runs a task at the same time.
+    """
     orders: dict[str, Any] = {}
     if run["do"] == engine.REFUSE:
         return dict(run["orders"])
@@ -563,6 +573,9 @@ def _complete(run: engine.Run, author: Mapping[str, Any]) -> dict[str, Any]:
             }
         else:
             orders[host] = {**order, "timeout": ask_timeout}
+    if run["do"] in (engine.PREPARE, engine.RESTORE):
+        longest = longest_files(((order["path"], order["timeout"]) for order in orders.values()), forks)
+        orders = {host: {**order, "longest": max(longest, order["timeout"])} for host, order in orders.items()}
     return orders
 
 

@@ -178,6 +178,30 @@ def test_p16_a_vm_carries_a_mark_while_it_is_out_of_service(fleet, marks):
         assert all(mark["controller"] and mark["user"] and mark["since"] and mark["vm_id"] for mark in kept)
 
 
+@pytest.mark.releases
+def test_p3_a_mark_counts_for_as_long_as_the_files_of_all_hosts_of_the_run_may_take_together(fleet, marks):
+    """Each host waits for the others: for their files, and for those that have a fork before it."""
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    keep = "- name: Look\n  ansible.builtin.raw: cp -r $AZURE_MAINTENANCE_MARKS {{ story }}.marks\n"
+    fleet.write_files(prepare=keep, restore=keep.replace(".marks", ".back"))
+    for host, seconds in (("host-a", 40), ("host-b", 30)):
+        (fleet.folder / f"{host}.yml").write_text((fleet.folder / "prepare.yml").read_text())
+        own = {"event_response_prepare": str(fleet.folder / f"{host}.yml"), "event_response_prepare_timeout": seconds}
+        fleet.set(host, **own)
+    settings = {
+        "event_response_restore": str(fleet.folder / "restore.yml"),
+        "event_response_wait_timeout": LONGEST_RUN,
+        "event_response_restore_timeout": 45,
+    }
+    run = fleet.run(RESPOND, "--forks", "1", "--extra-vars", json.dumps(settings))
+    assert run.code == 0, run.out + run.err
+    for host in ("host-a", "host-b"):
+        for kept, state, seconds in (("marks", "preparing", 70.0), ("back", "restoring", 90.0)):
+            files = (fleet.folder / f"{host}.story.{kept}").glob("*.mark.json")
+            found = [json.loads(path.read_text()) for path in files]
+            assert {(mark["state"], longest_work(mark)) for mark in found} == {(state, seconds)}, host
+
+
 @pytest.mark.matrix
 def test_where_no_mark_can_be_written_nobody_is_prepared_and_the_run_says_so(fleet, tmp_path):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)

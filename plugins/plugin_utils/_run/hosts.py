@@ -12,7 +12,7 @@ Times: seconds since 1970.
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import ENDED, STARTED
@@ -312,3 +312,17 @@ def turn_length(hosts: int, forks: int, waited: float) -> float | None:
         return None
     waves = -(-hosts // forks)
     return max(SHORTEST_TURN, waited / 10) / waves
+
+
+def longest_files(files: Iterable[tuple[str, float]], forks: int) -> float:
+    """Return for how many seconds the hosts of a turn may be at work: each waits for the others.
+
+    Ansible runs different files one after the other, and a file on so many hosts at the same time as it has forks.
+
+    :param files: of each host the path of its file, empty for none, and its time-out.
+    """
+    limits: dict[str, list[float]] = {}
+    for path, seconds_of_file in files:
+        if path:
+            limits.setdefault(path, []).append(seconds_of_file)
+    return sum(max(each) * -(-len(each) // forks) for each in limits.values())

@@ -75,7 +75,7 @@ class Questions:
             return somebody_has_news.exists() or _is_left_alone()
 
         begun, since = time.time(), float(order["since"])
-        length = turn_length(len(awaited), _forks(), time.time() - since)
+        length = turn_length(len(awaited), count_forks(), time.time() - since)
         ends = float(order["until"]) if length is None else min(float(order["until"]), begun + length)
         while True:
             answer = self._ask(host)
@@ -175,7 +175,8 @@ def _is_left_alone() -> bool:
     return parent is not None and parent.pid != os.getppid()
 
 
-def _forks() -> int:
+def count_forks() -> int:
+    """Return on how many hosts Ansible runs a task at the same time."""
     return int(context.CLIARGS.get("forks") or C.DEFAULT_FORKS)
 
 

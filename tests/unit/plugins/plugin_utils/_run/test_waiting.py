@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import (
+    longest_files,
     pause_between,
     turn_length,
 )
@@ -29,3 +30,17 @@ def test_the_pause_is_a_tenth_of_the_time_waited_within_bounds(waited, pause):
 )
 def test_how_long_a_host_may_wait_before_it_is_the_turn_of_another(hosts, forks, waited, length):
     assert turn_length(hosts, forks, waited) == length
+
+
+@pytest.mark.parametrize(
+    ("files", "forks", "longest"),
+    [
+        pytest.param([("a", 40), ("a", 30)], 5, 40, id="side by side"),
+        pytest.param([("a", 40), ("a", 40), ("a", 30)], 2, 80, id="too few forks"),
+        pytest.param([("a", 40), ("b", 30)], 5, 70, id="different files"),
+        pytest.param([("", 40), ("a", 30)], 5, 30, id="nothing to do for one"),
+        pytest.param([("", 40)], 5, 0, id="nothing to do"),
+    ],
+)
+def test_p3_how_long_the_files_of_all_hosts_may_take_together(files, forks, longest):
+    assert longest_files(files, forks) == longest
