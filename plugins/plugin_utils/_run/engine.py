@@ -72,7 +72,7 @@ REFUSE = "refuse"
 # Seconds after which a host is asked that has no event, while others are waited for
 IDLE_PAUSE = 300.0
 CHECKER_PAUSE = 10.0
-# Seconds for which an answer counts as that of now, while other hosts still prepare
+# Seconds for which an answer counts as that of now, while other hosts still prepare, or have their turn to wait
 _FRESH = 60.0
 # Turns that are loaded at a time. The first of them are imported by run_turns.yml: most runs need no more.
 _TURNS = 6
@@ -107,8 +107,8 @@ def new_run(
         "turns": _TURNS,
         # When hosts last got an order after which their answers may be old
         "acted_at": 0.0,
-        # When the last preparations ended: the one that ended first may have done so long before
-        "prepared_at": 0.0,
+        # When the hosts last prepared or waited together: the one that was asked first may have been so long before
+        "gathered_at": 0.0,
         "hosts": {host: (earlier or {}).get(host, NEW_HOST) for host in hosts},
         # Those that this batch is at
         "batch": [],
@@ -182,8 +182,8 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
         elif run["do"] == RESTORE and report is not None:
             known = _take_restore(name, known, order, report)
         taken["hosts"][name] = known
-    if run["do"] in (PREPARE, CHECK):
-        taken["prepared_at"] = now
+    if run["do"] in (PREPARE, CHECK, WAIT):
+        taken["gathered_at"] = now
     if run["do"] == APPROVE:
         _take_approvals(taken, {name: report["results"] for name, report in reports.items()}, now)
     return taken
@@ -491,7 +491,7 @@ def _ask_anew(run: Run, now: float) -> Orders | None:
     """Before an event is approved its hosts are asked that may have changed since, and before it is held back for the
     sake of a VM that is no host those that never said which VM they are."""
     run["plans"] = _plan_approvals(run, now)
-    since = max(run["acted_at"], run["prepared_at"] - _FRESH)
+    since = max(run["acted_at"], run["gathered_at"] - _FRESH)
     orders: Orders = {}
     for plan in run["plans"]:
         if plan["approver"]:

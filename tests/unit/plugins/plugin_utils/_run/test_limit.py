@@ -104,6 +104,27 @@ def test_p2_who_was_asked_before_a_long_restore_of_another_is_asked_again_before
     assert in_order(fleet) == ["2A"]
 
 
+@pytest.mark.parametrize(("seconds", "posted"), [(50.0, ["2A"]), (70.0, [])])
+def test_p2_who_boots_during_a_long_wait_is_not_approved_by_an_answer_older_than_a_minute(seconds, posted):
+    """More hosts wait than Ansible has forks, so this one has its turn first; then the VM before it is back."""
+    sudden, second = FleetEvent("1A", ["web-1"], notice=0.0, lasts=seconds), FleetEvent("2A", ["web-2"], notice=550.0)
+    fleet = Fleet(["web-1", "web-2"], sudden, second, max_unavailable="1")
+    wait = fleet._wait
+
+    def wait_in_waves(orders):
+        if fleet.boots["web-2"] != "boot-1":
+            return wait(orders)
+        fleet.now += 1.0
+        early = {"host": fleet._known("web-2")}
+        fleet.boots["web-2"] = "boot-2"
+        fleet.now += seconds
+        return {"web-1": {"host": fleet._known("web-1")}, "web-2": early}
+
+    fleet._wait = wait_in_waves
+    fleet.go()
+    assert in_order(fleet) == posted, fleet.done
+
+
 def test_an_event_that_azure_starts_before_its_turn_was_prepared_for():
     first, second = FleetEvent("1A", ["web-1"], notice=500.0, lasts=900.0), FleetEvent("2A", ["web-2"], notice=550.0)
     fleet = Fleet(WEB, first, second, max_unavailable="1").go()
