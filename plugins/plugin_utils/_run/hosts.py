@@ -128,7 +128,7 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
             heeded=[name for name in host["heeded"] if name in states or name not in host["mark_states"]],
             unreadable_marks=[base_name(mark["file"]) for mark in answer["marks"] if mark["event_id"] is None],
         )
-        taken["at_work"] = note_at_work(taken, now)
+        taken["at_work"] = note_at_work(taken, now, host["marks_read_at"])
     return taken
 
 

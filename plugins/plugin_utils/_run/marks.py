@@ -87,23 +87,30 @@ def find_at_work(host: Host) -> list[Mapping[str, Any]]:
     return [mark for mark in host["marks"] or () if mark["run"] != own and mark["state"] in AT_WORK]
 
 
-def note_at_work(host: Host, now: float) -> dict[str, dict[str, Any]]:
+def note_at_work(host: Host, now: float, read_at: float | None = None) -> dict[str, dict[str, Any]]:
     """Return by state and file since when others are at work on a VM, as their marks tell it, and until when they may
     be. One that is killed leaves such a mark.
+
+    :param read_at: when the marks were read before, None where they were not. One that has changed was written since,
+        also where the clock of its author is behind.
     """
     found = {}
     for mark in find_at_work(host):
         key, told = f"{mark['state']} {mark['file']}", mark["state_since"]
         before = host["at_work"].get(key)
+        is_known = before is not None and before["since"] == told
+        not_before = before.get("not_before") if before and is_known else read_at
         since = read_utc(str(told or ""))
         if since is not None and since.timestamp() <= now:
-            until = since.timestamp() + _longest(host, mark)
-        elif before and before["since"] == told:
+            until = max(since.timestamp(), not_before or 0.0) + _longest(host, mark)
+        elif before and is_known:
             # By a clock that is ahead it began in the future.
             until = before["until"]
         else:
             until = now + _longest(host, mark)
         found[key] = {"since": told, "until": until}
+        if not_before is not None:
+            found[key]["not_before"] = not_before
     return found
 
 

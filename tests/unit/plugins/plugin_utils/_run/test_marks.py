@@ -237,12 +237,13 @@ def test_p2_who_is_put_back_while_others_still_prepare_is_prepared_again_once(ti
     )
 
 
-def test_p2_who_is_put_back_by_another_at_this_moment_is_prepared_again_before_the_approval():
+@pytest.mark.parametrize("clock", [0.0, -7200.0], ids=["", "whose clock is behind"])
+def test_p2_who_is_put_back_by_another_at_this_moment_is_prepared_again_before_the_approval(clock):
     """By the playbook restore with restore_open=true."""
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=3000.0)).stop_after(2)
     (mark,) = fleet.marks["web-1"].values()
     fleet.now += 2
-    moment = datetime.fromtimestamp(fleet.now, timezone.utc)
+    moment = datetime.fromtimestamp(fleet.now + clock, timezone.utc)
     fleet.marks["web-1"]["A1 other"] = set_state({**mark, "run": "other"}, RESTORING, moment, 60.0)
     # What this run knows of web-1 is old.
     fleet.run["acted_at"] = fleet.now
@@ -371,6 +372,24 @@ def test_until_when_another_may_be_at_work_on_a_vm(before, told, ends):
     known = {key: {"since": moment(before[0]), "until": START + before[1]}} if before else {}
     host = {"run": "r1", "marks": [mark], "at_work": known, "settings": {"restore_timeout": "600"}}
     assert note_at_work(host, START) == {key: {"since": moment(since), "until": START + ends}}
+
+
+@pytest.mark.parametrize(
+    ("read_at", "ends"),
+    [
+        pytest.param(-20, 280, id="it began after the last answer"),
+        pytest.param(None, -6900, id="it may be an old one"),
+    ],
+)
+def test_p3_a_mark_that_is_news_is_no_old_one_whatever_its_clock_says(read_at, ends):
+    mark = new_mark(CHECKER, {"event_id": "A1", "event_type": "Reboot"}, "2026-11-21T09:00:00Z")
+    began = datetime.fromtimestamp(START - 7200, timezone.utc)
+    mark = {**set_state(mark, RESTORING, began, 300.0), "file": "a1.vm.checker.mark.json"}
+    host = {"run": "r1", "marks": [mark], "at_work": {}, "settings": {"restore_timeout": "600"}}
+    for passed in (0.0, 100.0):
+        host["at_work"] = note_at_work(host, START + passed, read_at and START + read_at + passed)
+        ((_key, work),) = host["at_work"].items()
+        assert work["until"] == START + ends
 
 
 @pytest.mark.parametrize("phase", ["prepare", "restore"])
