@@ -289,24 +289,32 @@ def compare_marks(name: str, host: Host) -> Host:
 
     A mark that is missing after a boot proves nothing: the disk may be a new one. Nor does one that cannot be read.
 
+    Who was put back after one event, as restore_open=true lets a person do by its id, is not prepared for another one.
+
     :param name: of the host.
     """
     events = []
     read_at = host["marks_read_at"]
     # A restore of others is waited for by its own limit. When that is up it was killed before this host was prepared.
     is_put_back = any(read_at < work["until"] for key, work in host["at_work"].items() if key.startswith(RESTORING))
+    names = [(fold_case(mark["event_id"]), mark["run"]) for mark in host["marks"] or ()]
     for each in host["events"]:
-        is_newer = read_at is not None and read_at > (each["prepared_since"] or 0.0)
-        is_known = each["marked"] and each["prepared"] and must_restore(each) and is_newer
-        names = [(fold_case(mark["event_id"]), mark["run"]) for mark in host["marks"] or ()]
         is_missing = (progress_key(each), each["marked"]) not in names and not _is_unreadable(host, each)
-        if is_known and is_put_back and is_undecided(each):
-            # Its mark is there, so that it is restored whatever becomes of it.
-            each = {**_note_restored(name, each), "marked": each["marked"]}
-        elif is_known and is_missing and _is_in_boot_of_preparation(host, each):
+        if _is_marked_before(each, read_at) and is_missing and _is_in_boot_of_preparation(host, each):
             each = _note_restored(name, each)
+            is_put_back = True
         events.append(each)
+    for index, each in enumerate(events):
+        if is_put_back and _is_marked_before(each, read_at) and is_undecided(each):
+            # Its mark is there, so that it is restored whatever becomes of it.
+            events[index] = {**_note_restored(name, each), "marked": each["marked"]}
     return {**host, "events": _note_own_left(host, events)}
+
+
+def _is_marked_before(each: Mapping[str, Any], read_at: float | None) -> bool:
+    """Tell whether a host that is prepared had its mark for that before the marks were read."""
+    is_newer = read_at is not None and read_at > (each["prepared_since"] or 0.0)
+    return bool(each["marked"] and each["prepared"] and must_restore(each) and is_newer)
 
 
 def note_without_mark(name: str, host: Host, event_id: str) -> Host:

@@ -237,6 +237,28 @@ def test_p2_who_is_put_back_while_others_still_prepare_is_prepared_again_once(ti
     )
 
 
+def test_p2_who_is_put_back_after_one_of_its_events_by_name_is_prepared_again_for_the_other():
+    """By the playbook restore with restore_open=true and event_response_event_ids."""
+    first = FleetEvent("A1", ["web-1"], notice=3000.0, lasts=9000.0)
+    second = FleetEvent("B2", ["web-1"], notice=20000.0, announced_after=60.0)
+    fleet = Fleet(["web-1"], first, second, wait_timeout=20000)
+    prepare = fleet._prepare
+
+    def prepare_before_a_person(host, order):
+        report = prepare(host, order)
+        if order["event_id"] == "B2" and "restored by hand" not in fleet.story[host]:
+            fleet.story[host].append("restored by hand")
+            fleet.marks[host] = {key: mark for key, mark in fleet.marks[host].items() if mark["event_id"] != "A1"}
+            report["host"] = fleet._known(host)
+        return report
+
+    fleet._prepare = prepare_before_a_person
+    fleet.go()
+    assert fleet.story["web-1"] == ["prepare A1", "prepare B2", "restored by hand", "prepare B2", "restore B2"]
+    assert [event_id for _host, event_id, _ready in fleet.posted] == ["A1", "B2"]
+    assert fleet.marks == {"web-1": {}}
+
+
 @pytest.mark.parametrize("clock", [0.0, -7200.0], ids=["", "whose clock is behind"])
 def test_p2_who_is_put_back_by_another_at_this_moment_is_prepared_again_before_the_approval(clock):
     """By the playbook restore with restore_open=true."""
