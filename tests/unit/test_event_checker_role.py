@@ -162,7 +162,7 @@ Type=oneshot
 ExecStart={{ __event_checker_command }} respond %i
 StartLimitIntervalSec=0
 NotifyAccess=main
-TimeoutStartSec=90
+TimeoutStartSec=1d
 KillMode=process
 Environment=HOME=/root LC_ALL=C.UTF-8
 StateDirectory=azure-maintenance
