@@ -267,6 +267,17 @@ def test_an_ansible_cfg_that_everybody_can_write_beside_is_not_asked(drain, tmp_
     assert "another saw a play" not in capfd.readouterr().err
 
 
+def test_the_interpreter_of_ansible_cfg_is_used(drain, tmp_path, monkeypatch):
+    """An administrator's, with the libraries that the modules need."""
+    monkeypatch.delenv("ANSIBLE_PYTHON_INTERPRETER")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\ntouch {tmp_path}/used\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "work" / "ansible.cfg").write_text(f"[defaults]\ninterpreter_python = {python}\n")
+    assert drain(play(DRAIN)) == "It ended with status 0."
+    assert (tmp_path / "used").exists()
+
+
 @pytest.mark.parametrize("callback", ["minimal", "oneline", "tree"])
 def test_what_prints_the_result_is_of_no_matter(drain, monkeypatch, callback):
     monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", callback)

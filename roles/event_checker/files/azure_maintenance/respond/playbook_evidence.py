@@ -63,6 +63,12 @@ def _read(folder: str) -> dict[str, Any]:
         return {}
 
 
+def settings_of_ansible() -> dict[str, str]:
+    """Return the section ``defaults`` of the ansible.cfg that ansible-playbook takes."""
+    config = _find_ansible_cfg()
+    return _read_defaults(config) if config else {}
+
+
 def why_no_success(folder: str, program: str) -> str | None:
     """Return why a run that ended with status 0 has not succeeded, None where a task ran."""
     found = _read(folder)
@@ -148,8 +154,7 @@ def _callback_folders() -> list[str]:
     given = os.environ.get(_CALLBACK_FOLDERS)
     if given is not None:
         return [given]
-    config = _find_ansible_cfg()
-    settings = _read_defaults(config) if config else {}
+    config, settings = _find_ansible_cfg(), settings_of_ansible()
     found = settings.get("callback_plugins")
     if config and found is not None:
         return [_expand(folder, config) for folder in found.split(os.pathsep)]

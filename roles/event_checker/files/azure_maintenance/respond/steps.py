@@ -164,8 +164,9 @@ def playbook_environment() -> dict[str, str]:
     quiet = {
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_LOCALHOST_WARNING": "0",
-        "ANSIBLE_PYTHON_INTERPRETER": "auto_silent",
     }
+    if "interpreter_python" not in playbook_evidence.settings_of_ansible():
+        quiet["ANSIBLE_PYTHON_INTERPRETER"] = "auto_silent"
     return {**quiet, **os.environ}
 
 
