@@ -164,6 +164,7 @@ StartLimitIntervalSec=0
 NotifyAccess=main
 TimeoutStartSec=1d
 KillMode=process
+OOMPolicy=continue
 Environment=HOME=/root LC_ALL=C.UTF-8
 StateDirectory=azure-maintenance
 RuntimeDirectory=azure-maintenance
