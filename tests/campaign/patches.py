@@ -219,8 +219,9 @@ def patched() -> Iterator[None]:
         (transport, "time", clock),
         (approve, "time", clock),
     ]
+    stderr = os.fstat(2)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(os.environ, {"JOURNAL_STREAM": "1"}))
+        stack.enter_context(mock.patch.dict(os.environ, {"JOURNAL_STREAM": f"{stderr.st_dev}:{stderr.st_ino}"}))
         for module, name, replacement in places:
             stack.enter_context(mock.patch.object(module, name, replacement))
         yield

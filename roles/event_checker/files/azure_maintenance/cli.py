@@ -39,6 +39,7 @@ from .system import (
     start_unit,
     warn,
     write_file,
+    writes_to_journal,
 )
 from .track.situation import read_situation
 
@@ -96,7 +97,7 @@ def _read_arguments(arguments: list[str]) -> SimpleNamespace:
 def _is_news(complaint: str, folders: Folders) -> bool:
     """Tell whether to log a fault of the configuration, and not every six seconds: it is new, the file has changed, or
     an hour has passed."""
-    if "JOURNAL_STREAM" not in os.environ:
+    if not writes_to_journal():
         return True
     path = os.path.join(folders.run, "complaint.json")
     with contextlib.suppress(OSError):

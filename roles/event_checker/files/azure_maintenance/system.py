@@ -47,12 +47,22 @@ class Folders(NamedTuple):
 def say(message: str, priority: int = NOTICE) -> None:
     """Write a message to stderr, escaped for a terminal, with the priority by which the journal knows it."""
     lines = [escape(line) for line in message.splitlines()] or [""]
-    if "JOURNAL_STREAM" in os.environ:
+    if writes_to_journal():
         lines = [f"<{priority}>{line}" for line in lines]
     # A log that cannot be written decides nothing about this VM.
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
+
+
+def writes_to_journal() -> bool:
+    """Tell whether stderr is the journal. A program that Azure's agent or another service has started inherits the
+    variable, but that service may read its stderr itself."""
+    try:
+        stderr = os.fstat(2)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{stderr.st_dev}:{stderr.st_ino}"
 
 
 def warn(message: str) -> None:

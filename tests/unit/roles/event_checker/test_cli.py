@@ -76,6 +76,12 @@ def _outside(monkeypatch):
         signal.signal(number, handler)
 
 
+def stderr_for_systemd() -> str:
+    """Return how systemd names the stderr of this process where that is the journal."""
+    found = os.fstat(2)
+    return f"{found.st_dev}:{found.st_ino}"
+
+
 class Shell:
     """A person at the command line, or systemd."""
 
@@ -276,7 +282,7 @@ class TestBadConfiguration:
 
     @pytest.fixture
     def now(self, shell, clock, monkeypatch):
-        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        monkeypatch.setenv("JOURNAL_STREAM", stderr_for_systemd())
         monkeypatch.setattr(cli, "Clock", lambda _folders: clock)
         shell.configure(rulez=[])
         return clock
@@ -304,6 +310,16 @@ class TestBadConfiguration:
         monkeypatch.delenv("JOURNAL_STREAM")
         for _number in range(2):
             assert "rulez" in shell("check")[2]
+
+    def test_below_a_service_that_reads_it_itself_it_is_told_each_time_and_without_a_priority(
+        self, shell, now, monkeypatch
+    ):
+        """As by "az vm run-command": Azure's agent is a service, and its variables are those of all that it starts."""
+        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        for _number in range(2):
+            said = shell("check")[2]
+            assert said.startswith(f"{shell.folders.config}: ")
+            assert "rulez" in said
 
     @pytest.mark.parametrize("text", ["", "x", "[]", "[1, 2, 3]", '["a", "b"]', "null"])
     def test_what_was_told_cannot_be_read(self, shell, now, text):
@@ -481,7 +497,7 @@ class TestRespond:
         assert said.splitlines()[-1].endswith(" azure-maintenance retry 1")
 
     def test_in_the_journal_the_lines_have_their_priority(self, shell, recorder, monkeypatch):
-        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        monkeypatch.setenv("JOURNAL_STREAM", stderr_for_systemd())
         recorder.fail(1)
         shell.respond_to(recorder.step("one\n<0>two"), retries=0)
         _status, _printed, said = shell("respond", "1")
@@ -707,7 +723,7 @@ class TestCheck:
 
         monkeypatch.setattr(check, "record_answer", fail_at_first)
         monkeypatch.setattr(cli, "Clock", lambda _folders: clock)
-        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        monkeypatch.setenv("JOURNAL_STREAM", stderr_for_systemd())
         azure = simulator("--clock", "manual", "--vms", "web-1")
         azure.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})
         shell.configure(endpoint=azure.endpoint("web-1"), poll_interval=1, timer_interval=10)
@@ -719,7 +735,7 @@ class TestCheck:
         assert " announced" in second
 
     def test_a_record_that_was_damaged_is_told_with_its_priority_and_once(self, shell, simulator, monkeypatch):
-        monkeypatch.setenv("JOURNAL_STREAM", "8:1")
+        monkeypatch.setenv("JOURNAL_STREAM", stderr_for_systemd())
         shell.respond_to({"command": ["true"]})
         shell.change("UPDATE event SET content = 'x'")
         azure = simulator("--vms", "web-1")
