@@ -158,11 +158,11 @@ RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
 SystemCallFilter=@system-service
 """
 RESPOND = """
-Type=oneshot
+Type=exec
 ExecStart={{ __event_checker_command }} respond %i
 StartLimitIntervalSec=0
 NotifyAccess=main
-TimeoutStartSec=1d
+RuntimeMaxSec=1d
 KillMode=process
 OOMPolicy=continue
 Environment=HOME=/root LC_ALL=C.UTF-8

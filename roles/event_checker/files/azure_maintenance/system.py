@@ -194,7 +194,7 @@ def start_unit(number: int, timeout: float = 30.0) -> str | None:
     return None
 
 
-def prolong_start(seconds: float) -> None:
+def prolong_time(seconds: float) -> None:
     """Tell systemd that this unit is at work, and to stop it if it says no more for so many seconds."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:

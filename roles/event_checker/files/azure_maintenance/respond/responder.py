@@ -35,7 +35,7 @@ from ..state.marks import (
 )
 from ..state.records import EventRecord, StepRecord
 from ..state.store import Store
-from ..system import ERROR, Clock, Folders, prolong_start, say
+from ..system import ERROR, Clock, Folders, prolong_time, say
 from .approval import TAKEN, Approval
 from .decision import Decision, PrepareAgain, Stop, Task
 from .notify import OTHER_JOB, CallbackTries
@@ -190,7 +190,7 @@ class Responder:
                 # it is written also where nothing was prepared.
                 self._note_state(task, RESTORING, _longest_try(task, seconds))
             self._writer.write(lambda _store: self._decision.begin_step(task, step))
-            prolong_start(seconds + _SLACK)
+            prolong_time(seconds + _SLACK)
             try:
                 again = failures > 0 or step.started_at is not None
                 message = self._try_step(task, step, again, tries, seconds)
@@ -217,7 +217,7 @@ class Responder:
         Nothing that follows the event, such as putting the VM back into service, has to wait for it. Nor has another
         event to wait for a try to put the VM back.
         """
-        prolong_start(task.rule.retry_delay + _SLACK)
+        prolong_time(task.rule.retry_delay + _SLACK)
         left = float(task.rule.retry_delay)
         while left > 0:
             self._clock.sleep(min(left, 1.0))
@@ -288,7 +288,7 @@ class Responder:
         if until <= begun.at:
             return False
         say(f"{task.title} waits while a run puts this VM back into service.")
-        prolong_start(2 * seconds + _SLACK)
+        prolong_time(2 * seconds + _SLACK)
         # Somebody may set the clock meanwhile, as after a Freeze. That neither ends the wait nor makes it longer.
         while now.uptime < ends and min(now.at, begun.at + now.uptime - begun.uptime) < until:
             self._clock.sleep(1.0)
