@@ -575,6 +575,8 @@ def _complete(run: engine.Run, author: Mapping[str, Any], forks: int) -> dict[st
             orders[host] = {**order, "timeout": ask_timeout}
     if run["do"] in (engine.PREPARE, engine.RESTORE):
         longest = longest_files(((order["path"], order["timeout"]) for order in orders.values()), forks)
+        # There is no date for what a large fleet may take with the greatest time-out.
+        longest = min(longest, settings.MOST_SECONDS)
         orders = {host: {**order, "longest": max(longest, order["timeout"])} for host, order in orders.items()}
     return orders
 

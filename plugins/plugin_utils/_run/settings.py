@@ -82,7 +82,7 @@ _LEAST_SECONDS = {
     "ask_timeout": 1,
 }
 # Ansible fails a task with a longer or a negative time, and that of a restore comes after the approval.
-_MOST_SECONDS = 100000000
+MOST_SECONDS = 100000000
 _PER_HOST = ("prepare", "restore", "due_within", *_LEAST_SECONDS)
 _MOST_NAMED = 3
 # The filter bool takes any other word for false, also some that Ansible takes for true elsewhere.
@@ -221,7 +221,7 @@ def tell_wrong_input(given: Mapping[str, str], only_marked: bool = False) -> lis
 
 
 def _tell_seconds(name: str, text: str) -> str:
-    limits = f"from {_LEAST_SECONDS[name]} to {_MOST_SECONDS}"
+    limits = f"from {_LEAST_SECONDS[name]} to {MOST_SECONDS}"
     return f"event_response_{name} must be a whole number of seconds {limits}, not '{text}'."
 
 
@@ -230,7 +230,7 @@ def _is_whole(text: str, least: int) -> bool:
         number = float(text)
     except ValueError:
         return False
-    return number.is_integer() and least <= number <= _MOST_SECONDS
+    return number.is_integer() and least <= number <= MOST_SECONDS
 
 
 def tell_check_mode(own: bool, run: bool) -> list[str]:
