@@ -18,6 +18,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Iterable, NamedTuple, Sequence
 
+from .._errors import one_line
 from .document import STARTED as STATUS_STARTED
 from .document import Document, Event, fold_case
 
@@ -198,6 +199,7 @@ class TrackedEvent(NamedTuple):
     :ivar end_order: grows with each event that ends; None while it is open.
     :ivar approved: Azure took an approval of it from this VM.
     :ivar marked: a run over the fleet has this VM out of service for it.
+    :ivar name: how a message calls it, from short_name(); one of a run alone has none.
     """
 
     number: int
@@ -208,11 +210,17 @@ class TrackedEvent(NamedTuple):
     end_order: int | None = None
     approved: bool = False
     marked: bool = False
+    name: str = ""
 
     @property
     def prepared(self) -> bool:
         """Whether something was done on this VM that only on_ended, or the run that did it, takes back."""
         return self.marked or any(each.begun for each in self.responses if each.phase in (ANNOUNCED, STARTED))
+
+
+def short_name(event: Event) -> str:
+    """Return the type and the first characters of the id, by which a person finds an event in a list."""
+    return f"{one_line(event.event_type or 'event')} {one_line(event.event_id)[:8]}"
 
 
 def is_leader_of_several(event: Event, resource_name: str) -> bool:
@@ -292,17 +300,17 @@ def _why_not_restore(tracked: TrackedEvent, others: Sequence[TrackedEvent], befo
             # Where both are to be put back before their events, neither waits for the end of the other.
             both = before_event and any(not each.finished for each in restores)
             if other.prepared and not both:
-                return f"for the end of event number {other.number}, for which a preparation was begun"
+                return f"for the end of {other.name}, for which a preparation was begun"
             if other.phase == STARTED:
-                return f"for the end of event number {other.number}, which has started"
+                return f"for the end of {other.name}, which has started"
             if other.listed and any(each.due and not each.finished for each in preparations):
-                return f"for the end of event number {other.number}, for which this VM is about to be prepared"
+                return f"for the end of {other.name}, for which this VM is about to be prepared"
         if any(each.running for each in other.responses if each.phase in (ANNOUNCED, STARTED)):
-            return f"until the running response to event number {other.number} has stopped"
+            return f"until the running response to {other.name} has stopped"
         # on_ended of another event waits for the open ones, so that a restore before the event waits for none.
         earlier = not before_event and _end_rank(other) < _end_rank(tracked)
         if any(each.running or (not each.finished and earlier) for each in restores):
-            return f"for on_ended of event number {other.number}"
+            return f"for on_ended of {other.name}"
     return None
 
 

@@ -264,7 +264,7 @@ def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another
     restored = f"restore ended {event} completed"
     assert (restored in vm.ran) is not open_too
     if open_too:
-        assert f"for the end of event {other}, for which a preparation was begun" in waits(vm)
+        assert f"for the end of Reboot {other[:8]}, for which a preparation was begun" in waits(vm)
         # A run that waits for the end of a restore goes on.
         assert marks(vm)[event]["state"] == "prepared"
         path.unlink()

@@ -110,7 +110,7 @@ def test_a_restore_that_failed_is_tried_again(azure, half):
     half.check()
     number = str(half.event(event)["responses"][0]["number"])
     # Each waits for the other event, until both are to be taken back.
-    assert "waits for the end of event" in restore(half).stderr
+    assert f"waits for the end of Redeploy {event[:8]}, for" in restore(half).stderr
     restore(half, number)
     failed = str(half.event(event)["responses"][1]["number"])
     assert states(half, event) == {"announced": "failed", "restore": "failed"}
@@ -141,7 +141,7 @@ def test_p3_it_waits_while_another_event_is_prepared_for(azure, half):
     done = restore(half)
     assert done.returncode == 0
     assert "Response 3 is due" in done.stderr
-    assert "Until then it waits for the end of event number 2" in done.stderr
+    assert f"Until then it waits for the end of Redeploy {other[:8]}, for which" in done.stderr
     half.check()
     assert "restore" not in ran(half)
     azure.withdraw(other)

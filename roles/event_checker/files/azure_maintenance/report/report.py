@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 from collections import Counter
 from datetime import datetime, timezone
@@ -136,7 +135,6 @@ def _waits(store: Store, now: Moment, beside: BesideState) -> dict[int, str]:
     """Return the reason for which each waiting response waits, by its number."""
     marked = events_of_runs(beside.marks, beside.told_at, now)
     situation = read_situation(store, now.boot_id, lambda _number: True, marked)
-    names = {str(record.number): record.event.event_id for record, _course, _responses in situation.found}
     waits = {}
     for _record, course, _responses in situation.found:
         for response in course.responses:
@@ -144,7 +142,7 @@ def _waits(store: Store, now: Moment, beside: BesideState) -> dict[int, str]:
                 continue
             why = why_not_now(response, course, situation.others(course))
             if why is not None:
-                waits[response.number] = re.sub("event number ([0-9]+)", lambda match: f"event {names[match[1]]}", why)
+                waits[response.number] = why
     return waits
 
 

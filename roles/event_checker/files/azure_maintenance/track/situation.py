@@ -15,6 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     Response,
     TrackedEvent,
     is_obsolete,
+    short_name,
     why_not_now,
 )
 
@@ -67,6 +68,7 @@ def read_situation(
             record.end_order,
             record.approval == APPROVED,
             record.event.key in marked,
+            short_name(record.event),
         )
         found.append((record, course, responses))
     is_open = {course.key for _record, course, _responses in found if course.phase != ENDED}

@@ -28,6 +28,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     may_approve,
     must_prepare_again,
     same_boot,
+    short_name,
     why_not_now,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import parse as document
@@ -316,6 +317,18 @@ def test_p3_on_ended_beside_another_event(other, expected):
     restore = response(2, ENDED, "due")
     mine = tracked(1, ENDED, response(1, ANNOUNCED, "finished"), restore, end=2)
     assert (why_not_now(restore, mine, [other]) is None) is expected
+
+
+@pytest.mark.parametrize(
+    ("event_type", "expected"),
+    [("Reboot", "Reboot FFB0A026"), (None, "event FFB0A026"), ("Re\nboot", '"Re\\nboot" FFB0A026')],
+)
+def test_a_reason_names_another_event_by_its_type_and_the_first_characters_of_its_id(event_type, expected):
+    event = known(raw("FFB0A026-1E9D-4C3B-8F2A-6B5D4C3E2F1A", EventType=event_type))[0].event
+    restore = response(2, ENDED, "due")
+    other = tracked(2, STARTED)._replace(name=short_name(event))
+    why = why_not_now(restore, tracked(1, ENDED, restore, end=2), [other])
+    assert why == f"for the end of {expected}, which has started"
 
 
 def test_p6_on_waiting_runs_behind_the_preparation_and_before_on_started():
