@@ -210,7 +210,7 @@ def test_p13_variables_of_the_inventory_leave_nothing_of_the_rehearsal_out(ansib
     ("options", "why"),
     [
         (("-e", "event_response_due_within=600"), "app-2: It was not rehearsed, because it was not prepared"),
-        (("--tags", "none-has-it"), "app-2 was lost on the way"),
+        (("--tags", "none-has-it"), "app-2 took no part. --tags or --skip-tags may have left it out"),
         (("-e", "event_response_max_unavailable=one"), "event_response_max_unavailable must be"),
     ],
     ids=["the event is left out", "tags", "a variable that the role refuses"],
