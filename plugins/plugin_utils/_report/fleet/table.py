@@ -239,4 +239,8 @@ def _silent_lines(results: Sequence[HostResult], width: int) -> list[str]:
 
 
 def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
+    if len(text) <= length:
+        return text
+    # The name of a VM may end with that of its host, in brackets.
+    end = "…)" if text.endswith(")") and "(" in text[: length - 2] else "…"
+    return text[: length - len(end)] + end

@@ -208,6 +208,14 @@ def test_names_of_64_characters_leave_the_table_within_the_width(width):
     assert [line for line in shown if line.strip().startswith("unreachable: No route to host.")]
 
 
+@pytest.mark.parametrize("names", [["web-1"], ["web-1", "web-2"]], ids=len)
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_host_name_that_is_cut_keeps_its_closing_bracket(names, width):
+    host = "web-1." + "a" * 80 + ".example.com"
+    shown = fleet_lines([look(host, AFFECTED, "", "web-1", [event(resources=names)])], width)
+    assert [line for line in shown if re.search(r"web-1 \(web-1\.a+…\)", line)], shown
+
+
 def test_i5_what_is_over_is_told_by_its_outcome_and_without_the_time_before_which_it_would_not_have_started():
     shown = table.fleet_lines(
         [look("web-1", AFFECTED, "", "web-1", [event(), event(OTHER_ID, **STARTED)])],
