@@ -18,6 +18,12 @@ LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.execut
 FAR_OFF = 900
 
 
+class Nowhere:
+    """In place of a simulator, where the files of a runbook are run by themselves."""
+
+    url = "http://127.0.0.1:9"
+
+
 class Runbook:
     """Runs of Ansible with the files of a runbook.
 

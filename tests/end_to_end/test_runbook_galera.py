@@ -10,11 +10,12 @@ Not real: the VMs are this machine. A server that runs when its VM reboots is ki
 from __future__ import annotations
 
 import contextlib
+import shlex
 from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Nowhere, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.galera import PROVIDER, cluster, writing
 from ansible_collections.fleetops.azure_maintenance.tests.programs import leave_out, need_program
 
@@ -145,3 +146,23 @@ def test_each_file_alone_can_be_run_again(maintenance):
         assert run.code == 0, run.out + run.err
         assert f"changed={changes}" in run.words
         assert maintenance.nodes["db-3"].is_synced == (name == "restore")
+
+
+@pytest.mark.parametrize(
+    ("said", "runs"),
+    [
+        ("ERROR 1045 (28000): Access denied for user 'root'@'localhost' (using password: NO)", "not known"),
+        ("ERROR 2002 (HY000): Can't connect to local server through socket '/run/mysqld.sock' (13)", "not known"),
+        ("timeout: failed to run command 'mariadb': No such file or directory", "not known"),
+        ("", "not known"),
+        ("ERROR 2002 (HY000): Can't connect to local server through socket '/run/mysqld.sock' (2)", "no"),
+        ("ERROR 2003 (HY000): Can't connect to MySQL server on '127.0.0.1' (111)", "no"),
+    ],
+)
+def test_p13_a_server_that_cannot_be_asked_is_not_taken_for_one_that_has_left(ansible, tmp_path, said, runs):
+    client = ["sh", "-c", f"echo {shlex.quote(said)} >&2; exit 1"]
+    runbook = Runbook(ansible, Nowhere, tmp_path, "galera", {"db-1": {"galera_client": client}})
+    run = runbook.run_files("db-1", "prepare")
+    assert (run.code == 0) == (runs == "no"), run.out + run.err
+    if runs != "no":
+        assert f"Whether the server of db-1 runs is not known: {said}" in run.words

@@ -15,7 +15,7 @@ import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Nowhere, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.rabbitmq import (
     PATIENCE,
@@ -181,3 +181,22 @@ def test_each_file_alone_can_be_run_again_and_check_mode_changes_nothing(mainten
     assert run.code == 0, run.out + run.err
     assert "changed=1" in run.words
     assert maintenance.nodes["mq-3"].serves
+
+
+@pytest.mark.parametrize(
+    ("said", "runs"),
+    [
+        ("TCP connection succeeded but Erlang distribution failed", "not known"),
+        ("Only root or rabbitmq can run rabbitmq-diagnostics", "not known"),
+        ("  * epmd reports: node 'rabbit' not running at all", "no"),
+    ],
+)
+def test_p13_a_node_that_cannot_be_asked_is_not_taken_for_one_that_has_left(ansible, tmp_path, said, runs):
+    program = tmp_path / "rabbitmq-diagnostics"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{said}\nEND\nexit 69\n")
+    program.chmod(0o755)
+    hosts = {"mq-1": {"rabbitmq_programs": str(tmp_path)}}
+    run = Runbook(ansible, Nowhere, tmp_path, "rabbitmq", hosts).run_files("mq-1", "prepare")
+    assert (run.code == 0) == (runs == "no"), run.out + run.err
+    if runs != "no":
+        assert f"Whether the node of mq-1 runs is not known: {said}. Let" in run.words
