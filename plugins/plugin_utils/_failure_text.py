@@ -18,6 +18,8 @@ _SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
 _NO_FAIL_MSG = "Assertion failed"
 # The words of ansible-core 2.19 and later in place of the message of a module
 _NO_MESSAGE = "Task failed: "
+# These words, and no more, since ansible-core 2.19, where a program cannot be started
+_NOT_STARTED = "Error executing command."
 _MOST_LINES = 3
 
 
@@ -34,7 +36,9 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     words = [str(result.get("msg") or result.get("censored") or "")]
     if result.get("assertion") is not None and words == [_NO_FAIL_MSG]:
         words.append(f"{result['assertion']} is false")
-    if result.get("failed_when_result") is True:
+    if words == [_NOT_STARTED]:
+        words = [f"{_NOT_STARTED[:-1]} {_program(result.get('cmd'))}", _last_lines(result)]
+    elif result.get("failed_when_result") is True:
         words = [text for text in words if not text.startswith(_NO_MESSAGE)]
         words += ["failed_when is true", _last_lines(result)]
     # The message of a command that failed says no more than that.
@@ -45,6 +49,12 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     lines = [line for line in (" ".join(mask_secrets(text).split()) for text in words) if line]
     told_first = [line.removesuffix(".") for line in lines[:-1]]
     return ": ".join([*told_first, *lines[-1:]]) or "no answer and no reason in the result"
+
+
+def _program(command: Any) -> str:
+    """Return the program of a command without its arguments, which may hold a secret."""
+    argv = command if isinstance(command, list) else str(command or "").split()
+    return str(argv[0]) if argv else ""
 
 
 def timed_out(result: Mapping[str, Any]) -> bool:

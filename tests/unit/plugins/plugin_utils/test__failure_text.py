@@ -48,6 +48,21 @@ def test_the_frame_of_a_time_limit_is_left_out_unread(result, plain):
     ("result", "told"),
     [
         pytest.param(
+            {"msg": "Error executing command.", "rc": 2, "cmd": "redis-cli -a hunter2", "stdout": "", "stderr": ""},
+            "Error executing command redis-cli",
+            id="P12: a program that is not there on ansible-core 2.19, without its arguments",
+        ),
+        pytest.param(
+            {
+                "msg": "Error executing command.",
+                "rc": 2,
+                "cmd": ["redis-cli", "-a", "hunter2"],
+                "failed_when_result": True,
+            },
+            "Error executing command redis-cli",
+            id="the same by argv and with failed_when",
+        ),
+        pytest.param(
             {"failed_when_result": True, "rc": 0, "stdout": "1\n2\n3\n4\n", "stderr": ""},
             "failed_when is true: 2 3 4",
             id="failed_when",
