@@ -191,7 +191,10 @@ def format_unwanted(host: str, event: Mapping[str, Any]) -> list[str]:
 
 def format_at_work(host: str, until: float) -> str:
     moment = datetime.fromtimestamp(until, timezone.utc).strftime("%H:%M:%S UTC")
-    return f"Somebody may be at work on {host}. Until {moment} at most this run does nothing there that disturbs it."
+    return (
+        f"Somebody may be at work on {host}. Until {moment} at most this run does nothing there that disturbs it. "
+        "If you know that nobody is, the playbook restore with -e restore_open=true restores it at once."
+    )
 
 
 def format_sentence(sentence: str) -> list[str]:

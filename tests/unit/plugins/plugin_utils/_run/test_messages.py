@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.messages import (
+    format_at_work,
     format_held_back,
     format_outcome,
     format_plan,
@@ -273,3 +274,10 @@ def test_i4_a_name_in_that_command_is_one_word_for_a_shell_and_one_host_for_ansi
     lines = format_held_back(make_plan({"resources": [vm]}), {host: [make_progress()]}, 3600, NOW)
     told = " ".join(line.strip() for line in lines[-3:])
     assert told.endswith(command)
+
+
+def test_a_host_where_somebody_may_be_at_work_is_told_with_what_to_do_where_nobody_is():
+    assert format_at_work("host-a", 0.0) == (
+        "Somebody may be at work on host-a. Until 00:00:00 UTC at most this run does nothing there that disturbs it. "
+        "If you know that nobody is, the playbook restore with -e restore_open=true restores it at once."
+    )
