@@ -25,6 +25,7 @@ from ansible.plugins.loader import strategy_loader
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._event.document import format_utc
+from ..module_utils._event.lifecycle import ENDED
 from ..module_utils._event.marks import (
     FAILED,
     PREPARED,
@@ -47,7 +48,7 @@ from ..plugin_utils._run.hosts import NEW_HOST, is_usable, longest_files
 from ..plugin_utils._run.marks import find_hindering, find_removable, has_older
 from ..plugin_utils._run.messages import merge_reasons
 from ..plugin_utils._run.peers import describe_hosts
-from ..plugin_utils._step.mark_files import Written, remove_marks, update_mark, write_mark
+from ..plugin_utils._step.mark_files import Written, remove_marks, update_mark, why_not_removable, write_mark
 from ..plugin_utils._step.questions import Questions, count_forks
 from ..plugin_utils._step.task_loader import TaskLoader
 from ..plugin_utils._unsafe import mark_unsafe
@@ -67,6 +68,10 @@ _LONGEST_REASON = 500
 _GRACE = 15.0
 _HINDERED = (
     "Another run, or the checker, is at work on this host at this moment. This run asks again, and waits for it."
+)
+_STAYS_MARKED = (
+    "The event is not over, and {why}. So a run that has this VM prepared would not see that it is restored, and would "
+    "approve the event. Run this as the user of that run, such as root with --become."
 )
 _NOT_BEGUN = (
     "The run did not begin, so no host was asked. Was it started with --tags, --skip-tags or --start-at-task? Start it "
@@ -358,6 +363,10 @@ class ActionModule(ActionBase):
         mark, restores = order["mark"], self._vars[RUN]["do"] == engine.RESTORE
         if not mark:
             return {}
+        if restores and order["phase"] != ENDED and not is_windows(self):
+            why = self._reach(lambda: why_not_removable(self, mark))
+            if why:
+                return {"failed": True, "msg": _STAYS_MARKED.format(why=why)}
         written = self._write(mark, RESTORING if restores else PREPARING)
         known = self._known()["mark_states"]
         others = {name: state for name, state in written.others.items() if not is_of_run(name, mark["run"])}

@@ -77,6 +77,17 @@ done
 """
     + _PUT
 )
+_NOT_REMOVABLE = (
+    _FOLDERS
+    + _AND_OF_ROOT
+    + """
+for place do
+  for file in {files}; do
+    [ ! -e "$file" ] || [ -w "$place" ] || echo "$file"
+  done
+done
+"""
+)
 # The mark of another run that restores at this moment stays, so that others see it (P3). One that another
 # user wrote may stay, too: then the VM is not known to be back in service.
 _REMOVE = (
@@ -137,6 +148,18 @@ def _put(action: Any, script: str, mark: Mapping[str, Any], files: Iterable[str]
     except ValueError as error:
         return str(error), ""
     return _run(action, script, files, name=file_name(mark), content=content)
+
+
+def why_not_removable(action: Any, mark: Mapping[str, Any]) -> str | None:
+    """Return why the marks of runs for the event of a mark can not be removed, None where they can.
+
+    :param action: the action plugin.
+    :raises AnsibleConnectionFailure: the host cannot be reached.
+    """
+    why, listed = _run(action, _NOT_REMOVABLE, patterns_of_event(mark))
+    # Over ssh there may be a terminal, on which the shell and sudo complain among these lines.
+    files = [line for line in listed.splitlines() if line.endswith(ENDING)]
+    return f"this user cannot remove {escape(files[0])}" if files else why
 
 
 def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool, waited_out: Iterable[str] = ()) -> str | None:

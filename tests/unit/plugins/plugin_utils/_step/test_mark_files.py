@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._step.mark_files import (
     remove_marks,
     update_mark,
+    why_not_removable,
     write_mark,
 )
 
@@ -31,6 +34,8 @@ class Action:
         self._environment = {**os.environ, **environment}
         self._environment.pop("XDG_RUNTIME_DIR", None)
         self.has_terminal = False
+        # Another one than that of the test
+        self.user = None
         if user_id is not None:
             entry = f'[ "$*" = "passwd {user_id}" ] && echo "anna:x:{user_id}:{user_id}:Anna,,,:{home}:/bin/sh"'
             (folder / "bin").mkdir()
@@ -44,7 +49,7 @@ class Action:
 
     def _low_level_execute_command(self, command):
         errors = subprocess.STDOUT if self.has_terminal else subprocess.PIPE
-        given = {"stdout": subprocess.PIPE, "stderr": errors, "text": True, "timeout": 60}
+        given = {"stdout": subprocess.PIPE, "stderr": errors, "text": True, "timeout": 60, "user": self.user}
         ended = subprocess.run(command, shell=True, env=self._environment, check=False, **given)
         return {"rc": ended.returncode, "stdout": ended.stdout, "stderr": ended.stderr or ""}
 
@@ -159,6 +164,23 @@ def test_a_mark_that_cannot_be_removed_is_said(marks, tmp_path):
     action = Action(tmp_path)
     (marks / vm_marks.file_name(MARK)).mkdir(parents=True)
     assert "director" in remove_marks(action, MARK, only_own=False)
+
+
+def test_p2_which_mark_a_user_cannot_remove_is_known_before_the_vm_is_restored(tmp_path_factory):
+    action = Action(tmp_path_factory.mktemp("programs"))
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "marks")
+        action._environment[vm_marks.ENVIRONMENT] = str(place)
+        assert write_mark(action, {**MARK, "run": "of another user"}).why is None
+        (path,) = place.iterdir()
+        assert why_not_removable(action, MARK) is None
+        for each, mode in ((Path(folder), 0o755), (place, 0o555)):
+            each.chmod(mode)
+        # Root may write everywhere.
+        action.user = 65534 if os.getuid() == 0 else None
+        assert why_not_removable(action, MARK) == f"this user cannot remove {path}"
+        assert why_not_removable(action, {**MARK, "event_id": "B2"}) is None
+        place.chmod(0o755)
 
 
 @pytest.mark.parametrize("home", ["home", None], ids=["in the user database", "not there"])
