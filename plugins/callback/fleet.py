@@ -68,6 +68,7 @@ from ..plugin_utils._report.slices import mask_texts
 QUERY = "fleetops.azure_maintenance.scheduled_events_info"
 # The question of the role event_response
 STEP = "fleetops.azure_maintenance.event_response_step"
+DEBUG = "ansible.builtin.debug"
 _LONGEST_FAILURE = 1000
 
 
@@ -164,15 +165,13 @@ class CallbackModule(Minimal):
         elif result._task.resolved_action == STEP and "answer" in result._result:
             self._take_answer(result)
         elif self._ad_hoc or (self._run_is_verbose(result) and not result._task.loop):
-            self._printed = True
-            super().v2_runner_on_ok(result)
+            self._show_output(result)
         else:
             self._handle_warnings(result._result)
 
     def v2_runner_item_on_ok(self, result):
         if not _is_query(result) and not self._ad_hoc and self._run_is_verbose(result):
-            self._printed = True
-            super().v2_runner_on_ok(result)
+            self._show_output(result)
 
     def v2_runner_on_skipped(self, result):
         if _is_query(result):
@@ -230,6 +229,22 @@ class CallbackModule(Minimal):
         asked = (task.get_path(), result._host.get_name())
         self._rounds[asked] += 1
         return self._tables.setdefault((asked[0], self._rounds[asked]), Table(task.get_name()))
+
+    def _show_output(self, result):
+        """Print a result, but of a debug that tells people something only its text."""
+        self._printed = True
+        told = result._result.get("msg")
+        lines = told if isinstance(told, list) else [told]
+        is_text = result._task.resolved_action == DEBUG and all(isinstance(line, str) for line in lines)
+        if not is_text or self._ad_hoc or self._display.verbosity:
+            super().v2_runner_on_ok(result)
+            return
+        # One host tells what is true for all.
+        host = "" if result._task.run_once else f"{result._host.get_name()} | "
+        lines = [each for line in lines for each in line.splitlines()]
+        for line in (f"{host}{result._task.name or DEBUG}:", *(f"  {line}" for line in lines)):
+            self._display.display(escape(mask_secrets(line)))
+        self._handle_warnings(result._result)
 
     def _tell(self, result, caption, color):
         """Print the failure of a task that is no query on one line."""

@@ -297,13 +297,32 @@ def test_a_host_that_a_query_leaves_out_is_not_named_for_a_failure_that_is_ignor
     assert "1 host asked: 1 quiet, " in run.out
 
 
-@pytest.mark.parametrize("verbosity", [pytest.param((), marks=pytest.mark.matrix), ("-v",)])
+DEBUG = "ansible.builtin.debug"
+
+
+@pytest.mark.matrix
 @pytest.mark.releases
-def test_what_debug_shows_is_shown_once_also_in_a_loop(fleet, verbosity):
-    loop = {"ansible.builtin.debug": {"msg": "item {{ item }}"}, "loop": [1, 2]}
-    run = fleet.play([{"ansible.builtin.debug": {"msg": "once"}}, loop], "--limit", "web-1", *verbosity)
+def test_what_debug_shows_is_shown_once_also_in_a_loop(fleet):
+    loop = {DEBUG: {"msg": "item {{ item }}"}, "loop": [1, 2]}
+    run = fleet.play([{DEBUG: {"msg": "once"}}, loop], "--limit", "web-1", "-v")
     assert run.code == 0, run.err
     assert re.findall(r'"msg": "(.*)"', run.out) == ["once", "item 1", "item 2"]
+
+
+@pytest.mark.matrix
+@pytest.mark.releases
+def test_the_text_of_debug_is_printed_as_it_is_and_data_as_data(fleet):
+    tasks = [
+        {"name": "Say", DEBUG: {"msg": ["one \x1b[2J", "two\nthree"]}, "run_once": True},
+        {"name": "Loop", DEBUG: {"msg": "item {{ item }}"}, "loop": [1, 2]},
+        {"name": "Data", DEBUG: {"var": "[1]"}},
+    ]
+    run = fleet.play(tasks, "--limit", "web-1")
+    assert run.code == 0, run.err
+    text, _found, data = run.out.partition("web-1 | SUCCESS => ")
+    told = ["Say:", "  one \\u001b[2J", "  two", "  three", "web-1 | Loop:", "  item 1", "web-1 | Loop:", "  item 2"]
+    assert text.splitlines() == told
+    assert "[1]" in data
 
 
 @pytest.mark.matrix
