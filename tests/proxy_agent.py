@@ -89,11 +89,13 @@ def is_allowed(rules, asker, target):
 def find_asker(address):
     """Return who has the socket with this address, None where nobody has it."""
     here = f"{socket.inet_aton(address[0])[::-1].hex().upper()}:{address[1]:04X}"
-    for line in Path("/proc/self/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
-        fields = line.split()
-        # One that was closed long ago, and one that is just closed, have no inode.
-        if fields[1] == here and fields[9] != "0":
-            return _find_process(f"socket:[{fields[9]}]", int(fields[7]))
+    # The kernel gives the table in parts, and leaves a line out where others come and go between two of them.
+    for _look in range(5):
+        for line in Path("/proc/self/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            # One that was closed long ago, and one that is just closed, have no inode.
+            if fields[1] == here and fields[9] != "0":
+                return _find_process(f"socket:[{fields[9]}]", int(fields[7]))
     return None
 
 
