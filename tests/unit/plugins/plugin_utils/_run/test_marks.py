@@ -407,11 +407,11 @@ def test_p3_a_mark_that_is_news_is_no_old_one_whatever_its_clock_says(read_at, e
     mark = new_mark(CHECKER, {"event_id": "A1", "event_type": "Reboot"}, "2026-11-21T09:00:00Z")
     began = datetime.fromtimestamp(START - 7200, timezone.utc)
     mark = {**set_state(mark, RESTORING, began, 300.0), "file": "a1.vm.checker.mark.json"}
-    host = {"run": "r1", "marks": [mark], "at_work": {}, "settings": {"restore_timeout": "600"}}
+    known = {"run": "r1", "marks": [mark], "settings": {"restore_timeout": "600"}}
+    at_work = {}
     for passed in (0.0, 100.0):
-        host["at_work"] = note_at_work(host, START + passed, read_at and START + read_at + passed)
-        ((_key, work),) = host["at_work"].items()
-        assert work["until"] == START + ends
+        at_work = note_at_work({**known, "at_work": at_work}, START + passed, read_at and START + read_at + passed)
+        assert [work["until"] for work in at_work.values()] == [START + ends]
 
 
 @pytest.mark.parametrize("phase", ["prepare", "restore"])
