@@ -23,7 +23,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, 
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 
 # Seconds for one step of a client, so that a server that hangs counts as a gap, and not as the end of the test
-PATIENCE = 3
+PATIENCE = 8
 # Those in /usr/sbin become the user rabbitmq, and forget what they are told here.
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 # pause_minority is what RabbitMQ's guide to clusters recommends for three nodes.

@@ -100,11 +100,11 @@ def maintenance(ansible, simulator, tmp_path, nodes):
 
 def test_two_events_go_in_turn_and_the_queue_stays_available(maintenance):
     for host in ("mq-1", "mq-2"):
-        maintenance.azure.announce("Reboot", host, started_for=4)
+        maintenance.azure.announce("Reboot", host, started_for=12)
     maintenance.declare("in-turn")
     first, second, third = maintenance.nodes.values()
     publishers = publishing("in-turn", first, second, third), publishing("in-turn", third)
-    with publishers[0] as client, publishers[1] as other, maintenance.rebooting(silent=2):
+    with publishers[0] as client, publishers[1] as other, maintenance.rebooting(silent=PATIENCE + 2):
         run = maintenance.run(event_response_max_unavailable=1)
     assert run.code == 0, run.out + run.err
     assert sorted(maintenance.approved) == ["mq-1", "mq-2"]
