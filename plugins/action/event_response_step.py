@@ -69,10 +69,6 @@ _GRACE = 15.0
 _HINDERED = (
     "Another run, or the checker, is at work on this host at this moment. This run asks again, and waits for it."
 )
-_STAYS_MARKED = (
-    "The event is not over, and {why}. So a run that has this VM prepared would not see that it is restored, and would "
-    "approve the event. Run this as the user of that run, such as root with --become."
-)
 _NOT_BEGUN = (
     "The run did not begin, so no host was asked. Was it started with --tags, --skip-tags or --start-at-task? Start it "
     "without them."
@@ -366,7 +362,7 @@ class ActionModule(ActionBase):
         if restores and order["phase"] != ENDED and not is_windows(self):
             why = self._reach(lambda: why_not_removable(self, mark))
             if why:
-                return {"failed": True, "msg": _STAYS_MARKED.format(why=why)}
+                return {"failed": True, "msg": why}
         written = self._write(mark, RESTORING if restores else PREPARING)
         known = self._known()["mark_states"]
         others = {name: state for name, state in written.others.items() if not is_of_run(name, mark["run"])}

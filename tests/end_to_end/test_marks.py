@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -28,6 +29,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
     LONG,
     RESPOND,
     Fleet,
+    left_by_killed_run,
     summary_of,
 )
 
@@ -326,6 +328,41 @@ def test_p2_a_host_that_a_person_restores_while_another_one_still_prepares_is_pr
     assert fleet.story("host-b") == ["prepare host-b Reboot", "restore host-b Reboot completed"]
     assert fleet.approved == [("web-1", [event])]
     assert "host-a was restored by somebody else while this run went on." in run.words
+
+
+# In place of the sh that the commands for marks call: that of a user who is not root
+SH = """#!/bin/sh
+[ "$(id -u)" != 0 ] || exec setpriv --reuid=65534 --clear-groups /bin/sh "$@"
+exec /bin/sh "$@"
+"""
+
+
+@pytest.mark.matrix
+@pytest.mark.releases
+def test_p2_a_user_who_cannot_remove_the_mark_of_another_restores_no_vm_before_its_event(fleet, tmp_path):
+    event = fleet.announce("web-1", notice=FAR_OFF)
+    name, content = left_by_killed_run({"event_id": event, "event_type": "Reboot"}, fleet.azure.vm_id("web-1"))
+    fleet.write_files()
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sh").write_text(SH)
+    (programs / "sh").chmod(0o755)
+    restore = ["fleetops.azure_maintenance.restore", "-e", f"event_response_restore={fleet.folder}/restore.yml"]
+    # Others may not look into the folder of a test.
+    with tempfile.TemporaryDirectory() as folder:
+        marks = Path(folder, "marks")
+        marks.mkdir()
+        (marks / name).write_bytes(content)
+        for place, mode in ((Path(folder), 0o755), (marks, 0o555)):
+            place.chmod(mode)
+        fleet.settings = {"AZURE_MAINTENANCE_MARKS": str(marks), "PATH": f"{programs}:{os.environ['PATH']}"}
+        run = fleet.run(*restore, "-e", "restore_open=true", "--limit", "host-a,localhost")
+        left = [path.name for path in marks.iterdir()]
+        marks.chmod(0o755)
+    assert run.code == 2, run.out + run.err
+    assert "host-a could not be restored: Mark this host as being put back: The event is not over, and" in run.words
+    assert fleet.story("host-a") == []
+    assert left == [name]
 
 
 def test_the_playbook_restore_lists_and_then_puts_back_what_a_run_has_left(fleet, marks):

@@ -107,6 +107,10 @@ done
 """
 )
 
+_STAYS_MARKED = (
+    "The event is not over, and this user cannot remove {file}. So a run that has this VM prepared would not see that "
+    "it is restored, and would approve the event. Run this as the user of that run, such as root with --become."
+)
 _PLAIN = re.compile(r"[A-Za-z0-9.-]+")
 
 
@@ -159,7 +163,7 @@ def why_not_removable(action: Any, mark: Mapping[str, Any]) -> str | None:
     why, listed = _run(action, _NOT_REMOVABLE, patterns_of_event(mark))
     # Over ssh there may be a terminal, on which the shell and sudo complain among these lines.
     files = [line for line in listed.splitlines() if line.endswith(ENDING)]
-    return f"this user cannot remove {escape(files[0])}" if files else why
+    return _STAYS_MARKED.format(file=escape(files[0])) if files else why
 
 
 def remove_marks(action: Any, mark: Mapping[str, Any], only_own: bool, waited_out: Iterable[str] = ()) -> str | None:

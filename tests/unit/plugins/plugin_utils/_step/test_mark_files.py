@@ -178,7 +178,7 @@ def test_p2_which_mark_a_user_cannot_remove_is_known_before_the_vm_is_restored(t
             each.chmod(mode)
         # Root may write everywhere.
         action.user = 65534 if os.getuid() == 0 else None
-        assert why_not_removable(action, MARK) == f"this user cannot remove {path}"
+        assert f"this user cannot remove {path}. So a run" in why_not_removable(action, MARK)
         assert why_not_removable(action, {**MARK, "event_id": "B2"}) is None
         place.chmod(0o755)
 
