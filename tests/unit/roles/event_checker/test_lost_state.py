@@ -103,13 +103,19 @@ def test_p7_a_vm_that_was_prepared_is_restored_where_the_event_is_over_by_then(a
     assert vm.status()["marks"] == []
 
 
-@LOSSES
-def test_p16_a_vm_that_must_be_restored_by_hand_keeps_its_mark_after_the_event(azure, vm, lose):
+def lose_with_the_rule(azure, vm, lose):
+    """Lose the state of a prepared VM, and its rule; return the event."""
     event_id = azure.announce()
     vm.check_until_quiet()
     lose(vm)
     vm.configure(vm.rule(name="Another"))
     vm.check_until_quiet()
+    return event_id
+
+
+@LOSSES
+def test_p16_a_vm_that_must_be_restored_by_hand_keeps_its_mark_after_the_event(azure, vm, lose):
+    event_id = lose_with_the_rule(azure, vm, lose)
     (event,) = vm.status()["events"]
     assert "restore this VM by hand, and remove the file of the mark after that" in event["note"]
     azure.withdraw(event_id)
@@ -121,11 +127,7 @@ def test_p16_a_vm_that_must_be_restored_by_hand_keeps_its_mark_after_the_event(a
 
 @LOSSES
 def test_p16_status_asks_for_a_person_until_a_vm_that_must_be_restored_by_hand_has_no_mark(azure, vm, lose):
-    event_id = azure.announce()
-    vm.check_until_quiet()
-    lose(vm)
-    vm.configure(vm.rule(name="Another"))
-    vm.check_until_quiet()
+    event_id = lose_with_the_rule(azure, vm, lose)
     for path in vm.folder.joinpath("state").glob("*.damaged-*"):
         path.unlink()
     azure.withdraw(event_id)
