@@ -115,7 +115,7 @@ class Judge:
         for view in self.views.values():
             view.tainted = view.tainted or responds or self._configured or not view.is_prepared_and_open()
             # Its mark does not tell whether Azure took an approval.
-            view.maybe_sent = True
+            view.maybe_sent = view.rule is not None and BY_KEY[view.rule].approves
 
     def crashed(self, actor: Actor, error: BaseException) -> None:
         place = "".join(traceback.format_exception(type(error), error, error.__traceback__)[-3:])
@@ -179,6 +179,7 @@ class Judge:
         self._of_response[actor.number] = (key, phase)
         view = self.views.get(key)
         run = Run(key, rule, phase, label, self._machine.boot)
+        run.is_retried = (self._machine.boot, actor.number) in self._machine.retried
         if not self.blind:
             self._require("P4", context.resource_name.lower() in ("", VM), f"the name is {context.resource_name!r}")
             if view is None:

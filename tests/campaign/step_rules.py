@@ -75,7 +75,7 @@ class StepRules:
         yield "P5", boot in view.listed_boots, f"{what}; no document of this boot lists it"
         # A person may have a preparation run anew that a boot took back. And an earlier event of the same id may have
         # had a rule that prepares in each boot.
-        once = not again and boot not in self._machine.retried_in
+        once = not again and not run.is_retried
         done = sum(1 for each in successes if each.boot == boot or (once and each.rule == run.rule))
         yield "P6", done < view.instances, f"{what} after {done} successes"
         yield "P6", view.instances > 1 or not view.restore_begun, f"{what} after its restore"

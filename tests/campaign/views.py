@@ -27,6 +27,8 @@ class Run:
         self.phase = phase
         self.label = label
         self.boot = boot
+        # A person has had its response tried again in this boot
+        self.is_retried = False
         self.done = False
         self.interrupted = False
 

@@ -111,8 +111,8 @@ class Machine:
         self.busy_at = 0.0
         self._armed: tuple[str, int, Callable[[], None]] | None = None
         self._activations = 0
-        # The boots in which a person has had something tried again
-        self.retried_in: set[int] = set()
+        # The boots in which a person has had which responses tried again
+        self.retried: set[tuple[int, int]] = set()
         self._tries: dict[tuple[str, str, str], int] = {}
         os.makedirs(self.state_folder, exist_ok=True)
 
@@ -328,7 +328,7 @@ class Machine:
     def retry(self, number: int) -> None:
         """A person types azure-maintenance retry."""
         if self.up:
-            self.retried_in.add(self.boot)
+            self.retried.add((self.boot, number))
             self._spawn("retry", number, ["retry", str(number)])
 
     def _spawn(self, kind: str, number: int, arguments: list[str]) -> None:
