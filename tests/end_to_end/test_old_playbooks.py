@@ -120,6 +120,21 @@ def test_p7_a_damaged_list_of_playbooks_stops_no_run(checker_tasks, tmp_path, li
     assert json.loads(path.read_text()) == after
 
 
+def role_variables(folder, command, files, folders, was_installed):
+    """Return the variables of the role for a VM whose files are in this folder."""
+    return {
+        "event_checker_rules": [],
+        "__event_checker_etc": str(folder),
+        "__event_checker_playbook_dir": str(folder / "playbooks"),
+        "__event_checker_installed_playbooks_file": str(folder / "playbooks.json"),
+        "__event_checker_facts_dir": str(folder),
+        "__event_checker_command": command,
+        "__event_checker_config_file": str(folder / "config.json"),
+        "__event_checker_was_installed": was_installed,
+        "__event_checker_playbooks_found": {"stdout": json.dumps({"files": files, "folders": folders})},
+    }
+
+
 @pytest.mark.parametrize("is_broken", [pytest.param(True, marks=pytest.mark.every_core), False])
 def test_p13_new_playbooks_with_a_fault_do_not_replace_those_of_before(checker_tasks, tmp_path, is_broken):
     need_root("the playbooks are given to root")
@@ -149,18 +164,8 @@ case "$*" in
 esac
 """)
     command.chmod(0o755)
-    variables = {
-        "event_checker_rules": [],
-        "__event_checker_etc": str(tmp_path),
-        "__event_checker_playbook_dir": str(installed),
-        "__event_checker_installed_playbooks_file": str(tmp_path / "playbooks.json"),
-        "__event_checker_facts_dir": str(tmp_path),
-        "__event_checker_command": str(command),
-        "__event_checker_config_file": str(tmp_path / "config.json"),
-        # No running check is restarted.
-        "__event_checker_was_installed": False,
-        "__event_checker_playbooks_found": {"stdout": json.dumps({"files": files, "folders": ["tasks"]})},
-    }
+    # No running check is restarted.
+    variables = role_variables(tmp_path, str(command), files, ["tasks"], was_installed=False)
     run = checker_tasks("playbooks_and_configuration.yml", **variables)
     found = {str(path.relative_to(installed)): path.read_text() for path in installed.rglob("*") if path.is_file()}
     if is_broken:
@@ -186,18 +191,8 @@ def test_p13_the_playbooks_of_before_come_back_after_a_run_that_was_lost_before_
     (tmp_path / "playbooks.json").write_text('["restore.yml"]\n')
     (tmp_path / "config.json").write_text("{}\n")
     files = [{"name": "restore.yml", "source": str(source), "mode": "0600"}]
-    variables = {
-        "event_checker_rules": [],
-        "__event_checker_etc": str(tmp_path),
-        "__event_checker_playbook_dir": str(installed),
-        "__event_checker_installed_playbooks_file": str(tmp_path / "playbooks.json"),
-        "__event_checker_facts_dir": str(tmp_path),
-        # It finds a fault in each configuration, by which the second run ends.
-        "__event_checker_command": make_command(tmp_path, "", 2),
-        "__event_checker_config_file": str(tmp_path / "config.json"),
-        "__event_checker_was_installed": True,
-        "__event_checker_playbooks_found": {"stdout": json.dumps({"files": files, "folders": []})},
-    }
+    # It finds a fault in each configuration, by which the second run ends.
+    variables = role_variables(tmp_path, make_command(tmp_path, "", 2), files, [], was_installed=True)
     # The lost run comes as far as this.
     assert checker_tasks("playbooks.yml", **variables).code == 0
     assert len(list(installed.iterdir())) == 2
