@@ -76,10 +76,13 @@ def _outside(monkeypatch):
         signal.signal(number, handler)
 
 
-def stderr_for_systemd() -> str:
-    """Return how systemd names the stderr of this process where that is the journal."""
+def log_to_journal(monkeypatch: Any) -> None:
+    """Name the stderr of this process the journal, as systemd does.
+
+    A test calls it itself: between a fixture and its test, pytest opens another file as stderr.
+    """
     found = os.fstat(2)
-    return f"{found.st_dev}:{found.st_ino}"
+    monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
 
 
 class Shell:
@@ -282,13 +285,13 @@ class TestBadConfiguration:
 
     @pytest.fixture
     def now(self, shell, clock, monkeypatch):
-        monkeypatch.setenv("JOURNAL_STREAM", stderr_for_systemd())
         monkeypatch.setattr(cli, "Clock", lambda _folders: clock)
         shell.configure(rulez=[])
         return clock
 
     @pytest.mark.one_python
-    def test_it_is_told_once_an_hour(self, shell, now):
+    def test_it_is_told_once_an_hour(self, shell, now, monkeypatch):
+        log_to_journal(monkeypatch)
         told = []
         for _number in range(1300):
             status, _printed, said = shell("check")
@@ -298,7 +301,8 @@ class TestBadConfiguration:
         assert [said[:3] for said in told if said] == ["<3>"] * 3
         assert told[0].count("\n") == 1
 
-    def test_it_is_told_when_the_reason_or_the_file_has_changed(self, shell, now):
+    def test_it_is_told_when_the_reason_or_the_file_has_changed(self, shell, now, monkeypatch):
+        log_to_journal(monkeypatch)
         assert shell("check")[2]
         shell.configure(rulezz=[])
         assert "rulezz" in shell("check")[2]
@@ -306,8 +310,7 @@ class TestBadConfiguration:
         os.utime(shell.folders.config, (1, 1))
         assert "rulezz" in shell("check")[2]
 
-    def test_by_hand_it_is_told_each_time(self, shell, now, monkeypatch):
-        monkeypatch.delenv("JOURNAL_STREAM")
+    def test_by_hand_it_is_told_each_time(self, shell, now):
         for _number in range(2):
             assert "rulez" in shell("check")[2]
 
@@ -322,7 +325,8 @@ class TestBadConfiguration:
             assert "rulez" in said
 
     @pytest.mark.parametrize("text", ["", "x", "[]", "[1, 2, 3]", '["a", "b"]', "null"])
-    def test_what_was_told_cannot_be_read(self, shell, now, text):
+    def test_what_was_told_cannot_be_read(self, shell, now, monkeypatch, text):
+        log_to_journal(monkeypatch)
         Path(shell.folders.run, "complaint.json").write_text(text)
         assert shell("check")[2]
         assert not shell("check")[2]
@@ -497,7 +501,7 @@ class TestRespond:
         assert said.splitlines()[-1].endswith(" azure-maintenance retry 1")
 
     def test_in_the_journal_the_lines_have_their_priority(self, shell, recorder, monkeypatch):
-        monkeypatch.setenv("JOURNAL_STREAM", stderr_for_systemd())
+        log_to_journal(monkeypatch)
         recorder.fail(1)
         shell.respond_to(recorder.step("one\n<0>two"), retries=0)
         _status, _printed, said = shell("respond", "1")
@@ -723,7 +727,7 @@ class TestCheck:
 
         monkeypatch.setattr(check, "record_answer", fail_at_first)
         monkeypatch.setattr(cli, "Clock", lambda _folders: clock)
-        monkeypatch.setenv("JOURNAL_STREAM", stderr_for_systemd())
+        log_to_journal(monkeypatch)
         azure = simulator("--clock", "manual", "--vms", "web-1")
         azure.control("POST", "/simulator/events", {"event_type": "Reboot", "resources": ["web-1"]})
         shell.configure(endpoint=azure.endpoint("web-1"), poll_interval=1, timer_interval=10)
@@ -735,7 +739,7 @@ class TestCheck:
         assert " announced" in second
 
     def test_a_record_that_was_damaged_is_told_with_its_priority_and_once(self, shell, simulator, monkeypatch):
-        monkeypatch.setenv("JOURNAL_STREAM", stderr_for_systemd())
+        log_to_journal(monkeypatch)
         shell.respond_to({"command": ["true"]})
         shell.change("UPDATE event SET content = 'x'")
         azure = simulator("--vms", "web-1")
