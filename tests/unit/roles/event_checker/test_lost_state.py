@@ -108,7 +108,7 @@ def lose_with_the_rule(azure, vm, lose):
     event_id = azure.announce()
     vm.check_until_quiet()
     lose(vm)
-    vm.configure(vm.rule(name="Another"))
+    vm.configure(vm.rule(name="Another"), metrics_dir=str(vm.folder))
     vm.check_until_quiet()
     return event_id
 
@@ -138,6 +138,7 @@ def test_p16_status_asks_for_a_person_until_a_vm_that_must_be_restored_by_hand_h
     told, path = " ".join(run.stdout.split()), f"{mark.parent}/{event_id[:8].lower()}*.checker.mark.json"
     found = vm.status()
     assert (run.returncode, found["events"], found["marks_left"]) == (1, [], [str(mark)])
+    assert "azure_maintenance_marks_left 1\n" in (vm.folder / "azure_maintenance.prom").read_text()
     assert f"and no response is left that puts it back. Restore this VM by hand, then: rm {path}" in told
     assert list(mark.parent.glob(path.rpartition("/")[2])) == [mark]
     mark.unlink()

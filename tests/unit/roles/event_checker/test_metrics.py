@@ -106,6 +106,7 @@ def test_of_an_empty_state(metrics):
         "last_poll_success": [({}, 1)],
         "last_answer_timestamp_seconds": [],
         "state_damaged": [({}, 0)],
+        "marks_left": [({}, 0)],
         "events": [],
         "event_seconds_until_start": [],
         "event_not_before_timestamp_seconds": [],

@@ -60,6 +60,12 @@ def metrics_text(
             [({}, int(damaged))],
         ),
         *_metric(
+            "marks_left",
+            "gauge",
+            "Marks of this checker for which no response puts the VM back.",
+            [({}, len(found["marks_left"]))],
+        ),
+        *_metric(
             "events",
             "gauge",
             "Events of this VM that have not ended.",
