@@ -337,7 +337,7 @@ def test_p13_a_callback_plugin_that_does_not_work_is_no_success(drain, tmp_path,
 def validate(tmp_path):
     """Run azure-maintenance validate for playbooks, and return what it says and its exit status."""
 
-    def run(*playbooks, program=None):
+    def run(*playbooks, program=None, **environment):
         rules = [{"name": "Drain", "on_announced": [{"playbook": str(path)} for path in playbooks]}]
         content = {"ansible_playbook": program or shutil.which("ansible-playbook"), "rules": rules}
         done = subprocess.run(
@@ -346,7 +346,7 @@ def validate(tmp_path):
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "PYTHONPATH": os.environ["ANSIBLE_COLLECTIONS_PATH"]},
+            env={**os.environ, "PYTHONPATH": os.environ["ANSIBLE_COLLECTIONS_PATH"], **environment},
             timeout=600,
         )
         return done.stderr.replace(str(tmp_path), "TMP").splitlines(), done.returncode
@@ -354,7 +354,7 @@ def validate(tmp_path):
     return run
 
 
-# What validate sees is what it can see without running anything.
+# What validate sees is what it can see without running them.
 SEEN = {
     "for other hosts": ([play(DRAIN, hosts="web")], "no play of TMP/drain.yml is for this VM (hosts: web)."),
     "for all but this one": (
@@ -417,6 +417,46 @@ def test_validate_takes_no_offence_at_what_it_cannot_know(validate, tmp_path, pl
     lines, code = validate(tmp_path / "drain.yml")
     assert (len(lines), code) == (1, 0), lines
     assert lines[0].endswith("is fine: 1 rule.")
+
+
+# Only a run shows that: each step would fail, when the VM is already out of service.
+ANSIBLE_CFG = {
+    "a callback plugin": ("stdout_callback = nosuch", "nosuch"),
+    "a strategy": ("strategy = nosuch", "Invalid play strategy specified: nosuch"),
+    "a folder": ("remote_tmp = /proc/nosuch", "Failed to create temporary directory."),
+}
+
+
+@pytest.mark.parametrize(("setting", "sentence"), ANSIBLE_CFG.values(), ids=ANSIBLE_CFG)
+def test_p13_validate_tells_that_ansible_cfg_names_what_is_not_there(validate, tmp_path, setting, sentence):
+    (tmp_path / "drain.yml").write_text(json.dumps([play(DRAIN)]))
+    (tmp_path / "ansible.cfg").write_text(f"[defaults]\n{setting}\n")
+    lines, code = validate(tmp_path / "drain.yml", ANSIBLE_CONFIG=str(tmp_path / "ansible.cfg"))
+    assert (len(lines), code) == (1, 2), lines
+    assert "ansible-playbook cannot run a playbook on this VM, not even one that does nothing. " in lines[0]
+    assert sentence in lines[0]
+
+
+def test_p13_validate_tells_that_a_wrapper_hides_which_tasks_ran(validate, tmp_path):
+    (tmp_path / "drain.yml").write_text(json.dumps([play(DRAIN)]))
+    program = tmp_path / "wrapper"
+    program.write_text(f'#!/bin/sh\nunset ANSIBLE_CALLBACK_PLUGINS\nexec {shutil.which("ansible-playbook")} "$@"\n')
+    program.chmod(0o755)
+    lines, code = validate(tmp_path / "drain.yml", program=str(program))
+    assert (len(lines), code) == (1, 2), lines
+    assert "TMP/wrapper did not use the checker's callback plugin." in lines[0]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["[tags]\nrun = drain\n", "[privilege_escalation]\nbecome = true\nbecome_user = nosuch\n"],
+    ids=["tags", "become"],
+)
+def test_validate_takes_no_offence_at_defaults_that_a_playbook_may_overrule(validate, tmp_path, settings):
+    (tmp_path / "drain.yml").write_text(json.dumps([play(with_keywords(DRAIN, tags="drain"), become=False)]))
+    (tmp_path / "ansible.cfg").write_text(settings)
+    lines, code = validate(tmp_path / "drain.yml", ANSIBLE_CONFIG=str(tmp_path / "ansible.cfg"))
+    assert (len(lines), code) == (1, 0), lines
 
 
 def test_validate_asks_once_for_each_playbook(validate, tmp_path):

@@ -20,6 +20,7 @@ from ..respond.steps import (
     playbook_command,
     playbook_environment,
     playbook_path,
+    why_no_playbook_runs,
 )
 from ..system import Folders
 from .config import Config
@@ -38,8 +39,11 @@ def find_missing(config: Config, folders: Folders) -> list[str]:
         return why_it_would_run_nothing(playbook_command(program, path), playbook_environment(), path)
 
     found = [f"rule {name}: {missing}" for name, step in steps for missing in _missing_for(step, folders, look_at)]
-    if any(PLAYBOOK in step for _name, step in steps) and program is None:
-        found.append(no_ansible_playbook(config))
+    if any(PLAYBOOK in step for _name, step in steps):
+        if program is None:
+            found.append(no_ansible_playbook(config))
+        elif not found:
+            found += why_no_playbook_runs(program)
     remote = any(kind in step for _name, step in steps for kind in (WEBHOOK, AWX_CALLBACK, AWX_JOB))
     if remote and importlib.util.find_spec("requests") is None:
         found.append("The Python library requests is missing. Install python3-requests.")

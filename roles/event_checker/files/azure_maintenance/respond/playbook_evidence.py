@@ -92,22 +92,40 @@ def why_no_success(folder: str, program: str) -> str | None:
     )
 
 
+def why_failed(folder: str, program: str, ended: subprocess.CompletedProcess[bytes]) -> str | None:
+    """Return why a run has not succeeded, None where it has."""
+    if not ended.returncode:
+        return why_no_success(folder, program)
+    error = _loading_error(ended.stderr.decode("utf-8", "replace"))
+    return failed_task(folder) or error or f"It ended with status {ended.returncode}."
+
+
+def run_quietly(command: list[str], environment: dict[str, str], timeout: float) -> subprocess.CompletedProcess[bytes]:
+    """Run ansible-playbook for what it prints.
+
+    :param timeout: seconds.
+    :raises OSError: it could not be started.
+    :raises subprocess.TimeoutExpired: it was stopped.
+    """
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment,
+        # So it has no terminal that it could ask for a password.
+        start_new_session=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
 def why_it_would_run_nothing(command: list[str], environment: dict[str, str], path: str) -> str | None:
     """Return why a playbook will run no task, or cannot be loaded; None where only a run can show that.
 
     :param command: the command that runs it.
     """
     try:
-        listed = subprocess.run(
-            [*command, "--list-hosts", "--list-tasks"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=environment,
-            # So it has no terminal that it could ask for a password.
-            start_new_session=True,
-            timeout=_LIST_TIMEOUT,
-            check=False,
-        )
+        listed = run_quietly([*command, "--list-hosts", "--list-tasks"], environment, _LIST_TIMEOUT)
     except (OSError, subprocess.TimeoutExpired):
         return None
     said = listed.stdout.decode("utf-8", "replace")

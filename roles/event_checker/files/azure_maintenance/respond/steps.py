@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 from typing import Any, Iterator, NamedTuple
 
@@ -27,6 +28,17 @@ from ..state.records import Moment
 from ..system import Folders, lock, response_lock
 from . import notify, playbook_evidence
 from .programs import ProgramError, StepError, run_program
+
+# Whatever the tags and the user that ansible.cfg names for the playbooks of others
+_TRIAL = """
+- hosts: localhost
+  gather_facts: false
+  become: false
+  tasks:
+    - ansible.builtin.ping:
+      tags: always
+"""
+_TRIAL_TIMEOUT = 120.0
 
 
 class StepContext(NamedTuple):
@@ -168,6 +180,29 @@ def playbook_environment() -> dict[str, str]:
     if "interpreter_python" not in playbook_evidence.settings_of_ansible():
         quiet["ANSIBLE_PYTHON_INTERPRETER"] = "auto_silent"
     return {**quiet, **os.environ}
+
+
+def why_no_playbook_runs(program: str) -> list[str]:
+    """Run a playbook that changes nothing, as a step would; return a sentence with why it failed, if it did.
+
+    Only a run shows that ansible.cfg names a callback plugin, a strategy or a Python that is not there.
+    """
+    with tempfile.TemporaryDirectory(prefix="azure-maintenance-") as folder:
+        # Not beside the plugin: Ansible finds plugins beside a playbook by itself.
+        path = os.path.join(folder, "trial", "playbook.yml")
+        os.mkdir(os.path.dirname(path))
+        with open(path, "w", encoding="ascii") as file:
+            file.write(_TRIAL)
+        environment = {**playbook_environment(), **playbook_evidence.lend_plugin(folder)}
+        try:
+            ended = playbook_evidence.run_quietly(playbook_command(program, path), environment, _TRIAL_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            why: str | None = f"It did not end within {_TRIAL_TIMEOUT:g} seconds."
+        except OSError as error:
+            why = f"It could not be started: {error.strerror or error}."
+        else:
+            why = playbook_evidence.why_failed(folder, program, ended)
+    return [] if why is None else [f"{program} cannot run a playbook on this VM, not even one that does nothing. {why}"]
 
 
 @contextlib.contextmanager
