@@ -252,6 +252,39 @@ def test_a_step_that_only_tells_somebody_takes_no_vm_out_of_service(azure, vm):
     assert marks(vm) == {}
 
 
+def test_p16_status_asks_for_a_person_where_a_run_has_not_put_the_vm_back_an_hour_after_the_event(azure, vm):
+    vm.configure({"name": "Of the fleet"})
+    event = azure.announce()
+    vm.check()
+    path = mark_by_a_run(vm, event)
+
+    def left():
+        vm.check()
+        run = vm.run("status")
+        assert run.returncode == len(vm.status()["marks_left"])
+        return vm.status()["marks_left"], " ".join(run.stdout.split())
+
+    vm.clock.advance(4000)
+    assert left()[0] == []
+    azure.withdraw(event)
+    assert left()[0] == []
+    vm.clock.advance(3500)
+    assert left()[0] == []
+    vm.clock.advance(200)
+    files, told = left()
+    assert files == [str(path)]
+    assert f"!! Out of service since 2026-11-21T10:00:00Z for Reboot {event[:8]} by a run of ops on bastion;" in told
+    assert "Run the playbook restore for this VM." in told
+    mark = vm_marks.set_state(json.loads(path.read_text()), vm_marks.RESTORING, vm.clock.now().wall, 600)
+    path.write_bytes(vm_marks.encode(mark))
+    os.utime(path, (vm.clock.now().at,) * 2)
+    assert left()[0] == []
+    vm.clock.advance(601)
+    assert left()[0] == [str(path)]
+    path.unlink()
+    assert left()[0] == []
+
+
 @pytest.mark.parametrize("open_too", [True, False])
 def test_p3_a_checker_waits_with_its_restore_for_a_run_that_has_prepared_another_open_event(azure, vm, event, open_too):
     vm.configure({"name": "Of the fleet"})

@@ -62,7 +62,7 @@ def metrics_text(
         *_metric(
             "marks_left",
             "gauge",
-            "Marks of this checker for which no response puts the VM back.",
+            "Marks for which nobody puts the VM back.",
             [({}, len(found["marks_left"]))],
         ),
         *_metric(

@@ -30,7 +30,7 @@ from ..poll.statistics import Polls
 from ..respond.retry import has_booted_since, is_undone_by_boot, why_not_restore
 from ..state import history
 from ..state.database import find_put_aside, put_aside_at
-from ..state.marks import events_of_runs, read_marks, told_at
+from ..state.marks import events_of_runs, may_be_at_work, read_marks, told_at
 from ..state.records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
 from ..state.store import Store
 from ..system import Folders, warn, write_file
@@ -41,6 +41,8 @@ _FACTS_FILE = "azure_maintenance.fact"
 _METRICS_FILE = "azure_maintenance.prom"
 # While an event is open, the seconds until its start change without a write to the state.
 _REFRESH = 10.0
+# Seconds after an event within which a run that lives has begun to restore this VM
+_RUN_RESTORES = 3600.0
 # Seconds beyond the length of a check, which writes down the time of the last answer at its end
 _SILENCE = 240.0
 _TIMER_INTERVAL = 60.0
@@ -89,7 +91,7 @@ def report(store: Store, now: Moment, records: Iterable[EventRecord], beside: Be
         "poll_errors": dict(polls.errors),
         "events": [_event(store, record, now, name, waits, record.event.key in missing) for record in records],
         "marks": list(beside.marks),
-        "marks_left": _left_marks(store, beside.marks),
+        "marks_left": _left_marks(store, beside.marks, now),
         "state_put_aside": list(beside.put_aside),
     }
 
@@ -146,16 +148,26 @@ def _waits(store: Store, now: Moment, beside: BesideState) -> dict[int, str]:
     return waits
 
 
-def _left_marks(store: Store, marks: Iterable[dict[str, Any]]) -> list[str]:
-    """Return the files of the marks of the checker for which no response puts this VM back.
+def _left_marks(store: Store, marks: Iterable[dict[str, Any]], now: Moment) -> list[str]:
+    """Return the files of the marks for which nobody puts this VM back.
 
-    Such an event is not open, and its rule is lost. Where there are responses to an event, the next check removes its
-    mark.
+    Of the checker: the event is not open, and its rule is lost. Where there are responses to an event, the next check
+    removes its mark. Of a run, which was killed or has failed: the event has been over for long, as this VM saw it.
     """
-    own = [mark for mark in marks if mark["counts"] and mark["by"] == CHECKER]
-    records = store.all_events() if own else []
-    keys = {each.event.key for each in records if each.ended_at is None or store.responses_to(each.number)}
-    return [mark["file"] for mark in own if fold_case(mark["event_id"]) not in keys]
+    counting = [mark for mark in marks if mark["counts"]]
+    records = store.all_events() if counting else []
+    handled = {each.event.key for each in records if each.ended_at is None or store.responses_to(each.number)}
+    # Azure may use an id again; the last record counts.
+    ended_at = {each.event.key: each.ended_at for each in records}
+
+    def is_left(mark: dict[str, Any]) -> bool:
+        key = fold_case(mark["event_id"])
+        if mark["by"] == CHECKER:
+            return key not in handled
+        over_at = ended_at.get(key)
+        return over_at is not None and now.at - over_at > _RUN_RESTORES and not may_be_at_work(mark, now)
+
+    return [mark["file"] for mark in counting if is_left(mark)]
 
 
 def needing_attention(store: Store) -> list[EventRecord]:

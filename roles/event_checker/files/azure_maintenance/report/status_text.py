@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import escape, one_line
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import RESTORE
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import ENDING, tell_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import ENDING, RUN, tell_mark
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.sentences import format_duration
 
 from ..config.rules import APPROVE_STEP, RESPONSE_LOST
@@ -75,6 +75,9 @@ def _mark_line(mark: dict[str, Any], found: dict[str, Any]) -> str:
     if mark["fault"]:
         return f"{_ALARM}A mark on this VM: {mark['file']}: {mark['fault']}"
     if mark["file"] in found["marks_left"]:
+        if mark["by"] == RUN:
+            why = "the event has been over for more than an hour, and no run has put this VM back"
+            return f"{_ALARM}Out of service {tell_mark(mark)}; {why}. Run the playbook restore for this VM."
         told = f"Out of service {tell_mark(mark)}, and no response is left that puts it back"
         # The whole path would be broken into two lines, and nobody could copy it.
         place, name = os.path.split(mark["file"])

@@ -94,12 +94,16 @@ def events_of_runs(marks: Iterable[Mark], told: float | None, now: Moment) -> di
             # moment.
             is_past = 0.0 < written_at <= now.at + 1.0
             is_newer = is_past and (told is None or written_at >= told)
-            is_preparing = is_past and mark["state"] == _marks.PREPARING
-            is_preparing = is_preparing and now.at < written_at + _marks.longest_work(mark)
+            is_preparing = is_past and mark["state"] == _marks.PREPARING and may_be_at_work(mark, now)
             # Several runs may have marked it.
             before = found.get(key, MarkOfRuns(False, False))
             found[key] = MarkOfRuns(before.is_newer or is_newer, before.is_preparing or is_preparing)
     return found
+
+
+def may_be_at_work(mark: Mark, now: Moment) -> bool:
+    """Tell whether the author of a mark may work on this VM at this moment, by the limits that the author has told."""
+    return now.at < _written_at(mark) + _marks.longest_work(mark)
 
 
 def read_marked_by_runs(store: Store, folders: Folders, now: Moment) -> dict[str, MarkOfRuns]:
