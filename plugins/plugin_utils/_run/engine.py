@@ -45,14 +45,13 @@ from .marks import (
     take_up_marks,
 )
 from .messages import (
-    format_at_work,
     format_given_up,
     format_held_back,
     format_limit,
+    format_marked,
     format_not_asked,
     format_plan,
     format_queued,
-    format_sentence,
     format_unwanted,
 )
 from .progress import is_undecided, note_interrupted_preparation, progress_key, start_preparation, update_event
@@ -303,10 +302,15 @@ def _look_around(run: Run, now: float) -> None:
         names = _resolve(run, now)
         run["refused"] = [*names["faults"], "No host was prepared."] if names["faults"] else []
         run["wanted"] = None if names["event_ids"] is None else [fold_case(name) for name in names["event_ids"]]
+    marked: list[tuple[str, str]] = []
     for host, known in _present(run).items():
         if known["answered_at"] is not None and run["all_asked"]:
-            known = _take_up_news(run, host, known, first, now)
+            known, told = _take_up_news(run, host, known, first, now)
+            marked += [(host, sentence) for sentence in told]
         run["hosts"][host] = note_deletion(known)
+    at_work = {host: _others_end_at(run, run["hosts"][host]) for host, _sentence in marked}
+    sentences = [sentence for _host, sentence in marked]
+    run["lines"] += format_marked(sentences, {host: until for host, until in at_work.items() if until > now})
     silent = {
         host: known["no_answer"]
         for host, known in _present(run).items()
@@ -335,17 +339,15 @@ def _given_up_key(host: str) -> str:
     return f"{host} is given up"
 
 
-def _take_up_news(run: Run, host: str, known: Host, first: bool, now: float) -> Host:
+def _take_up_news(run: Run, host: str, known: Host, first: bool, now: float) -> tuple[Host, list[str]]:
+    """Return the known state of a host with its new events, and sentences on the marks of others there."""
     known, left_out = track_events(known, [] if run["only_marked"] else run["wanted"], now)
     if not first and not run["only_marked"]:
         run["lines"] += [line for event in left_out for line in format_unwanted(host, event)]
     known = compare_marks(host, known)
     if known["answer"]["document_is_clear"]:
-        known, told = take_up_marks(host, known, run["wanted"], run, now)
-        if told and _others_end_at(run, known) > now:
-            told.append(format_at_work(host, _others_end_at(run, known)))
-        run["lines"] += [line for sentence in told for line in format_sentence(sentence)]
-    return known
+        return take_up_marks(host, known, run["wanted"], run, now)
+    return known, []
 
 
 def _sayings(key: str, entry: Mapping[str, Any]) -> set[str]:

@@ -189,16 +189,21 @@ def format_unwanted(host: str, event: Mapping[str, Any]) -> list[str]:
     )
 
 
-def format_at_work(host: str, until: float) -> str:
-    moment = datetime.fromtimestamp(until, timezone.utc).strftime("%H:%M:%S UTC")
-    return (
-        f"Somebody may be at work on {host}. Until {moment} at most this run does nothing there that disturbs it. "
-        "If you know that nobody is, the playbook restore with -e restore_open=true restores it at once."
-    )
+def format_marked(marked: Iterable[str], at_work: Mapping[str, float]) -> list[str]:
+    """Return which hosts others have out of service, and until when this run leaves them alone.
 
-
-def format_sentence(sentence: str) -> list[str]:
-    return _wrap(sentence, "")
+    :param marked: sentences on these hosts. None is left out (P16).
+    :param at_work: until when others may be at work on a host, in seconds since 1970.
+    """
+    told = list(marked)
+    if at_work:
+        moment = datetime.fromtimestamp(max(at_work.values()), timezone.utc).strftime("%H:%M:%S UTC")
+        told.append(
+            f"Somebody may be at work on {shorten(list(at_work))}. Until {moment} at most this run does nothing there "
+            "that disturbs it. If you know that nobody is, the playbook restore with -e restore_open=true restores it "
+            "at once."
+        )
+    return [line for sentence in told for line in _wrap(sentence, "")]
 
 
 def merge_reasons(reasons: Iterable[tuple[str, str]]) -> list[str]:

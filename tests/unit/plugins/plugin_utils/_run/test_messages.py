@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.messages import (
-    format_at_work,
     format_held_back,
+    format_marked,
     format_outcome,
     format_plan,
     format_waiting,
@@ -276,8 +276,12 @@ def test_i4_a_name_in_that_command_is_one_word_for_a_shell_and_one_host_for_ansi
     assert told.endswith(command)
 
 
-def test_a_host_where_somebody_may_be_at_work_is_told_with_what_to_do_where_nobody_is():
-    assert format_at_work("host-a", 0.0) == (
-        "Somebody may be at work on host-a. Until 00:00:00 UTC at most this run does nothing there that disturbs it. "
-        "If you know that nobody is, the playbook restore with -e restore_open=true restores it at once."
+def test_i8_hosts_where_somebody_may_be_at_work_are_told_at_once_with_what_to_do_where_nobody_is():
+    hosts = [f"web-{number}" for number in range(1, 41)]
+    told = " ".join(map(str.strip, format_marked(["web-1 is out of service."], dict(zip(hosts, range(40))))))
+    assert told == (
+        "web-1 is out of service. Somebody may be at work on web-1, web-2, web-3, web-4, 36 more. Until 00:00:39 UTC "
+        "at most this run does nothing there that disturbs it. If you know that nobody is, the playbook restore with "
+        "-e restore_open=true restores it at once."
     )
+    assert format_marked([], {}) == []
