@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ import pytest
 ON_THIS_MACHINE = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
 APPROVE = "fleetops.azure_maintenance.approve"
 VMS = ("web-1", "web-2", "db-1")
+CONNECTIONS = str(Path(__file__).with_name("connection"))
 EMPTY_SURVEY = {
     "approve_event_ids": "",
     "approve_event_types": "",
@@ -256,6 +258,34 @@ def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, t
     assert "Nothing answers at http://127.0.0.1:9" in run.out
     assert '"reason": "unreachable"' in run.out
     assert fleet.posted() == [("web-1", [event])]
+
+
+@pytest.mark.parametrize("how", ["the connection was lost", "the time was up"])
+@pytest.mark.releases
+@pytest.mark.matrix
+def test_p13_an_approval_whose_answer_was_lost_is_told_as_one_that_azure_may_have_taken(
+    ansible, simulator, tmp_path, how
+):
+    """As where the event that begins takes its VM down while the run waits for its end."""
+    imds, given = simulator("--vms", "web-1,web-2"), {"approve_event_types": "Reboot"}
+    event = imds.announce("Reboot", "web-1", started_for=3600)
+    other = imds.announce("Reboot", "web-2", started_for=3600)
+    first, second = imds.inventory(("web-1", "web-2"), tmp_path).splitlines()
+    if how == "the connection was lost":
+        (tmp_path / "up").touch()
+        # The first use looks, the second approves.
+        first = f"{first} ansible_connection=mortal up_file={tmp_path / 'up'} mortal_cut_at=2"
+    else:
+        imds.control("POST", "/simulator/faults", {"fault": "silent", "vms": ["web-1"], "methods": ["POST"]})
+        given["approve_ask_timeout"] = 12
+    (tmp_path / "hosts.ini").write_text(f"{first}\n{second}\n")
+    env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_PIPELINING": "true"}
+    command = ("ansible-playbook", "-i", str(tmp_path / "hosts.ini"), APPROVE, "-e", json.dumps(given))
+    run = ansible(*command, env=env)
+    assert run.code == 2, run.out + run.err
+    assert f"web-1: whether Azure took the approval of {event} is not known." in run.words
+    assert f"approved {other}" in run.out
+    assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 0}
 
 
 @pytest.mark.releases
