@@ -18,6 +18,7 @@ import hashlib
 import http.server
 import json
 import re
+import socket
 import ssl
 import threading
 import time
@@ -139,10 +140,10 @@ class Azure:
         self.url = ""
 
     def add_fault(self, part, status=500, body=None, times=1, after=0, **headers):
-        """Answer requests whose path has this part with a fault: a status, or a word: hang, reset, take, dribble.
+        """Answer requests whose path has this part with a status, or a word: hang, reset, take, garble, dribble.
 
         :param after: how many such requests are answered as usual before. With ``take``, the approval is taken, and the
-            connection reset before the answer.
+            connection reset before the answer. With ``garble`` it is taken, and the answer is no TLS, as of a firewall.
         """
         self.faults.append(
             {"part": part.lower(), "status": status, "body": body, "times": times, "after": after, "headers": headers}
@@ -282,7 +283,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if word == "dribble":
             self._dribble()
             return
-        if fault and word != "take":
+        if fault and word not in ("take", "garble"):
             self._answer(word, fault["body"], fault["headers"])
             return
         try:
@@ -292,6 +293,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             status, body, headers = refused.status, refused.body, refused.headers
         if word == "take":
             self._reset()
+            return
+        if word == "garble":
+            self._garble()
             return
         self._answer(status, body, headers)
 
@@ -316,6 +320,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
         with contextlib.suppress(OSError):
             self.request.close()
+
+    def _garble(self):
+        self.close_connection = True
+        with socket.socket(fileno=self.request.detach()) as plain:
+            plain.sendall(b"HTTP/1.1 403 Forbidden\r\n\r\n")
 
     def _dribble(self):
         """Send an answer byte by byte, so that no limit of a single read ever trips."""

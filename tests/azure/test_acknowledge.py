@@ -243,7 +243,7 @@ def test_successes_of_all_kinds(principal, approve, status, body):
     assert results(approve(event_ids=[FIRST], resources_ready=["web-1"])) == {FIRST: "approved"}
 
 
-@pytest.mark.parametrize("status", [401, 500, 502, 429, "reset", "take"])
+@pytest.mark.parametrize("status", [401, 500, 502, 429, "reset", "take", "garble"])
 def test_p1_asks_resource_graph_anew_before_each_try(principal, approve, status):
     principal.add_event(FIRST, VM, ["web-1"])
     body = "<html>502</html>" if status == 502 else stand_in.INTERNAL
@@ -351,6 +351,16 @@ def test_p15_an_approval_that_hangs(principal, approve):
     result = approve(event_ids=[FIRST], resources_ready=["web-1"], timeout=4)
     assert (results(result), result["reason"]) == ({FIRST: "failed"}, "timeout")
     assert (result["failed"], result["in_doubt"]) == (True, True)
+
+
+@pytest.mark.parametrize("how", ["take", "garble", 500])
+def test_p13_an_approval_whose_answer_is_lost_is_not_said_to_be_none(principal, approve, how):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_fault(ACKNOWLEDGE, how, times=9)
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"], timeout=4)
+    assert (results(result), result["failed"], result["in_doubt"]) == ({FIRST: "failed"}, True, True)
+    assert result["msg"].startswith(f"Whether event {FIRST} was approved is not known: ")
+    assert result["reason"] == ("http_status" if how == 500 else "unreachable")
 
 
 def test_an_answer_that_fails_before_anything_is_sent(principal, approve):

@@ -293,7 +293,10 @@ class _Work:
 
     def _fail(self, key: str, error: AzureError, more: str = "") -> None:
         event_id, status = self._outcomes[key].event_id, self._outcomes[key].event_status
-        why = f"Event {one_line(event_id)} was not approved: {error} {more}".strip()
+        said = f"Event {one_line(event_id)} was not approved"
+        if any(key == lost for lost, _target in self._doubts):
+            said = f"Whether event {one_line(event_id)} was approved is not known"
+        why = f"{said}: {error} {more}".strip()
         self._outcomes[key] = Outcome(event_id, FAILED, status, why=why, code=error.code)
         self._failure = self._failure or error
 

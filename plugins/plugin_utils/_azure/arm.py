@@ -45,6 +45,8 @@ _CLOCKS_DIFFER = 60
 
 # A page of Resource Graph has 1,000 rows.
 _LARGEST_ANSWER = 64 * 1024 * 1024
+# OpenSSL's words for faults before a request: this machine does not trust Azure, or has no certificate in its file.
+_CERTIFICATE_FAULTS = ("CERTIFICATE_VERIFY_FAILED", "NO_CERTIFICATE_OR_CRL_FOUND")
 
 
 class Answer(NamedTuple):
@@ -235,6 +237,9 @@ class ArmClient:
                 found = {name.lower(): str(value) for name, value in response.headers.items()}
                 raw = self._read(response)
         except requests.exceptions.SSLError as error:
+            if not any(word in str(error) for word in _CERTIFICATE_FAULTS):
+                # It may come after the request, so that Azure may have carried it out.
+                raise AzureError(f"The encrypted connection to {host} broke: {plain(error)}", UNREACHABLE) from error
             raise AzureError(
                 f"{host} has no certificate that this machine trusts: {plain(error)} Set the variable "
                 "REQUESTS_CA_BUNDLE to a file with that of your proxy.",
