@@ -288,6 +288,17 @@ def test_p13_an_approval_whose_answer_was_lost_is_told_as_one_that_azure_may_hav
     assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 0}
 
 
+@pytest.mark.matrix
+def test_p15_the_module_ends_before_the_time_of_its_task_and_sends_nothing_afterwards(fleet):
+    """Ansible stops waiting then, and lets the module on the VM go on."""
+    event = fleet.announce("Reboot", "web-1")
+    fleet.simulator.control("POST", "/simulator/faults", {"fault": "status", "status": 503, "methods": ["POST"]})
+    run = fleet.approve(target="web-1", approve_event_types="Reboot", approve_ask_timeout=30)
+    assert run.code == 2, run.out + run.err
+    assert f"web-1: whether Azure took the approval of {event} is not known. http://127.0.0.1:" in run.words
+    assert "answered HTTP 503" in run.words
+
+
 @pytest.mark.releases
 @pytest.mark.release
 def test_p14_an_event_of_a_vm_that_was_refused_makes_a_beginning_ambiguous(ansible, simulator, tmp_path):

@@ -182,6 +182,17 @@ def test_an_approval_that_azure_refuses_holds_the_event_back(fleet):
 
 
 @pytest.mark.matrix
+def test_p2_the_module_ends_before_the_time_of_its_task_and_approves_nothing_afterwards(fleet):
+    """Ansible stops waiting then, and lets the module on the VM go on while a host may be restored."""
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    fleet.azure.control("POST", "/simulator/faults", {"fault": "status", "status": 503, "methods": ["POST"]})
+    run = fleet.respond(event_response_ask_timeout=30, event_response_wait=False)
+    assert run.code == 2, run.out + run.err
+    assert "answered HTTP 503" in run.words
+    assert "Timed out" not in run.words
+
+
+@pytest.mark.matrix
 def test_a_host_that_becomes_unreachable_before_the_approval_holds_it_back(fleet):
     fleet.announce("web-1", "web-2", notice=FAR_OFF)
     run = fleet.respond(
