@@ -311,6 +311,30 @@ def test_a_server_that_a_killed_run_has_taken_out_is_put_back_after_the_event(si
 
 @pytest.mark.matrix
 @pytest.mark.release
+def test_p13_such_a_server_is_put_back_also_where_the_next_preparation_finds_no_haproxy(site, tmp_path):
+    event = {"event_id": site.announce("web-1", notice=15), "event_type": "Reboot"}
+    name, mark = left_by_killed_run(event, site.azure.vm_id("web-1"))
+    folder = tmp_path / "home" / "marks"
+    folder.mkdir()
+    (folder / name).write_bytes(mark)
+    site.balancer.order("set server web/web-1 state maint")
+    socket = tmp_path / "admin.sock"
+    site.balancers["lb-1"]["haproxy_socket"] = str(socket)
+
+    def come_back(over):
+        wait_until(lambda: over.is_set() or any(event["phase"] == "started" for event in site.events()))
+        socket.symlink_to(site.balancer.socket)
+
+    with beside(come_back):
+        run = site.respond()
+    assert run.code == 2
+    assert f"lb-1: HAProxy cannot be spoken to at {socket}: No such file or directory." in run.words
+    assert site.approved == []
+    assert (site.balancer.states()["web-1"], list(folder.iterdir())) == ("UP", [])
+
+
+@pytest.mark.matrix
+@pytest.mark.release
 def test_two_servers_are_rehearsed_by_one_command(site):
     run = site.rehearse()
     assert run.code == 0, run.out + run.err

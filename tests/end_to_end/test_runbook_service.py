@@ -16,6 +16,7 @@ import sys
 import time
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import TREE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import RESPOND, Fleet, left_by_killed_run
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
@@ -35,6 +36,11 @@ import pathlib, sys
 state = pathlib.Path({state!r})
 *words, unit = sys.argv[1:]
 assert unit == "shop.service", sys.argv
+busy = state.with_name("busy")
+if busy.exists():
+    # Once systemd does not answer.
+    busy.unlink()
+    sys.exit("Failed to get properties: Connection timed out")
 if words[0] == "show":
     assert all(word.startswith("--property=") for word in words[1:]), sys.argv
     print("LoadState=loaded\\nActiveState=" + state.read_text() + "\\nResult=success")
@@ -146,3 +152,29 @@ def test_a_service_that_a_killed_run_has_stopped_is_started_and_one_that_an_oper
     assert fleet.approved == [("web-1", [event["event_id"]])]
     assert (fleet.folder / "state").read_text() == state
     assert list(folder.iterdir()) == []
+
+
+def test_p13_a_service_that_a_killed_run_has_stopped_is_started_also_where_the_next_preparation_fails_early(
+    fleet, tmp_path
+):
+    """It fails before it has looked whether the service ran."""
+    event = {"event_id": fleet.announce("web-1"), "event_type": "Reboot"}
+    folder = tmp_path / "home" / "marks"
+    folder.mkdir()
+    name, mark = left_by_killed_run(event, fleet.azure.vm_id("web-1"))
+    (folder / name).write_bytes(mark)
+    (fleet.folder / "state").write_text("inactive")
+    busy = fleet.folder / "busy"
+    busy.touch()
+    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+
+    def let_the_event_end(over):
+        wait_until(lambda: over.is_set() or not busy.exists())
+        fleet.pass_time(3600)
+
+    with beside(let_the_event_end):
+        run = fleet.respond(playbook=RESPOND, **files)
+    assert run.code == 2, run.out + run.err
+    assert "Failed to get properties: Connection timed out" in run.words
+    assert fleet.approved == []
+    assert ((fleet.folder / "state").read_text(), list(folder.iterdir())) == ("active", [])
