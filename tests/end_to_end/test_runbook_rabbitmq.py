@@ -200,3 +200,25 @@ def test_p13_a_node_that_cannot_be_asked_is_not_taken_for_one_that_has_left(ansi
     assert (run.code == 0) == (runs == "no"), run.out + run.err
     if runs != "no":
         assert f"Whether the node of mq-1 runs is not known: {said}. Let" in run.words
+
+
+# A node in maintenance mode that is too busy to answer the first question; what was asked of it is in a file.
+BUSY = """#!/bin/sh
+cd "$(dirname "$0")" && echo "$(basename "$0") $*" >>asked
+case "$*" in
+  *status*) test -e busy && rm busy && echo "Error: operation status on node rabbit@mq-1 timed out" >&2 && exit 69
+    test -e revived && under=false || under=true; echo '{"is_under_maintenance": '$under'}' ;;
+  revive*) touch revived ;;
+esac
+"""
+
+
+def test_p13_a_node_that_gives_no_answer_at_first_does_not_stay_in_maintenance_mode(ansible, tmp_path):
+    for name in ("rabbitmq-diagnostics", "rabbitmqctl", "rabbitmq-upgrade"):
+        (tmp_path / name).write_text(BUSY)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "busy").touch()
+    hosts = {"mq-1": {"rabbitmq_programs": str(tmp_path), "rabbitmq_start": ["true"]}}
+    run = Runbook(ansible, Nowhere, tmp_path, "rabbitmq", hosts).run_files("mq-1", "restore")
+    assert run.code == 0, run.out + run.err
+    assert (tmp_path / "revived").exists(), (tmp_path / "asked").read_text()
