@@ -179,3 +179,33 @@ def test_requests_that_do_not_end_hold_the_event_back_and_restore_alone_puts_the
         run = site.run_files("web-1", "restore")
         assert (run.code, site.nginx.down()) == (0, set()), run.out + run.err
         assert changed in run.words
+
+
+def test_p13_a_mark_that_nginx_has_not_read_yet_counts_for_nothing(site):
+    """The balancer lost its power, or the process was killed, between the change of the file and the reload."""
+    address, text = site.nginx.addresses["web-1"], site.nginx.file.read_text()
+    site.nginx.file.write_text(
+        text.replace(f"{address} max_fails=0;", f"{address} max_fails=0 down; # azure-maintenance")
+    )
+    run = site.run_files("web-1", "prepare")
+    assert run.code == 0, run.out + run.err
+    begun = time.time()
+    wait_until(lambda: len(site.nginx.served_by(begun)) > 1)
+    assert site.nginx.served_by(begun) == {"web-2", "web-3"}
+
+
+def test_p13_a_reload_that_fails_is_repeated_by_the_next_restore(site, tmp_path):
+    run = site.run_files("web-1", "prepare")
+    assert run.code == 0, run.out + run.err
+    program = tmp_path / "nginx"
+    program.write_text('#!/bin/sh\ncase "$*" in *reload*) echo "nginx: [alert] kill failed" >&2; exit 1; esac\n')
+    program.chmod(0o755)
+    run = site.run_files("web-1", "restore", nginx_program=[str(program)])
+    assert run.code == 2
+    assert "lb-1: nginx did not take the command to reload: nginx: [alert] kill failed" in run.words
+    # The file has no `down` any more, and nginx still has it.
+    run = site.run_files("web-1", "restore")
+    assert run.code == 0, run.out + run.err
+    begun = time.time()
+    wait_until(lambda: site.nginx.served_by(begun) == set(VMS))
+    assert "azure-maintenance" not in site.nginx.file.read_text()

@@ -30,6 +30,8 @@ import time
 
 # Tells what drain has marked from what an operator has.
 MARK = " down; # azure-maintenance"
+# In its place until nginx has read the file: a restore that was broken off is repeated.
+BACK = "; # azure-maintenance: back"
 PAUSE = 0.2
 # Seconds for one question, and for a reload
 PATIENCE = 5
@@ -94,14 +96,28 @@ class Upstream:
         with open(self.path, encoding="utf-8") as file:
             old = file.read()
         self._replace(old.replace(before, after, 1))
-        tested = subprocess.run([*self.nginx, "-t"], capture_output=True, text=True, check=False)
+        tested = self._run("-t")
         if tested.returncode != 0:
             self._replace(old)
             raise Refused(f"nginx refuses {self.path} with this change: {tested.stderr.strip()}")
+        self.reload()
+
+    def reload(self):
         workers = self.workers()
-        subprocess.run([*self.nginx, "-s", "reload"], capture_output=True, check=True)
+        told = self._run("-s", "reload")
+        if told.returncode != 0:
+            raise Refused(f"nginx did not take the command to reload: {told.stderr.strip()}")
         # Until then those that have the old file may take a request.
         wait_until(lambda: not workers & self.workers(), RELOAD, f"nginx did not read {self.path} anew in {RELOAD} s.")
+
+    def clean(self):
+        """Remove what says that nginx has to read the line of the server; nginx need not read a comment."""
+        line = self.servers()[self.server]
+        with open(self.path, encoding="utf-8") as file:
+            self._replace(file.read().replace(line, line.replace(BACK, ";", 1), 1))
+
+    def _run(self, *options):
+        return subprocess.run([*self.nginx, *options], capture_output=True, text=True, timeout=RELOAD, check=False)
 
     def _replace(self, text):
         folder, name = os.path.split(self.path)
@@ -168,10 +184,14 @@ def may_drain(upstream, keep):
 def drain(upstream, keep):
     # Two servers that look at the same time would each take the other for the one that stays.
     with upstream.locked():
+        line = upstream.servers()[upstream.server]
+        if MARK in line:
+            # Whether nginx has read it is not known: who has marked it may have been killed then.
+            upstream.reload()
+            return False
         if not may_drain(upstream, keep):
             return False
-        line = upstream.servers()[upstream.server]
-        upstream.write(line, line.replace(";", MARK, 1))
+        upstream.write(line, line.replace(BACK, ";", 1).replace(";", MARK, 1))
         return True
 
 
@@ -185,13 +205,15 @@ def settle(upstream, seconds):
 
 
 def refill(upstream, seconds):
-    if MARK not in upstream.servers()[upstream.server]:
+    line = upstream.servers()[upstream.server]
+    if MARK not in line and BACK not in line:
         return False
     ill = f"{upstream.server} did not answer 200 at {upstream.health} within {seconds} s; it stays out of service."
     wait_until(lambda: upstream.answers(upstream.server), seconds, ill)
     with upstream.locked():
         line = upstream.servers()[upstream.server]
-        upstream.write(line, line.replace(MARK, ";", 1))
+        upstream.write(line, line.replace(MARK, BACK, 1))
+        upstream.clean()
         return True
 
 
@@ -203,7 +225,7 @@ def main():
     try:
         if ACTIONS[action](Upstream(path, server, health, pid_file, nginx), int(number)):
             print("changed")
-    except (Refused, OSError, subprocess.CalledProcessError) as error:
+    except (Refused, OSError, subprocess.SubprocessError) as error:
         sys.exit(str(error))
 
 
