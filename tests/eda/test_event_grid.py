@@ -67,6 +67,18 @@ def test_of_which_vms_it_is(read, form, vms, location):
     assert event["maintenance_event"]["location"] == location
 
 
+@pytest.mark.parametrize("delivered", [lambda messages: messages, json.dumps])
+def test_messages_about_something_else_in_the_same_delivery_are_passed_on(read, delivered):
+    other = {"id": "m-0", "eventType": "Microsoft.Storage.BlobCreated", "data": {"url": "{{ now() }}"}}
+    unreadable = of_the_page("m-2", event_id=SECOND, status="Considered")
+    meta = {"message_id": "of-the-bus"}
+    event, rest = read({"body": delivered([other, of_the_page(), unreadable]), "meta": meta})
+    assert told([event]) == [(FIRST, "announced", None)]
+    assert [each["id"] for each in rest["body"]] == ["m-0", "m-2"]
+    assert rest["body"][0]["data"]["url"] == "{ { now() }}"
+    assert rest["meta"] == meta
+
+
 @pytest.mark.parametrize(
     ("status", "phase", "outcome"),
     [
@@ -116,7 +128,9 @@ def test_no_event_goes_back(read):
 @pytest.mark.parametrize("order", [1, -1])
 def test_p7_a_message_that_cannot_be_read_costs_no_other(read, bad, order):
     messages = [bad, of_the_page("m-2", event_id=SECOND)][::order]
-    assert told(read({"body": messages})) == [(SECOND, "announced", None)]
+    event, rest = read({"body": messages})
+    assert told([event]) == [(SECOND, "announced", None)]
+    assert rest == {"body": [bad]}
 
 
 def test_messages_without_an_id_are_not_taken_for_each_other(read):

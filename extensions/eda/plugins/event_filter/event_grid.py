@@ -32,8 +32,8 @@ description:
     C(payload) of what the source delivers.
   - A message that comes twice is left out, and one that says less of an event than is known already, such as that it
     is announced after it has started.
-  - A message about something else is passed on. So is, with a warning in the log, an event that cannot be read or lists
-    something that is no name of a VM.
+  - A message about something else is passed on, also one that came in one list with others. So is, with a warning in
+    the log, an event that cannot be read or lists something that is no name of a VM.
   - Text is kept from being run as a template, as by C(fleetops.azure_maintenance.no_templates).
   - C(affects_this_vm) and C(is_leader) are null, because there is no VM whose view this is.
 options: {}
@@ -70,18 +70,24 @@ _latest = _messages.Latest()
 
 
 def main(event: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the events in a message, or the message where it has none."""
-    content = next((event[name] for name in ("body", "payload") if event.get(name)), event)
+    """Return the events in the messages of a delivery, and the delivery with the messages that have none."""
+    name = next((name for name in ("body", "payload") if event.get(name)), None)
+    content = event[name] if name else event
     if isinstance(content, (str, bytes)):
         content = _decode(content)
-    read = _messages.read_messages(content, _warn)
-    if read is None:
+    found, others = [], []
+    for message in content if isinstance(content, list) else [content]:
+        read = _messages.read_messages(message, _warn)
+        found += read or []
+        others += [message] if read is None else []
+    if not found:
         return [_no_templates(event)]
     now = datetime.now(timezone.utc)
-    found = [message.to_dict(now) for message in read if _latest.is_news(message)]
-    for each in found:
+    news = [message.to_dict(now) for message in found if _latest.is_news(message)]
+    for each in news:
         each["meta"] = {**_meta(event), **each["meta"]}
-    return [_no_templates(each) for each in found]
+    rest = [{**event, name: others}] if name and others else []
+    return [_no_templates(each) for each in (*news, *rest)]
 
 
 def _meta(event: dict[str, Any]) -> dict[str, Any]:
