@@ -166,3 +166,13 @@ def test_p13_a_server_that_cannot_be_asked_is_not_taken_for_one_that_has_left(an
     assert (run.code == 0) == (runs == "no"), run.out + run.err
     if runs != "no":
         assert f"Whether the server of db-1 runs is not known: {said}" in run.words
+
+
+def test_p13_a_server_that_runs_on_after_the_stop_has_not_left(ansible, tmp_path):
+    """systemctl stops a unit that is not there, or not this server's, with success."""
+    lines = ["wsrep_cluster_size\t3", "wsrep_cluster_status\tPrimary", "wsrep_local_state_comment\tSynced"]
+    client = ["printf", r"%b\n", *lines, "#"]
+    hosts = {"db-1": {"galera_client": client, "galera_stop": ["true"]}}
+    run = Runbook(ansible, Nowhere, tmp_path, "galera", hosts).run_files("db-1", "prepare")
+    assert run.code == 2, run.out + run.err
+    assert "The server of db-1 runs on after galera_stop (true)." in run.words
