@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import wait_until
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Nowhere, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program, need_root
 from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import (
@@ -33,6 +33,12 @@ from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import (
 
 pytestmark = pytest.mark.matrix
 
+# Stops a container with success, and something starts it again at once.
+RESTARTED = """#!/bin/sh
+case "$1" in
+  inspect) echo '[{"State": {"Running": true, "ExitCode": 0}}]' ;;
+esac
+"""
 PROGRAM = need_program("podman", package="podman")
 need_program("runc", package="runc", folders=["/usr/sbin"])
 need_root("the tests start containers")
@@ -179,3 +185,13 @@ def test_each_file_alone_can_be_run_again_and_an_unknown_container_is_refused_be
     assert run.code == 2
     assert "nosuch" in run.words
     assert host.is_running() == [True, True, True]
+
+
+def test_p13_a_container_that_was_started_again_at_once_has_not_stopped(ansible, tmp_path):
+    program = tmp_path / "podman"
+    program.write_text(RESTARTED)
+    program.chmod(0o755)
+    hosts = {"shop-1": {"containers_program": [str(program)], "containers": [{"name": "shop"}]}}
+    run = Runbook(ansible, Nowhere, tmp_path, "containers", hosts).run_files("shop-1", "prepare")
+    assert run.code == 2, run.out + run.err
+    assert "shop runs on: something else, such as a unit of systemd, starts it again." in run.words
