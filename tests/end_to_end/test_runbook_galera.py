@@ -176,3 +176,13 @@ def test_p13_a_server_that_runs_on_after_the_stop_has_not_left(ansible, tmp_path
     run = Runbook(ansible, Nowhere, tmp_path, "galera", hosts).run_files("db-1", "prepare")
     assert run.code == 2, run.out + run.err
     assert "The server of db-1 runs on after galera_stop (true)." in run.words
+
+
+def test_p15_galera_timeout_counts_the_time_of_the_questions_too(ansible, tmp_path):
+    asked = tmp_path / "asked"
+    client = ["sh", "-c", f"echo once more >>{asked}; sleep 3; exit 1"]
+    hosts = {"db-1": {"galera_client": client, "galera_start": ["true"], "galera_timeout": 4}}
+    run = Runbook(ansible, Nowhere, tmp_path, "galera", hosts).run_files("db-1", "restore")
+    assert run.code == 2, run.out + run.err
+    # The first is whether it runs. Each of the others takes three seconds and a pause.
+    assert len(asked.read_text().splitlines()) <= 3
