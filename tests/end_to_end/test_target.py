@@ -102,6 +102,15 @@ def test_a_limit_without_localhost_leaves_the_rest_of_the_target(play):
     assert "web-1" not in ended.out
 
 
+@pytest.mark.parametrize("playbook", ["respond", "restore"])
+def test_a_target_may_be_a_list_of_patterns(play, playbook):
+    """As the lookup takes it: web-1 takes part, and db-1, but not web-2."""
+    words = {"event_response_prepare": "nothing"} if playbook == "respond" else {"event_response_restore": "nothing"}
+    _ended, said = play(playbook, target=["web:!web-2", "db-1"], **words)
+    assert "db-1, web-1 could not be asked:" in said or "web-1, db-1 could not be asked:" in said
+    assert "localhost could not be asked" not in said
+
+
 def test_a_rehearsal_on_vms_needs_a_target_also_under_a_limit(play):
     ended, said = play("rehearse_checker", "--limit", "web-1")
     assert asked_nobody(ended)
