@@ -23,6 +23,7 @@ from .hosts import (
     NEW_HOST,
     Host,
     awaited_until,
+    is_of_checker,
     is_present,
     is_wanted,
     lost_at,
@@ -256,7 +257,14 @@ def _tell_held_back(run: Run, plans: Iterable[Mapping[str, Any]], now: float) ->
     progress = {host: known["events"] for host, known in run["hosts"].items()}
     for plan in plans:
         if not plan["approver"]:
-            run["lines"] += format_held_back(plan, progress, max_wait(run), now, run["check_mode"])
+            of_checkers = _is_of_checkers(run, progress_key(plan))
+            run["lines"] += format_held_back(plan, progress, max_wait(run), now, run["check_mode"], of_checkers)
+
+
+def _is_of_checkers(run: Run, key: str) -> bool:
+    """Tell whether the checkers of its hosts prepare for an event, and restore."""
+    own = [(known, each) for known in run["hosts"].values() for each in known["events"] if progress_key(each) == key]
+    return all(is_of_checker(known, each) for known, each in own)
 
 
 def _settle(run: Run, plans: Iterable[Mapping[str, Any]], results: Mapping[str, Any], now: float) -> None:
@@ -586,6 +594,10 @@ def _restore(run: Run, now: float) -> Orders | None:
     for host, known in _present(run).items():
         for each in [] if _others_end_at(run, known) > now else restores(known, run["check_mode"]):
             event_id = each["event"]["event_id"]
+            if is_of_checker(known, each):
+                run["hosts"][host] = known = _update(known, event_id, with_checker=True)
+                is_back = True
+                continue
             if known["settings"]["restore"] in ("", NOTHING) and not each["marked"]:
                 run["hosts"][host] = known = _update(known, event_id, restored=True)
                 is_back = True

@@ -29,6 +29,7 @@ from .progress import (
     read_event,
     track_event,
 )
+from .settings import CHECKER
 
 Host = dict[str, Any]
 
@@ -235,14 +236,19 @@ def restores(host: Host, check_mode: bool = False) -> list[dict[str, Any]]:
     """Return the progress of the events after which a host is to be restored now, in the order of their ends.
 
     None, while one of its events is to come (P3), any event of the VM is Started, somebody else has prepared it for
-    one, or it cannot be reached.
+    one, or it cannot be reached. Where its checker restores, nothing is done there, and none of this matters.
     """
     left = [each for each in host["events"] if must_restore(each)]
     if check_mode:
         return left
     if host["unreachable"] or (not host["open_too"] and (has_coming(host) or started(host) or find_holding(host))):
-        return []
+        left = [each for each in left if is_of_checker(host, each) and not is_coming(each)]
     return sorted(left, key=lambda each: (each["ended_after_seconds"] or 0) + each["seen_at"])
+
+
+def is_of_checker(host: Host, each: Mapping[str, Any]) -> bool:
+    """Tell whether the checker of a host prepares it for an event, and restores it."""
+    return (host["settings"] or {}).get("prepare") == CHECKER and not each["marked"]
 
 
 def started(host: Host) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ def format_held_back(
     wait_timeout: float,
     now: float,
     check_mode: bool = False,
+    of_checkers: bool = False,
 ) -> list[str]:
     """Return which event is held back, by which hosts and why, and how a person can still approve it.
 
@@ -38,6 +39,7 @@ def format_held_back(
     :param progress: of each host of the play.
     :param wait_timeout: how many seconds an event that is not approved may be waited for.
     :param check_mode: whether the run is in check mode.
+    :param of_checkers: whether the checkers of its hosts prepare and restore.
     """
     if not plan["blocked"]:
         return []
@@ -57,7 +59,7 @@ def format_held_back(
         *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),
         *_wrap(f"VMs: {', '.join(event['resources'])}"),
         *(line for reason in dict.fromkeys([*merge_reasons(reasons), plan["why"]]) for line in _wrap(reason)),
-        *_wrap(f"{_format_start(event, now)} {_format_wait(plan['wait'], wait_timeout, check_mode)}"),
+        *_wrap(f"{_format_start(event, now)} {_format_wait(plan['wait'], wait_timeout, check_mode, of_checkers)}"),
         *_wrap(todo),
         escape(f"    ansible-playbook fleetops.azure_maintenance.approve {_format_variable('target', target)}"),
         escape(f"    {_format_variable('approve_event_ids', event['event_id'])}"),
@@ -71,13 +73,17 @@ def format_plan(plan: Mapping[str, Any]) -> str:
     return escape(f"{event['event_type']} {event['event_id']} for {', '.join(plan['resources_ready'])}")
 
 
-def _format_wait(waits: bool, wait_timeout: float, check_mode: bool) -> str:
+def _format_wait(waits: bool, wait_timeout: float, check_mode: bool, of_checkers: bool) -> str:
     run = "A real run" if check_mode else "This run"
+    if waits and of_checkers:
+        return f"{run} waits for it. The checkers restore their hosts after it."
     if waits:
         return f"{run} keeps the hosts prepared and waits for it."
     why = f"waits {format_duration(int(wait_timeout))} at most (event_response_wait_timeout)"
     if not wait_timeout:
         why = "does not wait"
+    if of_checkers:
+        return f"{run} {why}. It restores no host: the checkers restore their hosts after the event."
     return f"{run} {why}. It restores each host that is prepared for no other event."
 
 
@@ -258,6 +264,7 @@ def format_outcome(
     staying: Sequence[str] = (),
     only_marked: bool = False,
     check_mode: bool = False,
+    with_checker: Sequence[str] = (),
 ) -> list[str]:
     """Return the result of each event, and the faults.
 
@@ -267,6 +274,7 @@ def format_outcome(
     :param empty: of find_empty().
     :param staying: the hosts that stay prepared.
     :param only_marked: whether the run only restores hosts that earlier runs have left out of service.
+    :param with_checker: the hosts that their checkers have prepared, and restore.
     """
     lines = []
     for event in summary["events"]:
@@ -290,4 +298,8 @@ def format_outcome(
         lines += _wrap(
             f"{shorten(staying)} {stay}. When the event is over, run this again, or the playbook restore.", ""
         )
+    if with_checker:
+        restore = "restores it" if len(with_checker) == 1 else "restore them"
+        one = "checker of" if len(with_checker) == 1 else "checkers of"
+        lines += _wrap(f"The {one} {shorten(with_checker)} {restore} when the event is over.", "")
     return lines or ["No VM is marked, so none is to be restored." if only_marked else "No event."]

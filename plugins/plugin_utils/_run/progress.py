@@ -35,6 +35,8 @@ NEW_PROGRESS: dict[str, Any] = {
     "failed": False,
     "why": [],
     "stays_prepared": True,
+    # The checker of the host has prepared it, and restores it: the run has nothing left to do there.
+    "with_checker": False,
     # Azure has deleted the VM.
     "gone": False,
     # The VM has answered since it told that the event is over.
@@ -271,6 +273,7 @@ STATES = (
     State("deleted", "Azure has deleted the VM", lambda each: bool(each["gone"])),
     State("restored", "the host is back in service", lambda each: each["restored"] is True),
     State("not_restored", "the restore has failed", lambda each: each["restored"] is False),
+    State("with_checker", "the checker of the host restores it, not the run", lambda each: bool(each["with_checker"])),
     State(
         "to_restore",
         "the event is over; the host is to be restored",
@@ -307,8 +310,10 @@ def is_coming(each: Mapping[str, Any]) -> bool:
 
 
 def must_restore(each: Mapping[str, Any]) -> bool:
-    """Tell whether a preparation was begun, by this run or an earlier one, that nothing has taken back."""
-    return was_begun(each) and each["restored"] is None and not each["gone"]
+    """Tell whether a preparation was begun, by this run or an earlier one, that nothing has taken back, and that is no
+    checker's to take back.
+    """
+    return was_begun(each) and each["restored"] is None and not each["gone"] and not each["with_checker"]
 
 
 def was_begun(each: Mapping[str, Any]) -> bool:

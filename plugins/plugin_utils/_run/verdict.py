@@ -19,7 +19,7 @@ from ...module_utils._event.lifecycle import COMPLETED, ENDED, WITHDRAWN
 from ...module_utils._event.marks import tell_mark
 from ...module_utils._event.selection import words
 from .._failure_text import tell_failure
-from .hosts import Host
+from .hosts import Host, is_of_checker
 from .marks import find_holding, tell_unclear
 from .messages import format_outcome, merge_reasons, name_event
 from .progress import is_coming, must_restore, progress_key, state_of, was_begun
@@ -57,8 +57,14 @@ def conclude(run: Mapping[str, Any], in_one_play: bool = False) -> dict[str, Any
     summary = summarize(progress)
     told = {tell_reason(why) for followed in progress.values() for each in followed or () for why in each["why"]}
     staying = [host for host, followed in progress.items() if any(map(_stays_prepared, followed or ()))]
+    with_checker = [
+        host
+        for host, followed in progress.items()
+        if any(each["prepared"] and is_of_checker(hosts[host], each) for each in followed or ())
+    ]
+    staying = [host for host in staying if host not in with_checker]
     empty, modes = find_empty(progress, answers), (run["only_marked"], run["check_mode"])
-    lines = format_outcome(summary, faults, told, empty, staying, *modes)
+    lines = format_outcome(summary, faults, told, empty, staying, *modes, with_checker)
     away = [host for host in faults if run["hosts"][host]["away"] or host not in run["batch"]]
     return {
         "summary": {**summary, "faults": faults, "failed_before": run["failed_before"], "lines": lines},
@@ -285,4 +291,4 @@ def _stays_prepared(each: Mapping[str, Any]) -> bool:
 
 def _is_left(each: Mapping[str, Any]) -> bool:
     """Tell whether a preparation was begun and is not known to be taken back, as it should be."""
-    return bool(each["failed"] and was_begun(each) and each["restored"] is not True)
+    return bool(each["failed"] and was_begun(each) and each["restored"] is not True and not each["with_checker"])

@@ -12,7 +12,12 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any, Callable, Sequence
 
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import RUN, new_mark
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.marks import (
+    CHECKER,
+    PREPARED,
+    RUN,
+    new_mark,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import engine
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import (
     NEW_HOST,
@@ -129,6 +134,8 @@ class Fleet:
         self.losing: set[str] = set()
         # The marks on each host, by the keys of their events
         self.marks: dict[str, dict[str, dict[str, Any]]] = {host: {} for host in hosts}
+        # Hosts whose checker was asked
+        self.checked: set[str] = set()
         # Hosts on which no mark can be written, or removed
         self.no_marks: set[str] = set()
         # What others have on a host when it is to begin: the marks that are in the way, once
@@ -278,6 +285,15 @@ class Fleet:
                     "hindered": self.hindered_by.pop(host),
                 }
         return self._file("prepare", host, order)
+
+    def _checker(self, host: str, order: Any) -> dict[str, Any]:
+        """The checker of the host has prepared it, unless it is one of ``failing``."""
+        if host not in self.checked:
+            self.checked.add(host)
+            mark = {**new_mark(CHECKER, order["event"], "2026-11-21T09:59:00Z"), "state": PREPARED}
+            self.marks[host][f"{order['event_id']} checker"] = mark
+        reached = f"prepare {host}" not in self.failing
+        return {"host": self._known(host), "reached": reached, "why": None if reached else "Its checker failed."}
 
     def _restore(self, host: str, order: Any) -> dict[str, Any] | None:
         if host in self.hindered_by:

@@ -400,3 +400,43 @@ def test_the_readme_of_the_role_tells_what_hosts_do_in_each_turn():
 )
 def test_there_is_a_file_of_tasks_for_each_turn(word):
     assert (README.parent / "tasks" / f"run_{word}.yml").is_file()
+
+
+CHECKERS = {"prepare": "checker", "restore": ""}
+
+
+def test_p13_what_a_checker_restores_is_not_told_as_restored_by_the_run():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]), **CHECKERS).go()
+    assert fleet.posted == [("web-1", "A1", ["web-1", "web-2"])]
+    told = verdict.conclude(fleet.run)
+    assert told["summary"]["faults"] == {}
+    assert {each["state"] for found in told["results"].values() for each in found} == {"with_checker"}
+    assert {each["restored"] for found in told["results"].values() for each in found} == {None}
+    assert told["summary"]["lines"][-1] == "The checkers of web-1, web-2 restore them when the event is over."
+
+
+@pytest.mark.parametrize("approve", [True, False])
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_run_neither_restores_nor_waits_for_a_host_whose_checker_has_prepared_it_for_what_is_held_back(wait, approve):
+    """The event is far off, and the checker of web-2 failed."""
+    event = FleetEvent("A1", ["web-1", "web-2"], notice=90000.0)
+    fleet = Fleet(["web-1", "web-2"], event, **CHECKERS, wait=wait, approve=approve)
+    fleet.failing.add("prepare web-2")
+    fleet.go()
+    assert fleet.now - START < 60.0
+    assert fleet.posted == []
+    told = verdict.conclude(fleet.run)["summary"]
+    assert told["not_restored"] == []
+    assert not any("restored" in why for found in told["faults"].values() for why in found)
+    assert told["lines"][-1] == "The checker of web-1 restores it when the event is over."
+    assert "It restores each host" not in fleet.said
+
+
+def test_p16_a_run_that_does_not_wait_says_that_the_checkers_restore():
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]), **CHECKERS, wait=False).go()
+    told = verdict.conclude(fleet.run)["summary"]
+    assert told["faults"] == {}
+    assert told["lines"] == [
+        "Reboot A1 announced, approved by web-1: web-1",
+        "The checker of web-1 restores it when the event is over.",
+    ]

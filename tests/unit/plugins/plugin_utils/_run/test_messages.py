@@ -81,22 +81,31 @@ def test_it_says_when_azure_starts_it_as_far_as_it_is_known(not_before, words):
 
 
 @pytest.mark.parametrize(
-    ("wait", "wait_timeout", "check_mode", "words"),
+    ("wait", "wait_timeout", "check_mode", "of_checkers", "words"),
     [
-        (True, 3600, False, "This run keeps the hosts prepared and waits for it."),
-        (True, 3600, True, "A real run keeps the hosts prepared and waits for it."),
+        (True, 3600, False, False, "This run keeps the hosts prepared and waits for it."),
+        (True, 3600, True, False, "A real run keeps the hosts prepared and waits for it."),
+        (True, 3600, False, True, "This run waits for it. The checkers restore their hosts after it."),
+        (
+            False,
+            0,
+            False,
+            True,
+            "This run does not wait. It restores no host: the checkers restore their hosts after the event.",
+        ),
         (
             False,
             600,
             False,
+            False,
             "This run waits 10 min at most (event_response_wait_timeout). "
             "It restores each host that is prepared for no other event.",
         ),
-        (False, 0, True, "A real run does not wait. It restores each host that is prepared for no other event."),
+        (False, 0, True, False, "A real run does not wait. It restores each host that is prepared for no other event."),
     ],
 )
-def test_it_says_what_becomes_of_the_hosts(wait, wait_timeout, check_mode, words):
-    lines = format_held_back(make_plan(wait=wait), {}, wait_timeout, NOW, check_mode)
+def test_it_says_what_becomes_of_the_hosts(wait, wait_timeout, check_mode, of_checkers, words):
+    lines = format_held_back(make_plan(wait=wait), {}, wait_timeout, NOW, check_mode, of_checkers)
     assert words in " ".join(" ".join(lines).split())
 
 

@@ -561,6 +561,7 @@ def test_what_is_coming_and_what_must_be_restored(changes, coming, left):
         ({"phase": "ended", "prepared": None}, "ended"),
         ({"settled": True, "restored": True}, "restored"),
         ({"phase": "ended", "restored": False}, "not_restored"),
+        ({"phase": "ended", "with_checker": True}, "with_checker"),
         ({"phase": "ended", "gone": True}, "deleted"),
     ],
 )
