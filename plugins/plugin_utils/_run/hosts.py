@@ -28,6 +28,7 @@ from .progress import (
     progress_key,
     read_event,
     track_event,
+    was_begun,
 )
 from .settings import CHECKER
 
@@ -235,15 +236,23 @@ def has_coming(host: Host) -> bool:
 def restores(host: Host, check_mode: bool = False) -> list[dict[str, Any]]:
     """Return the progress of the events after which a host is to be restored now, in the order of their ends.
 
-    None, while one of its events is to come (P3), any event of the VM is Started, somebody else has prepared it for
-    one, or it cannot be reached. Where its checker restores, nothing is done there, and none of this matters.
+    None, while one of its events is to come (P3) that does not wait its turn, any event of the VM is Started, somebody
+    else has prepared it for one, or it cannot be reached. Where its checker restores, nothing is done there, and none
+    of this matters.
     """
     left = [each for each in host["events"] if must_restore(each)]
     if check_mode:
         return left
-    if host["unreachable"] or (not host["open_too"] and (has_coming(host) or started(host) or find_holding(host))):
+    if host["unreachable"] or (not host["open_too"] and (_is_kept(host) or started(host) or find_holding(host))):
         left = [each for each in left if is_of_checker(host, each) and not is_coming(each)]
     return sorted(left, key=lambda each: (each["ended_after_seconds"] or 0) + each["seen_at"])
+
+
+def _is_kept(host: Host) -> bool:
+    """Tell whether a host must stay prepared for an event to come. For one that waits its turn nothing was begun, and
+    its turn may come only when this host is back in service.
+    """
+    return any(is_coming(each) and (was_begun(each) or each["settled"]) for each in host["events"])
 
 
 def is_of_checker(host: Host, each: Mapping[str, Any]) -> bool:

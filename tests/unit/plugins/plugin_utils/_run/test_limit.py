@@ -13,6 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
     RUN,
     new_mark,
 )
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.limit import read_limit
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.settings import tell_wrong_words
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import (
@@ -59,6 +60,17 @@ def test_three_events_of_the_same_minute_go_one_after_the_other_with_a_limit_of_
     turns = [turn for turn in fleet.done if turn in ("prepare", "approve", "restore")]
     assert turns == ["prepare", "approve", "restore"] * 3
     assert "Reboot 2A of web-2 waits its turn: event_response_max_unavailable lets 1 host be out of" in fleet.said
+
+
+def test_a_host_is_restored_before_its_second_event_where_that_waits_for_another_host():
+    """Else the second host waits for the first, and the second event of the first for the second host."""
+    events = [FleetEvent("A1", ["web-1"]), FleetEvent("B2", ["web-2"], notice=1000.0)]
+    events.append(FleetEvent("C3", ["web-1"], notice=1500.0))
+    fleet = Fleet(["web-1", "web-2"], *events, max_unavailable="1").go()
+    assert [event for _host, event, _names in fleet.posted] == ["A1", "B2", "C3"]
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1", "prepare C3", "restore C3"]
+    assert fleet.story["web-2"] == ["prepare B2", "restore B2"]
+    assert verdict.conclude(fleet.run)["summary"]["faults"] == {}
 
 
 def test_without_a_limit_all_go_together():
