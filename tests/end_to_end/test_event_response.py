@@ -624,6 +624,10 @@ BAD_FILES = [
         "- command: 'true'\n  notify: Start the app",
         "bad-27.yml: handler Start the app, which it notifies, must have a timeout: it is a handler of the play",
     ),
+    (
+        "- command: 'true'\n  async: 60",
+        "bad-28.yml: async must have poll: 0: with any other value Ansible asks without",
+    ),
 ]
 # The play that responds has these handlers, and a role with others.
 HANDLERS = [

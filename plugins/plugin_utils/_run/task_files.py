@@ -76,6 +76,11 @@ _WITHOUT_END = (
     "{path}, must have a timeout: it is a handler of the play, which the time-outs of this run do not limit. Give it, "
     "or the play, timeout: SECONDS."
 )
+_POLLS = (
+    "{path}: async must have poll: 0: with any other value Ansible asks without a limit whether the job has ended, so "
+    "a host whose connection dies would keep the run for hours. Wait by ansible.builtin.async_status with until, "
+    "retries and delay."
+)
 _BOOTS = ("reboot", "win_reboot")
 _BOOT = (
     "{path}: {action} must not be used: a host that boots after it was prepared is not prepared any more, and Azure "
@@ -126,6 +131,8 @@ def _find_task_faults(
     for name, sentence in (("run_once", _RUN_ONCE), ("any_errors_fatal", _STOPS_ALL)):
         if any(_is_set(name, task) for task in tasks):
             yield sentence.format(path=path)
+    if any(str(task.async_val or 0) != "0" and str(task.poll) != "0" for task in tasks):
+        yield _POLLS.format(path=path)
     # Which action a template will name is not known; Ansible would warn that there is none of its name.
     known = [task for task in tasks if not _is_template(task.action)]
     for action in dict.fromkeys(task.action for task in known if task.action.rpartition(".")[2] in _BOOTS):

@@ -28,6 +28,8 @@ def task(action="raw", **more):
             "notify": None,
             "run_once": None,
             "any_errors_fatal": None,
+            "async_val": 0,
+            "poll": 15,
             "_role": None,
             **more,
         }
@@ -117,6 +119,26 @@ def test_a_task_whose_failure_would_end_the_response_for_all_is_refused(value, r
     faults = find_faults([task(any_errors_fatal=value)])
     assert len(faults) == refused
     assert all(fault.startswith(STOPS_ALL) for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "poll", "refused"),
+    [
+        (0, 15, False),
+        (600, 0, False),
+        ("600", "0", False),
+        (600, 15, True),
+        ("600", "5", True),
+        ("{{ 0 if ansible_check_mode else 600 }}", 15, True),
+        ("{{ 0 if ansible_check_mode else 600 }}", 0, False),
+        (600, "{{ pause }}", True),
+    ],
+)
+def test_a1_p15_a_job_that_ansible_itself_waits_for_is_refused(seconds, poll, refused):
+    """Ansible asks without a limit whether it has ended: a connection that dies would keep the run for hours."""
+    faults = find_faults([task(async_val=seconds, poll=poll)])
+    assert len(faults) == refused
+    assert all(fault.startswith("drain.yml: async must have poll: 0: ") for fault in faults)
 
 
 @pytest.mark.parametrize(
