@@ -49,9 +49,17 @@ def run_module(action: Any, module: str, arguments: dict[str, Any], task_vars: d
         return told
     if is_windows(action):
         return run_for_windows(action, module, arguments, task_vars)
-    result: dict[str, Any] = action._execute_module(
-        module_name=module, module_args=arguments, task_vars=task_vars, wrap_async=action._task.async_val
-    )
+    try:
+        result: dict[str, Any] = action._execute_module(
+            module_name=module, module_args=arguments, task_vars=task_vars, wrap_async=action._task.async_val
+        )
+    except Exception:
+        raise
+    except BaseException:
+        # The time of the task is over. Ansible would remove the folder of the module without a limit, over a connection
+        # that may have died (P15).
+        action._connection._shell.tmpdir = None
+        raise
     return result
 
 
