@@ -156,15 +156,13 @@ def _left_marks(store: Store, marks: Iterable[dict[str, Any]], now: Moment) -> l
     """
     counting = [mark for mark in marks if mark["counts"]]
     records = store.all_events() if counting else []
-    handled = {each.event.key for each in records if each.ended_at is None or store.responses_to(each.number)}
-    # Azure may use an id again; the last record counts.
-    ended_at = {each.event.key: each.ended_at for each in records}
 
     def is_left(mark: dict[str, Any]) -> bool:
-        key = fold_case(mark["event_id"])
+        # Azure may use an id again.
+        known = [each for each in records if each.event.key == fold_case(mark["event_id"])]
         if mark["by"] == CHECKER:
-            return key not in handled
-        over_at = ended_at.get(key)
+            return not any(each.ended_at is None or store.responses_to(each.number) for each in known)
+        over_at = known[-1].ended_at if known else None
         return over_at is not None and now.at - over_at > _RUN_RESTORES and not may_be_at_work(mark, now)
 
     return [mark["file"] for mark in counting if is_left(mark)]

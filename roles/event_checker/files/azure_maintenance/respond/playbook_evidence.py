@@ -101,7 +101,7 @@ def why_failed(folder: str, program: str, ended: subprocess.CompletedProcess[byt
 
 
 def run_quietly(command: list[str], environment: dict[str, str], timeout: float) -> subprocess.CompletedProcess[bytes]:
-    """Run ansible-playbook for what it prints.
+    """Run ansible-playbook and return its status and what it printed.
 
     :param timeout: seconds.
     :raises OSError: it could not be started.

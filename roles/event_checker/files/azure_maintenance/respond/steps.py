@@ -29,7 +29,7 @@ from ..system import Folders, lock, response_lock
 from . import notify, playbook_evidence
 from .programs import ProgramError, StepError, run_program
 
-# Whatever the tags and the user that ansible.cfg names for the playbooks of others
+# No default of ansible.cfg that a playbook may overrule, such as its tags or become, makes it fail.
 _TRIAL = """
 - hosts: localhost
   gather_facts: false
