@@ -18,10 +18,10 @@ import socket
 import time
 from typing import Any, Callable, Mapping, Sequence
 
-from ansible import context
+from ansible import constants, context
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible.plugins.loader import strategy_loader
+from ansible.plugins.loader import connection_loader, strategy_loader
 from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._event.document import format_utc
@@ -56,14 +56,16 @@ from ..plugin_utils._windows.dispatch import is_windows
 from ..plugin_utils._windows.run import remove_windows_mark, update_windows_mark, write_windows_mark
 
 RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event_response_approvals"
-CHECKER_SAYS, MARK = "__event_response_checker_says", "__event_response_mark"
-SUMMARY, ACKNOWLEDGED = "__event_response_summary", "__event_response_acknowledged"
+SUMMARY, ACKNOWLEDGED, MARK = "__event_response_summary", "__event_response_acknowledged", "__event_response_mark"
 # Those of them that the decisions for all hosts are made from
 OF_HOSTS = (RUN, REPORT, APPROVALS, ACKNOWLEDGED, SUMMARY)
 # Variables that the playbook restore sets
 ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
 ANCHORS = "__event_response_anchor_hosts"
 _LONGEST_REASON = 500
+# Ansible removes the folder of a module after the limit of its task, without one of its own: where the connection has
+# died, only ssh ends that (P15). Of two values ssh takes the first one.
+_FIND_DEAD_CONNECTION = "-o ServerAliveInterval=15 -o ServerAliveCountMax=3"
 # Seconds after its own limit in which the client must have ended
 _GRACE = 15.0
 _HINDERED = (
@@ -183,6 +185,7 @@ class ActionModule(ActionBase):
         kept = {name: run[name] for name in ("serial", "batch", "turn", "turns", "do", "done")}
         orders = _complete(run, self._author(), self._forks())
         kept.update(lines=list(lines), orders=orders, refused=" ".join(run["refused"]))
+        kept["ssh_args"] = (self._vars.get(RUN) or {}).get("ssh_args") or _read_ssh_args()
         return {**kept, "state": json.dumps(run)}
 
     # Steps that are run once
@@ -460,7 +463,7 @@ class ActionModule(ActionBase):
         run, host = self._own()
         known, order = run["hosts"][host], run["orders"][host]
         questions = Questions(self, self._vars)
-        report = self._outcome(order)
+        report = self._outcome()
         mark = self._order().get("mark")
         warnings = self._note_state(mark, report)
         if run["do"] == engine.WAIT:
@@ -475,7 +478,7 @@ class ActionModule(ActionBase):
 
     def _note(self) -> dict[str, Any]:
         run, host = self._own()
-        report = self._outcome(run["orders"][host])
+        report = self._outcome()
         mark = self._order()["mark"]
         if mark and report["reached"]:
             report["mark_left"] = self._remove(
@@ -487,10 +490,10 @@ class ActionModule(ActionBase):
     def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:
         return {"report": json.dumps({**report, "serial": run["serial"], "turn": run["turn"]}, default=str)}
 
-    def _outcome(self, order: Mapping[str, Any]) -> dict[str, Any]:
+    def _outcome(self) -> dict[str, Any]:
         """Return the result of the file that was run, or of the question to the checker of the host."""
         if self._task.args.get("checker"):
-            return self._read_checker(order)
+            return self._read_checker()
         reached = self._task.args.get("reached")
         if reached is None:
             return {}
@@ -500,15 +503,16 @@ class ActionModule(ActionBase):
         hindered = list(marked.get("hindered") or ())
         return {"reached": False, "began": not marked.get("failed"), "why": self._reason(), "hindered": hindered}
 
-    def _read_checker(self, order: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_checker(self) -> dict[str, Any]:
         if is_windows(self):
             # No module of Python runs there, so the question itself has failed.
             return {"reached": False, "why": "There is no checker for Windows: give this host a file that prepares it."}
-        said = self._vars[CHECKER_SAYS]
+        order = self._order()
+        said = Questions(self, self._vars).ask_checker(self._task.args["checker"], float(order["timeout"]))
         # The number of "No such file". A program that ends with 2 says why.
         if said.get("rc") == 2 and not said.get("stdout") and not said.get("stderr"):
             return {"reached": False, "why": "The host has no checker: run install_checker for it."}
-        # Its exit status is about the events: it has answered with each of these.
+        # Its exit status is about the events: it has answered where it is one of these.
         if said.get("rc") not in (0, 1, 3):
             return {"reached": False, "why": _sentence(tell_failure(said))}
         told = read_checker(str(said.get("stdout")), order["event_id"])
@@ -628,6 +632,14 @@ def _normalize(run: engine.Run) -> engine.Run:
                 given = known["settings"].get(name)
                 known["settings"][name] = "" if given is None else str(given)
     return run
+
+
+def _read_ssh_args() -> str:
+    """Return the arguments for ssh of ansible.cfg or the environment, and those that find a dead connection."""
+    # Ansible knows the options of a plugin when it has loaded it.
+    connection_loader.get("ssh", class_only=True)
+    given = constants.config.get_config_value("ssh_args", plugin_type="connection", plugin_name="ssh")
+    return f"{given} {_FIND_DEAD_CONNECTION}"
 
 
 def _is_linear(name: str) -> bool:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of the playbooks fleet_report and fleet_history on the controller, before and after the hosts are asked."""
+"""The steps of the playbooks fleet_report and fleet_history, most of which are carried out on the controller."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
         self._playbook = PLAYBOOKS[self._task.args["playbook"]]
-        steps = {"check": self._check, "ask_azure": self._ask_azure, "write": self._write}
+        steps = {
+            "check": self._check,
+            "ask_checker": self._ask_checker,
+            "ask_azure": self._ask_azure,
+            "write": self._write,
+        }
         try:
             result.update(mark_unsafe(steps[self._task.args["step"]]()))
         except ValueError as error:
@@ -75,6 +80,14 @@ class ActionModule(ActionBase):
             except AnsibleError as error:
                 faults.append(f"{variable} cannot be evaluated: {tell_error(error)}")
         return given, faults
+
+    def _ask_checker(self) -> dict[str, Any]:
+        """Ask the checker of this host for its history."""
+        from ..plugin_utils._load_action import load_action
+
+        argv = [self._task.args["command"], "history", "--json"]
+        result: dict[str, Any] = load_action(self, "ansible.builtin.command", {"argv": argv}).run(task_vars=self._vars)
+        return result
 
     def _ask_azure(self) -> dict[str, Any]:
         """Ask Azure Resource Graph, in one question for all hosts."""

@@ -12,7 +12,11 @@ from typing import Any, Mapping
 
 
 def load_action(action: Any, name: str, options: Mapping[str, Any]) -> Any:
-    """Return the action plugin of this name for the host and the task of another one, None where there is none."""
+    """Return the action plugin of this name for the host and the task of another one, None where there is none.
+
+    Where the time of the task is over, Ansible removes the folder of a module that the task itself has run, without a
+    limit and over a connection that may have died. It leaves that of such a plugin (P15).
+    """
     task = action._task.copy()
     task.args = options
     return action._shared_loader_obj.action_loader.get(

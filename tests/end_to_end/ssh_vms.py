@@ -29,6 +29,7 @@ need_network_namespace(UNSHARE)
 
 # Seconds. What takes longer hangs.
 STOP = 120
+NOBODY = "02:00:00:00:00:01"
 SSHD_CONFIG = """
 HostKey {folder}/host_key
 AuthorizedKeysFile {folder}/key.pub
@@ -57,6 +58,7 @@ class SshVms:
         self._net = f"198.18.{os.getpid() % 250}"
         self._bridge = f"azm{os.getpid()}"
         self._links = {}
+        self._addresses = {}
         self._processes = {}
         self.address = f"{self._net}.1"
         # A socket of ssh must have a short path.
@@ -77,7 +79,7 @@ class SshVms:
         """Start a VM, and return the variables by which Ansible reaches it."""
         number = len(self._links) + 2
         link = self._links[name] = f"{self._bridge}-{number}"
-        address = f"{self._net}.{number}"
+        address = self._addresses[name] = f"{self._net}.{number}"
         ip("netns", "add", link)
         self._stack.callback(self.vanish, name)
         ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", link)
@@ -117,6 +119,8 @@ class SshVms:
         process, link = self._processes.pop(name, None), self._links[name]
         if process is None:
             return
+        # As Azure's network, which takes packets for a VM that is gone: without this the kernel tells ssh that it is.
+        ip("neighbor", "replace", self._addresses[name], "lladdr", NOBODY, "dev", self._bridge, "nud", "permanent")
         ip("link", "del", link)
         # ip has become unshare, whose death kills all processes of the VM.
         process.kill()

@@ -20,6 +20,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet impor
 SSH = """#!/bin/sh
 for last; do :; done
 case " $* " in *" -O "*) exit 0;; esac
+echo "$*" | head -n 1 >>{arguments}
 echo . >>{uses}
 uses=$(wc -l <{uses})
 if [ "$uses" -ge {first} ] && [ "$uses" -le {last} ]; then
@@ -37,17 +38,17 @@ FOR_GOOD = 10**6
 class SshFleet(Fleet):
     """Hosts that are reached by ssh, and hang in some uses of it."""
 
-    def hang(self, host, first, last=FOR_GOOD):
+    def hang(self, host, first, last=FOR_GOOD, ssh_args=""):
         ssh = self.folder / f"{host}.ssh"
-        names = {name: self.folder / f"{host}.{name}" for name in ("uses", "hangs")}
+        names = {name: self.folder / f"{host}.{name}" for name in ("uses", "hangs", "arguments")}
         ssh.write_text(SSH.format(first=first, last=last, over=self.folder / "over", **names))
         ssh.chmod(0o755)
         self.set(
             host,
             ansible_connection="ssh",
             ansible_ssh_executable=str(ssh),
-            ansible_ssh_args="",
             ansible_host="127.0.0.1",
+            **({} if ssh_args is None else {"ansible_ssh_args": ssh_args}),
         )
 
     def hung(self, host):
@@ -138,7 +139,7 @@ UNDER_A_MODULE = {"ANSIBLE_PIPELINING": "false", "ANSIBLE_SSH_TRANSFER_METHOD": 
     ("playbook", "dies_at", "settings"),
     [
         *((playbook, 1, {}) for playbook in ("fleet_report", "fleet_history", "approve")),
-        *((playbook, 3, UNDER_A_MODULE) for playbook in ("fleet_report", "approve")),
+        *((playbook, 3, UNDER_A_MODULE) for playbook in ("fleet_report", "fleet_history", "approve")),
     ],
 )
 @pytest.mark.matrix
@@ -161,3 +162,55 @@ def test_a1_a_host_that_never_answers_ends_no_other_playbook(make_fleet, playboo
     else:
         (report,) = (tmp_path / "out").glob("*.json")
         assert hosts["dies"] in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("of_inventory", "of_environment", "expected"),
+    [
+        (None, None, "-C -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=15 "),
+        (None, "-o Port=2222", "-o Port=2222 -o ServerAliveInterval=15 "),
+        ("-o User=anna", "-o Port=2222", "-o User=anna -o "),
+    ],
+)
+@pytest.mark.matrix
+@pytest.mark.releases
+def test_a1_ssh_finds_a_connection_that_died_unless_the_inventory_has_other_arguments(
+    make_fleet, of_inventory, of_environment, expected
+):
+    fleet, hosts, _events = make_fleet("lives")
+    fleet.hang(hosts["lives"], FOR_GOOD, ssh_args=of_inventory)
+    fleet.settings.update({} if of_environment is None else {"ANSIBLE_SSH_ARGS": of_environment})
+    run = fleet.respond(playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    told = (fleet.folder / f"{hosts['lives']}.arguments").read_text().splitlines()
+    assert [line for line in told if not line.startswith(expected)] == []
+
+
+CHECKERS = {
+    # When it is told to end, the connection is dead.
+    "dies": "#!/bin/sh\nyes | head -n 1000 >>{folder}/{host}.uses\nexec sleep 100\n",
+    "lives": "#!/bin/sh\ncat {folder}/{host}.status\n",
+}
+
+
+@pytest.mark.matrix
+def test_a1_a_host_that_dies_under_its_checker_does_not_keep_the_others(make_fleet):
+    fleet, hosts, events = make_fleet(*CHECKERS)
+    fleet.settings.update(UNDER_A_MODULE)
+    for name, program in CHECKERS.items():
+        host = hosts[name]
+        fleet.hang(host, 1000)
+        checker = fleet.folder / f"{host}.checker"
+        checker.write_text(program.format(folder=fleet.folder, host=host))
+        checker.chmod(0o755)
+        step = {"state": "succeeded", "in_this_boot": True}
+        response = {"number": 1, "phase": "announced", "state": "succeeded", "steps": [step]}
+        status = [{"event_id": events[host], "phase": "announced", "responses": [response]}]
+        (fleet.folder / f"{host}.status").write_text(json.dumps({"heard_lately": True, "events": status}))
+    program = f"{fleet.folder}/{{{{ inventory_hostname }}}}.checker"
+    words = {"event_response_prepare": "checker", "event_response_restore": "", "__event_response_checker": program}
+    run = fleet.respond(playbook=RESPOND, event_response_ask_timeout=LIMIT, **words)
+    assert run.code == 2, run.out + run.err
+    assert fleet.approved == [("web-1", [events[hosts["lives"]]])]
+    assert list(summary_of(run)["faults"]) == [hosts["dies"]]
+    assert "could not be prepared: no answer within" in run.words

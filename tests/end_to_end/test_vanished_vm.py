@@ -65,6 +65,28 @@ def test_a1_a_vm_that_vanishes_under_a_module_is_named_and_the_others_are_restor
     assert "dies was not restored: it could not be reached: " in run.words
 
 
+LONG_PREPARATION = """
+- name: Last for long on the VM that is to die
+  ansible.builtin.command: sh -c "echo began >>{{ story | quote }}; sleep 600"
+  when: inventory_hostname == 'dies'
+"""
+
+
+def test_a1_a_vm_that_vanishes_under_a_module_of_the_users_files_does_not_keep_the_others(fleet):
+    """Without pipelining, Ansible removes the folder of a module after the limit of its task, without an end."""
+    events = [fleet.announce("web-1"), fleet.announce("web-2")]
+    fleet.settings["ANSIBLE_PIPELINING"] = "false"
+    begun = time.monotonic()
+    with fleet.meanwhile(lambda: "began" in fleet.story("dies"), lambda: fleet.vms.vanish("dies")):
+        limits = {"event_response_ask_timeout": LIMIT, "event_response_wait_timeout": 40}
+        run = fleet.respond(playbook=RESPOND, prepare=LONG_PREPARATION, **limits, event_response_prepare_timeout=120)
+    assert time.monotonic() - begun < 240
+    assert run.code == 2, run.out + run.err
+    assert [ids for _vm, ids in fleet.approved] == [[events[1]]]
+    assert [line.split()[0] for line in fleet.story("lives")] == ["prepare", "restore"]
+    assert list(summary_of(run)["faults"]) == ["dies"]
+
+
 def test_a1_a_report_is_made_though_the_connection_that_ssh_keeps_is_dead(fleet, tmp_path):
     fleet.announce("web-1", "web-2")
     assert fleet.run("fleetops.azure_maintenance.fleet_report", "-e", f"fleet_report_dir={tmp_path}/before").code == 0

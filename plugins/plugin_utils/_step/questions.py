@@ -58,6 +58,13 @@ class Questions:
         answer = self._read_marks(host, self._ask(host))
         return take_answer(host, answer, time.time()), answer
 
+    def ask_checker(self, program: str, seconds: float) -> dict[str, Any]:
+        """Return the result of Ansible's module command for the status of the checker of the host."""
+        command = load_action(self._action, "ansible.builtin.command", {"argv": [program, "status", "--json"]})
+        # It only reads.
+        command._task.check_mode = False
+        return self._end(seconds, lambda: command.run(task_vars=self._task_vars))  # type: ignore[no-any-return]
+
     def wait(
         self, host: Host, order: Mapping[str, Any], awaited: Mapping[str, Host], turn: str
     ) -> tuple[Host, dict[str, Any]]:
