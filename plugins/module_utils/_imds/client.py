@@ -220,8 +220,9 @@ class ImdsClient:
         answer = self._transport.exchange(method, path, body, deadline)
         if answer.status == 200:
             return answer.body
-        error = self._refusal(answer)
-        error.retry_after = _parse_retry_after(answer.headers.get("retry-after"))
+        retry_after = _parse_retry_after(answer.headers.get("retry-after"))
+        error = self._refusal(answer, retry_after)
+        error.retry_after = retry_after
         raise error
 
     def _ask_again(
@@ -253,7 +254,7 @@ class ImdsClient:
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _refusal(self, answer: Response) -> ImdsError:
+    def _refusal(self, answer: Response, retry_after: float | None) -> ImdsError:
         """Return the error for an answer that is not 200."""
         status = answer.status
         text = answer.body[:_LONGEST_REPLY].decode("utf-8", errors="replace")
@@ -261,6 +262,7 @@ class ImdsClient:
         error = reply.get("error") if reply else None
         said = error if isinstance(error, str) else text
         fact = f"{self.endpoint} answered HTTP {status}: {excerpt(said)}."
+        wait = f" Ask again in {min(retry_after, 1e9):.0f} s." if retry_after is not None and retry_after > 60 else ""
         if 300 <= status < 400:
             location = answer.headers.get("location", "")
             return NotImdsError(
@@ -272,11 +274,12 @@ class ImdsClient:
             return NotImdsError(f"{fact} It is not Azure's metadata service; this may be another cloud.", status)
         if status == 429:
             return ThrottledError(
-                f"{fact} Azure allows 5 requests a second for all programs of a VM together. Ask less often.", status
+                f"{fact} Azure allows 5 requests a second for all programs of a VM together. Ask less often.{wait}",
+                status,
             )
-        return HttpStatusError(f"{fact} {self._advice(answer, said, reply or {})}", status)
+        return HttpStatusError(f"{fact} {self._advice(answer, said, reply or {}, wait)}", status)
 
-    def _advice(self, answer: Response, said: str, reply: dict[str, Any]) -> str:
+    def _advice(self, answer: Response, said: str, reply: dict[str, Any], wait: str) -> str:
         status = answer.status
         if status == 400 and "newest-versions" in reply:
             offered = reply["newest-versions"]
@@ -309,7 +312,7 @@ class ImdsClient:
                 "again; if it stays so, check the agent's service."
             )
         if status == 410 or status >= 500:
-            return "The metadata service is out of order for the moment. Ask again in a minute."
+            return f"The metadata service is out of order for the moment.{wait or ' Ask again in a minute.'}"
         return "Check endpoint and api_version."
 
 

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from ...module_utils._errors import excerpt
+from ...module_utils._event.sentences import format_duration
 from ...module_utils._imds.transport import Deadline
 from ...module_utils._time_limit import TimeIsUpError, limit
 from .cloud import Cloud, find_cloud
@@ -42,6 +43,7 @@ _CONNECT, _READ = 10, 60
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 # A smaller difference comes from the time that a request takes.
 _CLOCKS_DIFFER = 60
+_LONGEST_WAIT_TOLD = 1e9
 
 # A page of Resource Graph has 1,000 rows.
 _LARGEST_ANSWER = 64 * 1024 * 1024
@@ -388,8 +390,9 @@ def _fault(answer: Answer) -> AzureError:
             403,
             code,
         )
+    wait = math.ceil(min(read_retry_after(answer.headers), _LONGEST_WAIT_TOLD))
+    asked = f" Azure asks to wait {format_duration(wait)} before the next request." if wait else ""
     if status == 429:
-        return AzureError(
-            f"Azure kept refusing for too many requests (429).{said} Ask less often.", THROTTLED, 429, code
-        )
-    return AzureError(f"Azure answered {status}.{said}", HTTP_STATUS, status, code, details)
+        advice = asked or " Ask less often."
+        return AzureError(f"Azure kept refusing for too many requests (429).{said}{advice}", THROTTLED, 429, code)
+    return AzureError(f"Azure answered {status}.{said}{asked}", HTTP_STATUS, status, code, details)

@@ -189,6 +189,23 @@ def test_429_that_stays_is_throttled(serve, one_try):
     assert "5 requests a second" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("status", "asked", "told"),
+    [
+        (410, "172800", "for the moment. Ask again in 172800 s."),
+        (429, "172800", "Ask less often. Ask again in 172800 s."),
+        (503, "172800", "for the moment. Ask again in 172800 s."),
+        (503, "9" * 400, "for the moment. Ask again in 1000000000 s."),
+        (503, "60", "for the moment. Ask again in a minute."),
+        (429, "60", "together. Ask less often."),
+    ],
+)
+def test_p13_the_time_that_azure_asks_to_wait_is_told(serve, one_try, status, asked, told):
+    kind = _errors.ThrottledError if status == 429 else _errors.HttpStatusError
+    error = serve((status, b"", {"Retry-After": asked})).failure(kind)
+    assert str(error).endswith(told)
+
+
 def test_the_last_error_is_the_one_that_is_told(serve, monkeypatch):
     monkeypatch.setattr(imds, "_FIRST_PAUSE", 0.01)
     server = serve((503, b""), (429, b"", {"Retry-After": "6000"}))

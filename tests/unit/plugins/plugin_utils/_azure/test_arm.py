@@ -9,6 +9,8 @@ import json
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.arm import (
+    Answer,
+    _fault,
     join_code,
     read_error,
     read_quota_reset,
@@ -35,6 +37,22 @@ DEEP = json.loads('{"A": [' * 450 + "]}" * 450)
 )
 def test_retry_after(headers, seconds):
     assert read_retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "told"),
+    [
+        (429, {"retry-after": "187200"}, "(429). Azure asks to wait 2 d 4 h before the next request."),
+        (503, {"retry-after": "90.5"}, "Azure answered 503. Azure asks to wait 1 min 31 s before the next request."),
+        (503, {"retry-after": "1e300"}, "Azure answered 503. Azure asks to wait 11574 d 1 h before the next request."),
+        (429, {"x-ms-user-quota-resets-after": "01:00:00"}, "Azure asks to wait 1 h before the next request."),
+        (429, {}, "Ask less often."),
+        (503, {"retry-after": "0"}, "Azure answered 503."),
+    ],
+)
+def test_p13_the_time_that_azure_asks_to_wait_is_told(status, headers, told):
+    failure = _fault(Answer(status, headers, None))
+    assert str(failure).endswith(told)
 
 
 @pytest.mark.parametrize(
