@@ -195,3 +195,18 @@ def test_p13_a_container_that_was_started_again_at_once_has_not_stopped(ansible,
     run = Runbook(ansible, Nowhere, tmp_path, "containers", hosts).run_files("shop-1", "prepare")
     assert run.code == 2, run.out + run.err
     assert "shop runs on: something else, such as a unit of systemd, starts it again." in run.words
+
+
+def test_p15_containers_healthy_timeout_counts_the_time_of_the_questions_too(ansible, tmp_path):
+    asked, program = tmp_path / "asked", tmp_path / "podman"
+    program.write_text(
+        f'#!/bin/sh\necho "$1" >>{asked}\n[ "$1" = start ] || sleep 3\n' + 'echo \'[{"State":{"Running":false}}]\'\n'
+    )
+    program.chmod(0o755)
+    settings = {"containers_program": [str(program)], "containers_healthy_timeout": 4}
+    hosts = {"shop-1": {**settings, "containers": [{"name": "shop"}]}}
+    run = Runbook(ansible, Nowhere, tmp_path, "containers", hosts).run_files("shop-1", "restore")
+    assert run.code == 2, run.out + run.err
+    # The first is whether it runs. Each of the others takes three seconds and a pause.
+    assert asked.read_text().splitlines()[:2] == ["inspect", "start"]
+    assert len(asked.read_text().splitlines()) <= 4

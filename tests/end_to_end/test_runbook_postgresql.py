@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import Nowhere, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.postgresql import USER, pair_of_servers
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import NO_RUNBOOK
@@ -359,6 +360,37 @@ def test_a_switchover_that_was_cut_off_is_ended_by_the_next_run(maintenance):
     assert run.code == 0, run.out + run.err
     assert maintenance.approved == ["vm-1"]
     maintenance.assert_whole("db-2", seen)
+
+
+def test_p15_postgresql_timeout_counts_the_time_of_the_questions_too(ansible, tmp_path):
+    asked, programs = tmp_path / "asked", tmp_path / "programs"
+    programs.mkdir()
+    (programs / "pg_isready").symlink_to("/bin/true")
+    (programs / "psql").write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *json_build_object*) echo "{\\"role\\": \\"$ROLE\\"}";; '
+        f'*) echo "$*" >>{asked}; sleep 3;; esac\n'
+    )
+    (programs / "psql").chmod(0o755)
+    hosts = {
+        host: {
+            "ansible_become_method": "su",
+            "postgresql_user": "root",
+            "postgresql_peer": peer,
+            "postgresql_programs": str(programs),
+            "postgresql_data": str(tmp_path),
+            "postgresql_environment": {"ROLE": role},
+            "postgresql_start": ["false"],
+            "postgresql_stop": ["false"],
+            "postgresql_timeout": 4,
+        }
+        for host, peer, role in (("db-1", "db-2", "primary"), ("db-2", "db-1", "standby"))
+    }
+    run = Runbook(ansible, Nowhere, tmp_path, "postgresql", hosts).run_files("db-1", "restore")
+    assert run.code == 2, run.out + run.err
+    assert "db-2 does not stream from the primary." in run.words
+    # Each takes three seconds and a pause.
+    assert len(asked.read_text().splitlines()) <= 2
 
 
 def one_after_the_other(*commands):

@@ -25,6 +25,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     Moment,
 )
 from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import Nowhere, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.test_guides import blocks, read
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.redis import DOWN_AFTER, NAME, ask, three_nodes, writing
@@ -280,3 +281,14 @@ def test_the_checker_of_a_vm_runs_both_files_and_a_second_restore_changes_nothin
         assert run.code == 0, run.out + run.err
         assert changes in run.words
         maintenance.assert_whole("redis-3")
+
+
+def test_p15_redis_timeout_counts_the_time_of_the_questions_too(ansible, tmp_path):
+    asked = tmp_path / "asked"
+    client = ["sh", "-c", f"echo once more >>{asked}; sleep 3"]
+    hosts = {"redis-1": {"redis_cli": client, "redis_timeout": 4, "redis_name": NAME}}
+    hosts["redis-1"]["redis_nodes"] = {"redis-1": "127.0.0.1:9"}
+    run = Runbook(ansible, Nowhere, tmp_path, "redis", hosts).run_files("redis-1", "restore")
+    assert run.code == 2, run.out + run.err
+    # Each takes three seconds and a pause.
+    assert len(asked.read_text().splitlines()) <= 2

@@ -17,7 +17,7 @@ import time
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.cgroup import can_be_made
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Nowhere, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.programs import leave_out, need_program, need_root
 from ansible_collections.fleetops.azure_maintenance.tests.slurm import site
 
@@ -264,3 +264,15 @@ def test_a_program_that_gives_no_answer_is_told_in_one_sentence(maintenance, tmp
     assert run.code == 2, run.out + run.err
     told = "slurm_load_node error: Unable to contact slurm controller. Set slurm_node to its name in Slurm"
     assert f"Slurm tells nothing of the node node-1: {told}" in run.words
+
+
+def test_p15_slurm_timeout_counts_the_time_of_the_questions_too(ansible, tmp_path):
+    asked, program = tmp_path / "asked", tmp_path / "scontrol"
+    program.write_text(f"#!/bin/sh\necho once more >>{asked}\nsleep 3\necho ' State=DOWN'\n")
+    program.chmod(0o755)
+    settings = {"slurm_programs": str(tmp_path), "slurm_check": ["true"], "slurm_timeout": 4}
+    run = Runbook(ansible, Nowhere, tmp_path, "slurm", {"node-1": settings}).run_files("node-1", "restore")
+    assert run.code == 2, run.out + run.err
+    assert "node-1 stays DOWN: Slurm's controller has not heard of it since its boot." in run.words
+    # The last is how the node is. Each of the others takes three seconds and a pause.
+    assert len(asked.read_text().splitlines()) <= 3
