@@ -203,6 +203,15 @@ def test_207_without_saying_for_which(principal, approve):
     assert (result["failed"], result["in_doubt"], result["changed"]) == (True, True, True)
 
 
+@pytest.mark.parametrize("error", ["The service is busy.", {"message": "The service is busy."}])
+def test_p13_an_error_without_a_code_is_no_approval_whatever_the_status(principal, approve, error):
+    principal.add_event(FIRST, VM, ["web-1"])
+    principal.add_fault(ACKNOWLEDGE, 200, body={"error": error})
+    result = approve(event_ids=[FIRST], resources_ready=["web-1"])
+    assert (result["failed"], result["in_doubt"]) == (True, True)
+    assert results(result) == {FIRST: "failed"}
+
+
 def test_404_although_it_is_listed(principal, approve):
     principal.add_event(FIRST, VM, ["web-1"])
     body = {"Error": {"Code": "InvalidScheduledEventId", "Details": [{"Target": FIRST}]}}

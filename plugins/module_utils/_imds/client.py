@@ -22,6 +22,7 @@ from urllib.parse import quote
 from .._errors import (
     HttpStatusError,
     ImdsError,
+    MalformedError,
     NoAnswerError,
     NoIdentityError,
     NotImdsError,
@@ -150,18 +151,27 @@ class ImdsClient:
 
         :param event_ids: ids as Azure spelled them.
         :param document_incarnation: sent along if given; the pages of 2017 ask for it, as a string.
-        :raises ImdsError: there was no answer of Azure with status 200; 400 where an id is not in the document.
+        :raises ImdsError: there was no answer of Azure with status 200 and without an error; 400 where an id is not in
+            the document.
         """
         content: dict[str, Any] = {"StartRequests": [{"EventId": event_id} for event_id in event_ids]}
         if document_incarnation is not None:
             content = {"DocumentIncarnation": document_incarnation, **content}
         body = self._request("POST", self._events_path(), json.dumps(content).encode(), deadline, retries=False)
-        # No page documents the body of Azure's answer. It is certainly not HTML.
+        # No page documents the body of Azure's answer. It is certainly not HTML, and not the form of Azure's errors.
         text = body.decode("utf-8-sig", errors="replace")
         if text.lstrip().startswith("<"):
             raise NotImdsError(
                 f"{self.endpoint} answered the approval with {excerpt(text)}, which is a web page and no answer of "
                 "Azure. Check for a proxy or portal between this VM and the endpoint.",
+                http_status=200,
+            )
+        error = _read_error(text)
+        if error is not None:
+            said = error if isinstance(error, str) else text
+            raise MalformedError(
+                f"{self.endpoint} answered the approval with HTTP 200 and the error {excerpt(said)}. Look whether the "
+                "event has started before you approve it again.",
                 http_status=200,
             )
 
@@ -329,6 +339,12 @@ def _read_resource_id(told: Any) -> str | None:
     # Half a surrogate pair is not printable; Ansible refuses a whole answer that holds one.
     good = isinstance(told, str) and 0 < len(told) <= _LONGEST_RESOURCE_ID and told.isprintable()
     return told if good else None
+
+
+def _read_error(text: str) -> Any:
+    """Return the error of an answer in the form of Azure's errors, None where it has none."""
+    reply = (_json_object(text) if len(text) <= _LONGEST_REPLY else None) or {}
+    return next((value for key, value in reply.items() if key.lower() == "error" and value is not None), None)
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

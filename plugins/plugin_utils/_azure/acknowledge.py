@@ -25,7 +25,7 @@ from ...module_utils._approval.guard import (
 from ...module_utils._errors import one_line
 from ...module_utils._event.document import Document, fold_case
 from ...module_utils._event.selection import check_words, words
-from .arm import ArmClient, growing_pauses, join_code, read_error
+from .arm import ArmClient, fold_keys, growing_pauses, join_code, read_error
 from .errors import HTTP_STATUS, MALFORMED, AzureError
 from .events import OutsideEvent
 from .graph import Found, Scope, ask_events
@@ -325,7 +325,7 @@ class _Work:
 def _read_partial_failure(body: Any, status: int, keys: list[str]) -> dict[str, AzureError]:
     """Return which events an answer that is a success was none for; 207 is a success with an error in it."""
     code, message, details = read_error(body)
-    if status != 207 and code is None:
+    if status != 207 and fold_keys(body).get("error") is None:
         return {}
     named = {}
     # One detail that names none of these events may be about any of them.

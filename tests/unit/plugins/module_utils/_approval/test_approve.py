@@ -435,6 +435,18 @@ PAGE = b"<html>Sign in to the portal</html>"
             id="a page after a byte order mark",
         ),
         pytest.param([LOST, (403, b"")], "timeout", "", id="no answer, and then a failure"),
+        pytest.param(
+            [(200, b'{"error": "Bad request.\\n"}')],
+            "malformed",
+            r'answered the approval with HTTP 200 and the error "Bad request.\n"',
+            id="p13 an error with the status of a success",
+        ),
+        pytest.param(
+            [(200, b'{"Error": {"code": "ServerBusy"}}')],
+            "malformed",
+            r'and the error "{\"Error\": {\"code\": \"ServerBusy\"}}"',
+            id="p13 an error that is an object",
+        ),
     ],
 )
 def test_a_failure_says_that_azure_may_have_taken_the_approval(serve, answers, reason, said):
@@ -464,8 +476,12 @@ def test_a_failure_says_whether_it_is_certain_that_azure_took_no_approval(serve,
     assert not [warning for warning in warnings if "was not confirmed" in warning]
 
 
-def test_an_approval_that_azure_took_is_not_in_doubt(serve):
-    result, _warnings = run(serve(NAME, document(event("A")), OK))
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{}", b'{"error": null}', b'["error"]', b"error", b'{"StartRequests": [{"EventId": "A", "error": 1}]}'],
+)
+def test_an_approval_that_azure_took_is_not_in_doubt(serve, body):
+    result, _warnings = run(serve(NAME, document(event("A")), (200, body)))
     assert (result["changed"], result["in_doubt"]) == (True, False)
 
 
