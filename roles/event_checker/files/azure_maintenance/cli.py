@@ -20,7 +20,7 @@ from typing import Any, Callable, Iterable, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.lifecycle import why_not_now
 
-from .config.config import Config, read_config
+from .config.config import Config, config_name, read_config
 from .config.values import ConfigError
 from .state.database import open_snapshot
 from .state.marks import read_marked_by_runs
@@ -255,7 +255,7 @@ def _validate(options: SimpleNamespace, folders: Folders) -> int:
             say(sentence, ERROR)
         if missing:
             return UNUSABLE
-    say(f"{folders.config} is fine: {_count(config)}.")
+    say(f"{config_name(folders.config)} is fine: {_count(config)}.")
     return FINE
 
 

@@ -270,13 +270,13 @@ def run_module(*arguments: str, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("path", ["-", "/dev/stdin"])
-def test_the_configuration_from_standard_input(path):
+@pytest.mark.parametrize(("path", "name"), [("-", "standard input"), ("/dev/stdin", "/dev/stdin")])
+def test_the_configuration_from_standard_input(path, name):
     fine = run_module("--config", path, "validate", "--syntax-only", text='{"rules": [{"name": "A"}]}')
-    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "", f"{path} is fine: 1 rule.\n")
+    assert (fine.returncode, fine.stdout, fine.stderr) == (0, "", f"{name} is fine: 1 rule.\n")
     wrong = run_module("--config", path, "validate", "--syntax-only", text='{"rulez": []}')
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr.startswith(f'{path}: the configuration: unknown key "rulez"')
+    assert wrong.stderr.startswith(f'{name}: the configuration: unknown key "rulez"')
     assert wrong.stderr.count("\n") == 1
 
 

@@ -122,26 +122,32 @@ _MATCH_FIELDS: dict[str, Check] = {
 }
 
 
+def config_name(path: str) -> str:
+    """Return what a message calls the file."""
+    return "standard input" if path == "-" else path
+
+
 def read_config(path: str) -> Config:
-    """Read and check a file.
+    """Read and check a file, or standard input where the path is ``-``.
 
     :raises ConfigError: it cannot be read or used.
     """
+    name = config_name(path)
     try:
         with open(0 if path == "-" else path, encoding="utf-8", closefd=path != "-") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         advice = "Do this as root." if isinstance(error, PermissionError) else "Run the role event_checker again."
-        raise ConfigError(f"{path}: cannot be read ({reason}). {advice}") from error
+        raise ConfigError(f"{name}: cannot be read ({reason}). {advice}") from error
     try:
         return parse_config(json.loads(text))
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{name}: {error}") from error
     except RecursionError as error:
-        raise ConfigError(f"{path}: is nested too deeply. Run the role event_checker again.") from error
+        raise ConfigError(f"{name}: is nested too deeply. Run the role event_checker again.") from error
     except ValueError as error:
-        raise ConfigError(f"{path}: is not JSON ({error}). Run the role event_checker again.") from error
+        raise ConfigError(f"{name}: is not JSON ({error}). Run the role event_checker again.") from error
 
 
 def parse_config(content: Any) -> Config:
