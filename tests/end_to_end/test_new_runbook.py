@@ -29,6 +29,14 @@ def test_a_new_runbook_is_rehearsed_as_it_says_and_is_never_overwritten(ansible,
     assert (run.code, (tmp_path / "shop" / "prepare.yml").read_text()) == (0, "mine")
 
 
+def test_p13_in_check_mode_it_does_not_say_that_the_files_are_there(ansible, tmp_path):
+    run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", "new_runbook_path=shop", "--check", cwd=tmp_path)
+    assert run.code == 0, run.out + run.err
+    assert not (tmp_path / "shop").exists()
+    assert "Nothing was written, because of --check." in run.words
+    assert "Write your own tasks" not in run.words
+
+
 @pytest.mark.parametrize("name", ["my book", "a;b", "$(id)", "it's"])
 def test_a_folder_whose_name_a_shell_would_change_is_refused(ansible, tmp_path, name):
     run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", json.dumps({"new_runbook_path": name}), cwd=tmp_path)
