@@ -59,7 +59,8 @@ RUN, REPORT, APPROVALS = "__event_response", "__event_response_report", "__event
 SUMMARY, ACKNOWLEDGED, MARK = "__event_response_summary", "__event_response_acknowledged", "__event_response_mark"
 # Those of them that the decisions for all hosts are made from
 OF_HOSTS = (RUN, REPORT, APPROVALS, ACKNOWLEDGED, SUMMARY)
-# Variables that the playbook restore sets
+# Variables that the playbooks restore and rehearse set
+REHEARSAL = "__event_response_rehearsal"
 ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
 ANCHORS = "__event_response_anchor_hosts"
 _LONGEST_REASON = 500
@@ -201,7 +202,8 @@ class ActionModule(ActionBase):
         run_id = earlier["id"] if same_play else secrets.token_hex(8)
         check_mode = bool(self._vars.get("ansible_check_mode"))
         only_marked, open_too = (self._is_set(name) for name in (ONLY_MARKED, OPEN_TOO))
-        run = engine.new_run(earlier["serial"] + 1, self._play(), self._hosts(), known, check_mode, run_id, only_marked)
+        modes = (check_mode, run_id, only_marked, self._is_set(REHEARSAL))
+        run = engine.new_run(earlier["serial"] + 1, self._play(), self._hosts(), known, *modes)
         if same_play:
             run["failed_before"] = self._failed_before()
         run["batch"] = batch

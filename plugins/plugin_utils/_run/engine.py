@@ -87,6 +87,7 @@ def new_run(
     check_mode: bool = False,
     run_id: str = "",
     only_marked: bool = False,
+    rehearsal: bool = False,
 ) -> Run:
     """Return a run that has not begun.
 
@@ -96,6 +97,7 @@ def new_run(
     :param earlier: the known state of the hosts of earlier batches of the play.
     :param run_id: names the run on the marks of the VMs; no other run has it.
     :param only_marked: it restores hosts that earlier runs have left out of service, and prepares none.
+    :param rehearsal: its events are those of a simulator that the playbook rehearse has started.
     """
     return {
         "serial": serial,
@@ -103,6 +105,7 @@ def new_run(
         "play": play,
         "check_mode": check_mode,
         "only_marked": only_marked,
+        "rehearsal": rehearsal,
         "turn": 0,
         "turns": _TURNS,
         # When hosts last got an order after which their answers may be old
@@ -258,7 +261,8 @@ def _tell_held_back(run: Run, plans: Iterable[Mapping[str, Any]], now: float) ->
     for plan in plans:
         if not plan["approver"]:
             of_checkers = _is_of_checkers(run, progress_key(plan))
-            run["lines"] += format_held_back(plan, progress, max_wait(run), now, run["check_mode"], of_checkers)
+            modes = (run["check_mode"], of_checkers, run["rehearsal"])
+            run["lines"] += format_held_back(plan, progress, max_wait(run), now, *modes)
 
 
 def _is_of_checkers(run: Run, key: str) -> bool:

@@ -32,6 +32,7 @@ def format_held_back(
     now: float,
     check_mode: bool = False,
     of_checkers: bool = False,
+    rehearsal: bool = False,
 ) -> list[str]:
     """Return which event is held back, by which hosts and why, and how a person can still approve it.
 
@@ -40,6 +41,7 @@ def format_held_back(
     :param wait_timeout: how many seconds an event that is not approved may be waited for.
     :param check_mode: whether the run is in check mode.
     :param of_checkers: whether the checkers of its hosts prepare and restore.
+    :param rehearsal: whether it is an event of a rehearsal, which Azure does not know.
     """
     if not plan["blocked"]:
         return []
@@ -47,6 +49,14 @@ def format_held_back(
     key = progress_key(plan)
     own = {host: [each for each in followed if progress_key(each) == key] for host, followed in progress.items()}
     reasons = [(host, why) for host, found in own.items() for each in found if each["failed"] for why in each["why"]]
+    told = [
+        *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),
+        *_wrap(f"VMs: {', '.join(event['resources'])}"),
+        *(line for reason in dict.fromkeys([*merge_reasons(reasons), plan["why"]]) for line in _wrap(reason)),
+        *_wrap(f"{_format_start(event, now)} {_format_wait(plan['wait'], wait_timeout, check_mode, of_checkers)}"),
+    ]
+    if rehearsal:
+        return [*told, *_wrap("To do: repair the cause and rehearse again.")]
     # Only these need be asked: a question switches Scheduled Events on where they are off.
     target = ",".join(host for host, found in own.items() if found)
     # Where the approval was tried, all VMs were prepared, and Azure or the metadata service refused it.
@@ -56,10 +66,7 @@ def format_held_back(
         "one line, with the -i and the login options of this run:"
     )
     return [
-        *_wrap(f"HELD BACK: {event['event_type']} {event['event_id']}", ""),
-        *_wrap(f"VMs: {', '.join(event['resources'])}"),
-        *(line for reason in dict.fromkeys([*merge_reasons(reasons), plan["why"]]) for line in _wrap(reason)),
-        *_wrap(f"{_format_start(event, now)} {_format_wait(plan['wait'], wait_timeout, check_mode, of_checkers)}"),
+        *told,
         *_wrap(todo),
         escape(f"    ansible-playbook fleetops.azure_maintenance.approve {_format_variable('target', target)}"),
         escape(f"    {_format_variable('approve_event_ids', event['event_id'])}"),

@@ -62,6 +62,11 @@ def test_what_is_held_back_says_who_why_until_when_and_what_to_do():
     ]
 
 
+def test_a_rehearsal_shows_no_command_that_asks_azure():
+    lines = format_held_back(make_plan(), {"host-a": [make_progress()], "host-b": [FAILED]}, 3600, NOW, rehearsal=True)
+    assert lines[-2:] == ["    it.", "  To do: repair the cause and rehearse again."]
+
+
 def test_nothing_is_told_of_what_is_not_held_back():
     assert format_held_back(make_plan(blocked=False), {"host-a": [make_progress()]}, 3600, NOW) == []
 
