@@ -248,7 +248,9 @@ BAD = [
     pytest.param({"rules": ["Drain"]}, ["rule 1 must be a mapping"], id="a rule is a string"),
     pytest.param({"rules": [None]}, ["rule 1 must be a mapping"], id="a rule is null"),
     pytest.param({"rules": [{"name": "A"}, {}]}, ["rule 2", "no name"], id="a rule without a name"),
-    pytest.param({"rules": [{"name": ""}]}, ["rule 1", "name"], id="a rule with an empty name"),
+    pytest.param(
+        {"rules": [{"name": ""}]}, ["rule 1", "name must be a string that is not empty"], id="a rule with an empty name"
+    ),
     pytest.param({"rules": [{"name": 5}]}, ["rule 1", "name", "a string"], id="a rule named by a number"),
     pytest.param({"rules": [{"name": "A"}, {"name": "A"}]}, ["rules", "two", '"A"'], id="two rules of one name"),
     pytest.param(rule(matches={}), ["rule 1 (Drain)", "matches", "match"], id="unknown key in a rule"),
@@ -292,7 +294,12 @@ BAD = [
         ['rule 1 (Drain): approve must be never, when_ready or at_once, not "always".'],
         id="unknown approve",
     ),
-    pytest.param(rule(approve=True), ["Drain", "approve", "a string"], id="approve is true"),
+    pytest.param(
+        rule(approve=True),
+        ["rule 1 (Drain): approve must be never, when_ready or at_once, not true."],
+        id="approve is true",
+    ),
+    pytest.param(rule(approve=""), ["approve must be never, when_ready or at_once"], id="approve is empty"),
     pytest.param(rule(timeout=0), ["Drain", "timeout", "more than 0"], id="no time for a step"),
     pytest.param(rule(retries=1.5), ["Drain", "retries", "whole number"], id="one and a half retries"),
     pytest.param(rule(retries=1001), ["Drain", "retries", "1000"], id="too many retries"),

@@ -105,7 +105,7 @@ _RULE_FIELDS: dict[str, Check] = {
     "on_waiting": values.listing,
     "on_started": values.listing,
     "on_ended": values.listing,
-    "approve": values.text,
+    "approve": values.one_of(APPROVE),
     "timeout": values.SECONDS,
     "retries": values.number(0, whole=True, most=1000),
     "retry_delay": values.number(0),
@@ -188,8 +188,6 @@ def parse_rule(content: Any, where: str) -> Rule:
         if phase in fields
     }
     rule = Rule(match=match, **steps, **fields)
-    if rule.approve not in APPROVE:
-        raise ConfigError(f"{where}: approve must be {NEVER}, {WHEN_READY} or {AT_ONCE}, not {excerpt(rule.approve)}.")
     if rule.on_waiting and rule.approve == NEVER:
         raise ConfigError(
             f"{where}: on_waiting needs approve: {WHEN_READY} or {AT_ONCE}; with {NEVER} no approval waits."

@@ -29,7 +29,7 @@ NO_JMESPATH = "query needs the Python library jmespath. Install python3-jmespath
 
 
 def text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value else "a string"
+    return None if isinstance(value, str) and value else "a string that is not empty"
 
 
 def vm_name(value: Any) -> str | None:
@@ -93,6 +93,10 @@ def number(least: float, whole: bool = False, above: bool = False, most: float =
 
 
 SECONDS = number(0, above=True)
+
+
+def one_of(known: tuple[str, ...]) -> Check:
+    return lambda value: None if value in known else f"{', '.join(known[:-1])} or {known[-1]}"
 
 
 def words(known: tuple[str, ...]) -> Check:
