@@ -142,6 +142,18 @@ def test_a_webhook_may_answer_any_2xx(serve, status):
     assert f"(HTTP {status})" in notify.webhook(serve((status,)).endpoint, {}, STOP)
 
 
+@pytest.mark.parametrize("body", [b'{"ok": false, "error": "no_text"}', b'{"error": {"code": 5}}'])
+def test_p13_an_answer_with_an_error_took_nothing_whatever_its_status(serve, body):
+    error = failure(notify.webhook, serve((200, body)).endpoint, {}, STOP)
+    assert error.permanent
+    assert "answered HTTP 200: " in str(error)
+
+
+@pytest.mark.parametrize("body", [b'{"error": null}', b'{"error": false}', b'{"error": ""}', b'["error"]', b"error"])
+def test_an_answer_without_an_error_took_the_event(serve, body):
+    assert "took the event" in notify.webhook(serve((200, body)).endpoint, {}, STOP)
+
+
 def test_awx_callback_sends_key_and_variables(serve, secret, steps):
     server = serve(STARTED)
     assert steps["awx_callback"](server.endpoint) == "AWX started job 17."
