@@ -49,6 +49,23 @@ def test_two_events_of_a_tier_go_one_after_the_other_and_another_tier_does_not_w
 
 
 @pytest.mark.matrix
+def test_p3_a_host_is_restored_before_it_is_prepared_for_its_second_event_which_waits_its_turn(three):
+    """An event of another host comes between them. Without the restore each host would wait for the other."""
+    events = [
+        three.announce(name, notice=FAR_OFF + later) for name, later in (("web-1", 0), ("web-2", 10), ("web-1", 20))
+    ]
+    order = three.folder / "order"
+    both = "- name: Note the order\n  ansible.builtin.raw: echo {} {{{{ inventory_hostname }}}} >>" + str(order)
+    files = {"prepare": both.format("prepare"), "restore": both.format("restore")}
+    run = three.respond(playbook=RESPOND, event_response_max_unavailable=1, **files)
+    assert run.code == 0, run.out + run.err
+    assert three.approved == list(zip(["web-1", "web-2", "web-1"], [[event] for event in events]))
+    turns = [f"{word} {host}" for host in ("host-a", "host-b", "host-a") for word in ("prepare", "restore")]
+    assert order.read_text().splitlines() == turns
+    assert f"Reboot {events[2]} of host-a waits its turn:" in run.words
+
+
+@pytest.mark.matrix
 def test_a_host_without_the_variable_of_its_group_holds_its_event_back(three):
     three.announce("web-1", "web-2", notice=FAR_OFF)
     for host in ("host-a", "host-c"):
