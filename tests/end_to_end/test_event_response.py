@@ -6,13 +6,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.beside import wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import LONGEST_RUN
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
     DUE,
@@ -796,6 +801,71 @@ def test_who_is_prepared_by_its_checker_in_this_boot_counts_as_prepared_and_nobo
     assert "host-b could not be prepared: response 1 of its checker failed." in run.out
     assert "host-c could not be prepared: The host has no checker: run install_checker for it." in run.out
     assert of_c in run.out
+
+
+# The program of the role event_checker, which keeps all in a folder of the test
+PROGRAM = """#!/bin/sh
+PATH={folder}/bin:$PATH PYTHONPATH={collections} exec {python} -B -c '
+import sys
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance import cli, system
+sys.exit(cli.main(sys.argv[1:], system.Folders(*{folders})))
+' "$@"
+"""
+SYSTEMCTL = """#!/bin/sh
+number=${{3#azure-maintenance-respond@}}
+setsid {program} respond ${{number%.service}} </dev/null >>{log} 2>&1 &
+"""
+
+
+def install_checker(fleet, host, vm, marks):
+    """Give a host the real checker; returns its program."""
+    folder = fleet.folder / f"{host}-checker"
+    for name in ("bin", "run", "facts", "playbooks"):
+        (folder / name).mkdir(parents=True)
+    step = {
+        phase: [{"command": ["sh", "-c", f"echo {word} >>{fleet.folder}/{host}.story"]}]
+        for phase, word in (("on_announced", "prepare"), ("on_ended", "restore"))
+    }
+    rule = {"name": "Drain", **step, "approve": "when_ready", "retries": 0}
+    config = {
+        "endpoint": fleet.azure.endpoint(vm),
+        "rules": [rule],
+        "poll_interval": 0.5,
+        "timer_interval": 300,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    names = ("config.json", "playbooks", "state", "run", "facts")
+    folders = json.dumps([*(str(folder / name) for name in names), str(marks), str(folder / "marks-in-memory")])
+    program, systemctl = folder / "azure-maintenance", folder / "bin" / "systemctl"
+    collections = os.environ["ANSIBLE_COLLECTIONS_PATH"]
+    program.write_text(PROGRAM.format(folder=folder, collections=collections, python=sys.executable, folders=folders))
+    systemctl.write_text(SYSTEMCTL.format(program=program, log=folder / "log"))
+    for each in (program, systemctl):
+        each.chmod(0o755)
+    return program
+
+
+@pytest.mark.matrix
+def test_p13_real_checkers_prepare_and_restore_around_the_approval_of_the_run(fleet, tmp_path):
+    marks = tmp_path / "home" / "marks"
+    event = fleet.announce("web-1", "web-2", notice=FAR_OFF, started_for=LONG)
+    with contextlib.ExitStack() as stack:
+        for host in ("host-a", "host-b"):
+            program = install_checker(fleet, host, HOSTS[host], marks)
+            checker = subprocess.Popen([program, "check"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stack.callback(checker.wait, LONGEST_RUN)
+            stack.callback(checker.terminate)
+        words = {"__event_response_checker": f"{fleet.folder}/{{{{ inventory_hostname }}}}-checker/azure-maintenance"}
+        words.update(event_response_prepare="checker", event_response_restore="")
+        with fleet.meanwhile(fleet.is_one_started, lambda: fleet.pass_time(LONG)):
+            run = fleet.respond(playbook=RESPOND, **words)
+        wait_until(lambda: len(fleet.story("host-a") + fleet.story("host-b")) == 4 and not list(marks.iterdir()))
+    assert run.code == 0, run.out + run.err
+    assert fleet.approved == [("web-1", [event])]
+    summary = summary_of(run)
+    assert (summary["faults"], summary["not_restored"]) == ({}, [])
+    assert "The checkers of host-a, host-b restore them when the event is over." in run.words
+    assert fleet.story("host-a") == fleet.story("host-b") == ["prepare", "restore"]
 
 
 @pytest.mark.matrix
