@@ -178,3 +178,30 @@ def test_p13_a_service_that_a_killed_run_has_stopped_is_started_also_where_the_n
     assert "Failed to get properties: Connection timed out" in run.words
     assert fleet.approved == []
     assert ((fleet.folder / "state").read_text(), list(folder.iterdir())) == ("active", [])
+
+
+# In place of the id that the command calls which writes a mark: another run has written its own, and stopped the unit
+ID = """#!/bin/sh
+if mv {new} {mark} 2>/dev/null; then printf inactive >{state}; fi
+PATH={path} exec id "$@"
+"""
+
+
+@pytest.mark.releases
+def test_p13_a_service_that_another_run_stops_between_the_question_and_the_mark_is_started(fleet, tmp_path):
+    """Its mark is news to this run. Else the service would count as one that an operator has stopped."""
+    event = {"event_id": fleet.announce("web-1"), "event_type": "Reboot"}
+    name, mark = left_by_killed_run(event, fleet.azure.vm_id("web-1"))
+    state, new, programs = fleet.folder / "state", tmp_path / "new", tmp_path / "programs"
+    state.write_text("active")
+    new.write_bytes(mark)
+    (tmp_path / "home" / "marks").mkdir()
+    programs.mkdir()
+    place = tmp_path / "home" / "marks" / name
+    (programs / "id").write_text(ID.format(new=new, mark=place, state=state, path=os.environ["PATH"]))
+    (programs / "id").chmod(0o755)
+    play = {"hosts": "host-a", "environment": {"PATH": f"{programs}:{fleet.settings['PATH']}"}}
+    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
+    run = fleet.respond(play=play, **files)
+    assert run.code == 0, run.out + run.err
+    assert state.read_text() == "active"

@@ -124,6 +124,7 @@ def find_hindering(
 ) -> list[str]:
     """Return the marks of others that forbid a host to begin (P3): that of a restore; to restore, each that is news.
 
+    To prepare, each that was not there before: the files are to know of it, and by the answer they would not.
     One that cannot be read, and is news, may be that of a restore: on Windows, while it is written.
 
     Each writes its own mark before it looks at those of others. So of two that begin at once one sees the other.
@@ -139,7 +140,7 @@ def find_hindering(
         if state == RESTORING:
             begins = known.get(name, RESTORING) != RESTORING
             return begins or name not in heeded
-        return name not in heeded and (restores or not state) and known.get(name) != state
+        return name not in heeded and (name not in known or ((restores or not state) and known[name] != state))
 
     return [name for name, state in others.items() if hinders(name, state)]
 
