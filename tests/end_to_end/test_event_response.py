@@ -490,6 +490,14 @@ def test_the_strategy_free_is_refused_before_anything_is_done(fleet):
     assert [fleet.story(host) for host in HOSTS] == [[], [], []]
 
 
+def test_a_strategy_of_ansible_cfg_does_not_count_for_the_playbook_respond(fleet):
+    fleet.announce("web-1", notice=FAR_OFF)
+    fleet.settings["ANSIBLE_STRATEGY"] = "free"
+    run = fleet.respond(playbook=RESPOND)
+    assert run.code == 0, run.out + run.err
+    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
+
+
 @pytest.mark.releases
 @pytest.mark.matrix
 def test_p13_max_fail_percentage_of_the_play_is_refused_before_anything_is_done(fleet):

@@ -227,6 +227,14 @@ def test_p13_a_rehearsal_of_nothing_did_not_go_well_and_leaves_no_simulator(ansi
     assert_nothing_listens(simulator_url(run.out))
 
 
+def test_a_strategy_of_ansible_cfg_does_not_count_for_a_rehearsal(ansible, own):
+    """Under another one Ansible ends the run at add_host, and the simulator goes on."""
+    (own / "ansible.cfg").write_text("[defaults]\nstrategy = free\n")
+    run = rehearse_own(ansible, own)
+    assert run.code == 0, run.out + run.err
+    order(timeline(run.out), "> prepared", "approved Reboot", "completed Reboot", "> restored")
+
+
 @pytest.mark.matrix
 def test_i2_hosts_that_are_all_lost_are_named_and_the_simulator_is_stopped(ansible, own):
     (own / "drain.yml").write_text(LOST_DRAIN)

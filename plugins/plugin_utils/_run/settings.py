@@ -62,7 +62,7 @@ _STEP = (
 )
 _STRATEGY = (
     "The strategy must be linear, not {name}: nothing may be approved before all hosts have tried to prepare. "
-    "Leave strategy out."
+    "Leave strategy out, or where ansible.cfg sets it, give the play strategy: linear."
 )
 _LIMIT = (
     "event_response_max_unavailable must be a whole number of hosts from 1 on, or a percentage from 1% to 100%, not "
