@@ -140,7 +140,7 @@ class ActionModule(ActionBase):
 
     def _file_faults(self, given: Mapping[str, str], prefix: str = "event_response") -> list[str]:
         faults = []
-        loader = TaskLoader(self._task, self._loader)
+        loader = TaskLoader(self._task, self._loader, self._vars)
         for name, words in (("prepare", settings.WORDS), ("restore", (settings.NOTHING,))):
             if given[name] and given[name] not in words:
                 faults += [f"{prefix}_{name}: {fault}" for fault in loader.find_faults(given[name])]

@@ -444,6 +444,31 @@ def test_p13_a_run_of_which_ansible_leaves_out_the_tasks_says_so(make_fleet, arg
     assert fleet.story("host-a") == []
 
 
+@pytest.mark.releases
+@pytest.mark.parametrize(
+    ("tags", "arguments", "is_refused"),
+    [
+        ("never", (), True),
+        ("slow", ("--skip-tags", "slow"), True),
+        ("{{ 'slow' }}", ("--skip-tags", "slow"), True),
+        ("slow", ("--tags", "maintenance"), False),
+        ("slow", ("--tags", "maintenance", "--skip-tags", "slow"), True),
+        ("slow", (), False),
+    ],
+)
+def test_p13_a_file_of_which_tags_leave_nothing_to_run_is_refused(make_fleet, tags, arguments, is_refused):
+    fleet = make_fleet(["host-a"], HOSTS)
+    fleet.announce("web-1", notice=FAR_OFF)
+    file = fleet.folder / "tagged.yml"
+    file.write_text(NOTE.format(words="drained") + f'  tags: "{tags}"\n')
+    play = {"roles": [{"role": ROLE, "tags": ["maintenance"]}]}
+    run = fleet.respond(*arguments, play=play, event_response_prepare=str(file))
+    assert (run.code != 0) == is_refused, run.out + run.err
+    assert (f"{file}: no task is left of the file, because of its tags" in run.words) == is_refused
+    assert len(fleet.approved) == (0 if is_refused else 1)
+    assert fleet.story("host-a") == ([] if is_refused else ["drained", "restore host-a Reboot completed"])
+
+
 @pytest.mark.matrix
 def test_a_file_may_have_a_name_that_ansible_would_take_for_an_option(make_fleet):
     fleet = make_fleet(["host-a"], HOSTS)

@@ -32,6 +32,8 @@ class Loader(NamedTuple):
     load_play_handlers: Callable[[], Sequence[Any]]
     # Tells whether the action of a task runs once for all hosts, as its plugin says by BYPASS_HOST_LOOP.
     acts_for_all: Callable[[Any], bool]
+    # Tells whether the tags of a task, and those with which the run was started, let it run.
+    is_left_by_tags: Callable[[Any], bool]
 
 
 class _Search(NamedTuple):
@@ -55,6 +57,10 @@ _ENDS = (*_ENDS_OF_ROLE, "end_role")
 # As YAML and Ansible read it
 _TRUE = ("true", "yes", "on", "y", "t", "1", "1.0")
 _EMPTY = "{path}: the file has no task. Write the tasks into it. To do nothing, set the variable to `nothing`."
+_TAGS = (
+    "{path}: no task is left of the file, because of its tags and those of the run, so a host would count as done "
+    "although nothing ran. Give the tasks no tags, and start this without --tags and --skip-tags."
+)
 _RUN_ONCE = (
     "{path}: run_once: true must not be used: the task runs for one host, and its result counts for all hosts, "
     "also for those that only wait. Use delegate_to without it."
@@ -118,6 +124,8 @@ def _find_file_faults(path: str, search: _Search, folders: Sequence[str], role: 
     # A file that another one includes may be empty.
     if not tasks and search.seen == {path}:
         yield _EMPTY.format(path=path)
+    elif search.seen == {path} and not any(map(search.loader.is_left_by_tags, tasks)):
+        yield _TAGS.format(path=path)
     yield from _find_task_faults(path, tasks, search, [os.path.dirname(path), *folders], role)
     yield from _find_imported_handler_faults(tasks, search, folders)
 

@@ -26,9 +26,10 @@ from .._run.task_files import Loader, find_file_faults
 class TaskLoader:
     """Loads files for the task of an action plugin, where its role will include them."""
 
-    def __init__(self, task: Any, loader: Any) -> None:
+    def __init__(self, task: Any, loader: Any, variables: Mapping[str, Any]) -> None:
         self._task = task
         self._loader = loader
+        self._variables = variables
 
     def find_faults(self, given: str) -> Sequence[str]:
         """Return the faults of a file, a sentence each."""
@@ -43,6 +44,7 @@ class TaskLoader:
             self._load_handlers,
             self._load_play_handlers,
             _acts_for_all,
+            self._is_left_by_tags,
         )
         return find_file_faults(path, loader, [*role_tasks, self._loader.get_basedir()])
 
@@ -62,6 +64,7 @@ class TaskLoader:
         parent = Block(play=play, role=role)
         # As in the tasks that will include the file; that of the play takes effect when the response is over.
         parent.any_errors_fatal = False
+        parent.tags = list(self._task.tags)
         parent.collections = self._task.collections
         include = TaskInclude.load(
             {"include_tasks": {"file": path}}, block=parent, role=role, variable_manager=variables, loader=self._loader
@@ -95,6 +98,14 @@ class TaskLoader:
         play = self._task.get_play()
         # Those of a role are the play's own only once Ansible runs the play.
         return [*play.handlers, *(block for role in play.roles for block in self._load_handlers(role))]
+
+    def _is_left_by_tags(self, task: Any) -> bool:
+        play = self._task.get_play()
+        try:
+            return bool(task.evaluate_tags(play.only_tags, play.skip_tags, self._variables))
+        except AnsibleError:
+            # A tag that uses a variable of the file is not known yet.
+            return True
 
 
 def _acts_for_all(task: Any) -> bool:

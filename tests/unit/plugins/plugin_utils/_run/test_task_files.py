@@ -57,6 +57,7 @@ def find_faults(tasks, blocks=(), handlers=()):
         load_handlers=lambda role: [SimpleNamespace(block=getattr(role, "handlers", []))],
         load_play_handlers=lambda: [SimpleNamespace(block=handlers)],
         acts_for_all=lambda each: each.action.rpartition(".")[2] in ("pause", "add_host"),
+        is_left_by_tags=lambda each: "never" not in getattr(each, "tags", ()),
     )
     return find_file_faults("drain.yml", loader, [])
 
@@ -250,6 +251,12 @@ def test_a_file_without_a_task_is_refused():
     assert find_faults([]) == [
         "drain.yml: the file has no task. Write the tasks into it. To do nothing, set the variable to `nothing`."
     ]
+
+
+def test_p13_a_file_of_which_tags_leave_no_task_is_refused():
+    assert find_faults([task(tags=["never"]), task()]) == []
+    (fault,) = find_faults([task(tags=["never"])])
+    assert fault.startswith("drain.yml: no task is left of the file, because of its tags and those of the run")
 
 
 @pytest.mark.parametrize("action", ["reboot", "ansible.builtin.reboot", "ansible.windows.win_reboot"])
