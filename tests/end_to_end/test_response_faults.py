@@ -444,6 +444,15 @@ def test_p13_a_run_of_which_ansible_leaves_out_the_tasks_says_so(make_fleet, arg
     assert fleet.story("host-a") == []
 
 
+def test_p13_a_run_whose_report_would_be_left_out_is_refused(make_fleet):
+    fleet = make_fleet(["host-a"], HOSTS)
+    fleet.announce("web-1", "web-2", notice=FAR_OFF)
+    run = fleet.respond("--skip-tags", "always", playbook=RESPOND)
+    assert run.code == 2, run.out + run.err
+    assert "With --skip-tags always Ansible leaves out the report of the run" in run.words
+    assert fleet.azure.asked() == set()
+
+
 @pytest.mark.releases
 @pytest.mark.parametrize(
     ("tags", "arguments", "is_refused"),

@@ -60,6 +60,10 @@ _STEP = (
     "With --step a task of a preparation or restore can be left out, and the host would count as prepared or restored. "
     "Run this without --step."
 )
+_SKIP_ALWAYS = (
+    "With --skip-tags always Ansible leaves out the report of the run, and a run that failed would end as a success. "
+    "Run this without it."
+)
 _STRATEGY = (
     "The strategy must be linear, not {name}: nothing may be approved before all hosts have tried to prepare. "
     "Leave strategy out, or where ansible.cfg sets it, give the play strategy: linear."
@@ -249,6 +253,11 @@ def tell_check_mode(own: bool, run: bool) -> list[str]:
 def tell_step(is_given: bool) -> list[str]:
     """Return the fault where a person is asked before each task, a sentence: a task that is left out is no failure."""
     return [_STEP] if is_given else []
+
+
+def tell_skip_tags(skipped: Iterable[str]) -> list[str]:
+    """Return the fault where the run leaves out what has the tag always, a sentence: the report of the playbook does."""
+    return [_SKIP_ALWAYS] if "always" in skipped else []
 
 
 def tell_strategy(name: str, is_linear: bool) -> list[str]:
