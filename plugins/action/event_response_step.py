@@ -538,8 +538,10 @@ class ActionModule(ActionBase):
         if not run["serial"]:
             run = {**engine.new_run(0, self._play(), self._hosts()), "refused": [_NOT_BEGUN]}
         run = engine.take_reports(run, self._reports_of_turn(run), time.time())
-        told = verdict.conclude(run, in_one_play=ANCHORS not in self._vars)
-        return {**told, "by": self._vars["inventory_hostname"], "play": self._play()}
+        in_one_play = ANCHORS not in self._vars
+        told = verdict.conclude(run, in_one_play)
+        ends_play = not in_one_play and not told["summary"]["faults"]
+        return {**told, "ends_play": ends_play, "by": self._vars["inventory_hostname"], "play": self._play()}
 
     def _fail(self) -> dict[str, Any]:
         """Fail for this host, and on one host also for those that Ansible has taken out of the play."""
