@@ -188,7 +188,8 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
     if run["do"] in (PREPARE, CHECK, WAIT):
         taken["gathered_at"] = now
     if run["do"] == APPROVE:
-        _take_approvals(taken, {name: report["results"] for name, report in reports.items()}, now)
+        _settle(taken, taken["plans"], {name: report["results"] for name, report in reports.items()}, now)
+        taken["plans"] = []
     return taken
 
 
@@ -249,22 +250,6 @@ def _note_hindered(known: Host, do: str, order: Mapping[str, Any], hindered: lis
     return known
 
 
-def _take_approvals(run: Run, results: Mapping[str, Any], now: float) -> None:
-    plans = hold_back_refused(run["plans"], results, max_wait(run), now)
-    _tell_held_back(run, plans, now)
-    _settle(run, plans, results, now)
-    run["plans"] = []
-
-
-def _tell_held_back(run: Run, plans: Iterable[Mapping[str, Any]], now: float) -> None:
-    progress = {host: known["events"] for host, known in run["hosts"].items()}
-    for plan in plans:
-        if not plan["approver"]:
-            of_checkers = _is_of_checkers(run, progress_key(plan))
-            modes = (run["check_mode"], of_checkers, run["rehearsal"])
-            run["lines"] += format_held_back(plan, progress, max_wait(run), now, *modes)
-
-
 def _is_of_checkers(run: Run, key: str) -> bool:
     """Tell whether the checkers of its hosts prepare for an event, and restore."""
     own = [(known, each) for known in run["hosts"].values() for each in known["events"] if progress_key(each) == key]
@@ -272,6 +257,14 @@ def _is_of_checkers(run: Run, key: str) -> bool:
 
 
 def _settle(run: Run, plans: Iterable[Mapping[str, Any]], results: Mapping[str, Any], now: float) -> None:
+    """Note which events are approved and which are held back, and say the latter."""
+    plans = hold_back_refused(plans, results, max_wait(run), now)
+    progress = {host: known["events"] for host, known in run["hosts"].items()}
+    for plan in plans:
+        if not plan["approver"]:
+            of_checkers = _is_of_checkers(run, progress_key(plan))
+            modes = (run["check_mode"], of_checkers, run["rehearsal"])
+            run["lines"] += format_held_back(plan, progress, max_wait(run), now, *modes)
     for host, known in _own(run).items():
         events = apply_approval_results(known["events"], plans, results, may_wait(run), now)
         run["hosts"][host] = {**known, "events": events}
@@ -541,17 +534,12 @@ def _is_open(each: Mapping[str, Any]) -> bool:
 def _approve(run: Run, now: float) -> Orders | None:
     """An event is approved, or held back, when all its hosts have tried to prepare, and were asked since."""
     held = [plan for plan in run["plans"] if not plan["approver"]]
-    _hold_back(run, held, now)
+    _settle(run, held, {}, now)
     run["plans"] = [plan for plan in run["plans"] if plan["approver"]]
     orders: Orders = {}
     for plan in run["plans"]:
         orders.setdefault(plan["approver"], []).append({**plan, "label": format_plan(plan), "turn": run["turn"]})
     return None if held and not orders else orders
-
-
-def _hold_back(run: Run, plans: list[dict[str, Any]], now: float) -> None:
-    _tell_held_back(run, plans, now)
-    _settle(run, plans, {}, now)
 
 
 def _has(known: Host, key: str) -> bool:
@@ -689,7 +677,7 @@ def _hold_back_rest(run: Run, now: float) -> Orders | None:
             plan = hold_back(plan["event"], format_limit(entry), own, max_wait(run), now)
         if not plan["approver"]:
             plans.append(plan)
-    _hold_back(run, plans, now)
+    _settle(run, plans, {}, now)
     return None if plans else {}
 
 
