@@ -16,7 +16,8 @@ import os
 import secrets
 import socket
 import time
-from typing import Any, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from ansible import constants, context
 from ansible.errors import AnsibleError
@@ -63,6 +64,7 @@ OF_HOSTS = (RUN, REPORT, APPROVALS, ACKNOWLEDGED, SUMMARY)
 REHEARSAL = "__event_response_rehearsal"
 ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
 ANCHORS = "__event_response_anchor_hosts"
+_Changed = TypeVar("_Changed")
 _LONGEST_REASON = 500
 # Ansible removes the folder of a module after the limit of its task, without one of its own: where the connection has
 # died, only ssh ends that (P15). Of two values ssh takes the first one.
@@ -89,6 +91,8 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
         self._registered: dict[str, dict[str, Any]] = {}
+        # The playbook respond has a play for each part.
+        self._is_in_one_play = ANCHORS not in self._vars
         steps = {
             "read": self._read_settings,
             "check": self._check_files,
@@ -110,7 +114,7 @@ class ActionModule(ActionBase):
     def _read_settings(self) -> dict[str, Any]:
         """Keep the values that the variables of the role have now: a template could give others later."""
         # In the playbook respond the condition may leave out the first host, which would check it for all.
-        conditions = settings.tell_conditions(find_conditions(self._task)) if ANCHORS in self._vars else []
+        conditions = [] if self._is_in_one_play else settings.tell_conditions(find_conditions(self._task))
         if conditions:
             return {"failed": True, "msg": " ".join([*conditions, "No host was asked."])}
         given, faults = {}, settings.tell_misspelled(self._vars)
@@ -125,6 +129,8 @@ class ActionModule(ActionBase):
         for name in settings.NAMES:
             variable = f"event_response_{name}"
             given[name] = evaluate(variable, self._vars[variable])
+        for name in ("prepare", "restore"):
+            given[name] = "" if given[name] is None else str(given[name])
         by = str(given["group_by"] or "")
         group = evaluate(by, self._vars.get(by)) if by else None
         # Azure counts fault domains and update domains from 0 on.
@@ -225,7 +231,6 @@ class ActionModule(ActionBase):
         )
         faults += settings.tell_wrong_switch("restore_open", self._templar.template(self._vars.get(OPEN_TOO)))
         run["refused"] = [*faults, "No host was asked."] if faults else []
-        run = _normalize(run)
         first = engine.decide(run, time.time())
         # Nearly each run asks first, and saves a turn. Its lines are said in the next one.
         kept = self._keep(first if first["do"] == engine.ASK else run)
@@ -265,7 +270,7 @@ class ActionModule(ActionBase):
         kept = self._keep({**run, "lines": []}, run["lines"])
         # One for all hosts, of which each leaves out itself where a file asks for it
         kept["peers"] = describe_hosts(run["hosts"]) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}
-        kept["ends_play"] = ANCHORS in self._vars and not run["orders"]
+        kept["ends_play"] = not (self._is_in_one_play or run["orders"])
         return kept
 
     def _forks(self) -> int:
@@ -347,32 +352,40 @@ class ActionModule(ActionBase):
 
     # Steps of a host
 
-    def _own(self) -> tuple[engine.Run, str]:
-        return json.loads(self._vars[RUN]["state"]), self._vars["inventory_hostname"]
+    @cached_property
+    def _host(self) -> str:
+        return str(self._vars["inventory_hostname"])
 
-    def _known(self) -> Mapping[str, Any]:
-        run, host = self._own()
-        return run["hosts"][host]
+    @cached_property
+    def _run(self) -> engine.Run:
+        """The run, as it was decided for this turn."""
+        run: engine.Run = json.loads(self._vars[RUN]["state"])
+        return run
 
+    @property
+    def _known(self) -> engine.Host:
+        known: engine.Host = self._run["hosts"][self._host]
+        return known
+
+    @property
     def _order(self) -> dict[str, Any]:
-        """Return the order of this host, with the values that only the tasks need."""
-        order: dict[str, Any] = self._vars[RUN]["orders"][self._vars["inventory_hostname"]]
+        """The order of this host, with the values that only the tasks need."""
+        order: dict[str, Any] = self._vars[RUN]["orders"][self._host]
         return order
 
     def _mark(self) -> dict[str, Any]:
         """Write the mark before the first task of a preparation or a restore; see that nobody else is at work (P3)."""
-        order = self._order()
-        mark, restores = order["mark"], self._vars[RUN]["do"] == engine.RESTORE
+        order, restores = self._order, self._run["do"] == engine.RESTORE
+        mark = order["mark"]
         if not mark:
             return {}
         if restores and order["phase"] != ENDED and not is_windows(self):
-            why = self._reach(lambda: why_not_removable(self, mark))
+            why = self._reach(lambda: why_not_removable(self, mark), str)
             if why:
                 return {"failed": True, "msg": why}
         written = self._write(mark, RESTORING if restores else PREPARING)
-        known = self._known()["mark_states"]
         others = {name: state for name, state in written.others.items() if not is_of_run(name, mark["run"])}
-        hindering = find_hindering(others, restores, known, order["heeded"])
+        hindering = find_hindering(others, restores, self._known["mark_states"], order["heeded"])
         if hindering:
             if restores:
                 self._update(mark, PREPARED)
@@ -380,7 +393,7 @@ class ActionModule(ActionBase):
         if written.why and not restores:
             if is_windows(self):
                 # A copy may be there all the same. It would say that the VM is out of service.
-                self._reach(lambda: remove_windows_mark(self, self._vars, mark))
+                self._reach(lambda: remove_windows_mark(self, self._vars, mark), str)
             return {"failed": True, "msg": f"The mark of this VM could not be written: {written.why}"}
         # Where a disk is full, a VM is put back all the same.
         return {}
@@ -390,108 +403,95 @@ class ActionModule(ActionBase):
 
         Whether its mark was still there is added to the report.
         """
-        restores, host = self._vars[RUN]["do"] == engine.RESTORE, self._vars["inventory_hostname"]
+        restores = self._run["do"] == engine.RESTORE
         state, why = FAILED, None
         if mark and report.get("reached") and not restores:
             state = PREPARED
-            why, was_there = self._update(mark, PREPARED)
-            report["was_marked"] = was_there
+            why, report["was_marked"] = self._update(mark, PREPARED)
         elif mark and report.get("reached") is False and report["began"]:
-            known = self._known()
-            if restores and has_older(known, mark):
-                why = self._remove(known, mark, True, ())
+            if restores and has_older(self._known, mark):
+                why = self._remove(mark, True, ())
             else:
                 why, _was_there = self._update(mark, FAILED)
         # Another sentence follows.
-        told = verdict.tell_reason(why or "").rstrip(".")
-        return [_MARK_IS_OLD.format(host=host, state=state, why=told)] if why else []
+        told = verdict.tell_reason(why).rstrip(".") if why else ""
+        return [_MARK_IS_OLD.format(host=self._host, state=state, why=told)] if why else []
 
     def _dated(self, mark: Mapping[str, Any], state: str) -> dict[str, Any]:
-        return set_state(mark, state, now_utc(), float(self._order()["longest"]))
+        return set_state(mark, state, now_utc(), float(self._order["longest"]))
 
     def _write(self, mark: Mapping[str, Any], state: str) -> Written:
         """Write a mark before a file begins, and look which others there are then."""
-        mark, others = self._dated(mark, state), {}
+        mark = self._dated(mark, state)
 
-        def write() -> str | None:
+        def write() -> Written:
             if is_windows(self):
-                why, found = write_windows_mark(self, self._vars, mark, self._known()["marks_folder"])
-            else:
-                why, found = write_mark(self, mark)
-            others.update(found)
-            return why
+                return Written(*write_windows_mark(self, self._vars, mark, self._known["marks_folder"]))
+            return write_mark(self, mark)
 
-        return Written(self._reach(write), others)
+        return self._reach(write, lambda why: Written(why, {}))
 
     def _update(self, mark: Mapping[str, Any], state: str) -> tuple[str | None, bool]:
         """Return why a mark could not be changed, None where it was, and whether it was still there."""
-        mark, was_there = self._dated(mark, state), True
+        mark = self._dated(mark, state)
 
-        def update() -> str | None:
-            nonlocal was_there
-            why, was_there = (
-                update_windows_mark(self, self._vars, mark) if is_windows(self) else update_mark(self, mark)
-            )
-            return why
+        def update() -> tuple[str | None, bool]:
+            return update_windows_mark(self, self._vars, mark) if is_windows(self) else update_mark(self, mark)
 
-        why = self._reach(update)
-        return why, was_there
+        return self._reach(update, lambda why: (why, True))
 
-    def _remove(
-        self, known: Mapping[str, Any], mark: Mapping[str, Any], only_own: bool, waited_out: Sequence[str]
-    ) -> str | None:
+    def _remove(self, mark: Mapping[str, Any], only_own: bool, waited_out: Sequence[str]) -> str | None:
         """Remove the mark, and those of other runs for its event that do not restore at this moment; return why one is
         left, None where all are gone."""
         if not is_windows(self):
-            return self._reach(lambda: remove_marks(self, mark, only_own, waited_out))
-        for each in [mark, *find_removable(known, mark, only_own, waited_out)]:
-            why = self._reach(lambda each=each: remove_windows_mark(self, self._vars, each))
+            return self._reach(lambda: remove_marks(self, mark, only_own, waited_out), str)
+        for each in [mark, *find_removable(self._known, mark, only_own, waited_out)]:
+            why = self._reach(lambda each=each: remove_windows_mark(self, self._vars, each), str)
             if why:
                 return why
         return None
 
-    def _reach(self, change: Callable[[], str | None]) -> str | None:
-        """Return why something could not be changed on the host, also where that does not end."""
-        seconds = float(self._order()["mark_timeout"])
+    def _reach(self, change: Callable[[], _Changed], fail: Callable[[str], _Changed]) -> _Changed:
+        """Return the result of a change on the host, also where there is none, or no end.
+
+        :param fail: returns the result from the reason.
+        """
+        seconds = float(self._order["mark_timeout"])
         try:
             with limit(seconds):
                 return change()
         except TimeIsUpError:
             self._connection._shell.tmpdir = None
-            return f"no answer within {seconds:g} s (event_response_ask_timeout)."
+            return fail(f"no answer within {seconds:g} s (event_response_ask_timeout).")
         except AnsibleError as error:
-            return str(error)
+            return fail(str(error))
 
     def _ask(self) -> dict[str, Any]:
-        run, host = self._own()
-        known, order = run["hosts"][host], run["orders"][host]
-        questions = Questions(self, self._vars)
+        """Note the result of what this host had to do, and ask it."""
+        run, questions = self._run, Questions(self, self._vars)
         report = self._outcome()
-        mark = self._order().get("mark")
-        warnings = self._note_state(mark, report)
+        warnings = self._note_state(self._order.get("mark"), report)
         if run["do"] == engine.WAIT:
             awaited = {name: run["hosts"][name] for name in run["orders"]}
-            known, answer = questions.wait(known, order, awaited, f"{run['serial']}_{run['turn']}")
+            known, answer = questions.wait(self._known, self._order, awaited, f"{run['serial']}_{run['turn']}")
         else:
-            known, answer = questions.ask(known)
+            known, answer = questions.ask(self._known)
         said = {name: answer.pop(name) for name in ("warnings", "deprecations") if name in answer}
         if warnings:
             said["warnings"] = [*warnings, *said.get("warnings", ())]
-        return {**said, **self._reported(run, {**report, "host": known}), "answer": answer}
+        return {**said, **self._reported({**report, "host": known}), "answer": answer}
 
     def _note(self) -> dict[str, Any]:
-        run, host = self._own()
-        report = self._outcome()
-        mark = self._order()["mark"]
-        if mark and report["reached"]:
-            report["mark_left"] = self._remove(
-                run["hosts"][host], mark, self._order()["only_marked"], self._order()["waited_out"]
-            )
-        warnings = self._note_state(mark, report)
-        return {**self._reported(run, report), **({"warnings": warnings} if warnings else {})}
+        """Note whether this host is restored."""
+        report, order = self._outcome(), self._order
+        if order["mark"] and report["reached"]:
+            report["mark_left"] = self._remove(order["mark"], order["only_marked"], order["waited_out"])
+        warnings = self._note_state(order["mark"], report)
+        return {**self._reported(report), **({"warnings": warnings} if warnings else {})}
 
-    def _reported(self, run: engine.Run, report: Mapping[str, Any]) -> dict[str, Any]:
-        return {"report": json.dumps({**report, "serial": run["serial"], "turn": run["turn"]}, default=str)}
+    def _reported(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        turn = {name: self._run[name] for name in ("serial", "turn")}
+        return {"report": json.dumps({**report, **turn}, default=str)}
 
     def _outcome(self) -> dict[str, Any]:
         """Return the result of the file that was run, or of the question to the checker of the host."""
@@ -510,7 +510,7 @@ class ActionModule(ActionBase):
         if is_windows(self):
             # No module of Python runs there, so the question itself has failed.
             return {"reached": False, "why": "There is no checker for Windows: give this host a file that prepares it."}
-        order = self._order()
+        order = self._order
         said = Questions(self, self._vars).ask_checker(self._task.args["checker"], float(order["timeout"]))
         # The number of "No such file". A program that ends with 2 says why.
         if said.get("rc") == 2 and not said.get("stdout") and not said.get("stderr"):
@@ -538,21 +538,19 @@ class ActionModule(ActionBase):
         if not run["serial"]:
             run = {**engine.new_run(0, self._play(), self._hosts()), "refused": [_NOT_BEGUN]}
         run = engine.take_reports(run, self._reports_of_turn(run), time.time())
-        in_one_play = ANCHORS not in self._vars
-        told = verdict.conclude(run, in_one_play)
-        ends_play = not in_one_play and not told["summary"]["faults"]
-        return {**told, "ends_play": ends_play, "by": self._vars["inventory_hostname"], "play": self._play()}
+        told = verdict.conclude(run, self._is_in_one_play)
+        ends_play = not (self._is_in_one_play or told["summary"]["faults"])
+        return {**told, "ends_play": ends_play, "by": self._host, "play": self._play()}
 
     def _fail(self) -> dict[str, Any]:
         """Fail for this host, and on one host also for those that Ansible has taken out of the play."""
-        said, host = self._vars[SUMMARY], self._vars["inventory_hostname"]
+        said, host = self._vars[SUMMARY], self._host
         faults = said["summary"]["faults"]
         if not faults:
             return {}
         by = next((name for name in self._anchors() if name in self._vars["ansible_play_hosts"]), said["by"])
         # Hosts for which a file has ended the role are in the batch, and do not come here.
-        in_one_play = ANCHORS not in self._vars
-        gone = [name for name in said["away"] if in_one_play or name not in self._vars["ansible_play_batch"]]
+        gone = [name for name in said["away"] if self._is_in_one_play or name not in self._vars["ansible_play_batch"]]
         own = [name for name in faults if name == host or (host == by and name in gone)]
         if not own:
             return {}
@@ -628,15 +626,6 @@ def _user() -> str | None:
     except (KeyError, OSError):
         # A container may have a user without a name.
         return None
-
-
-def _normalize(run: engine.Run) -> engine.Run:
-    for known in run["hosts"].values():
-        if known["settings"] is not None:
-            for name in ("prepare", "restore", "outside_vms"):
-                given = known["settings"].get(name)
-                known["settings"][name] = "" if given is None else str(given)
-    return run
 
 
 def _read_ssh_args() -> str:
