@@ -90,7 +90,6 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
-        self._registered: dict[str, dict[str, Any]] = {}
         # The playbook respond has a play for each part.
         self._is_in_one_play = ANCHORS not in self._vars
         steps = {
@@ -165,12 +164,14 @@ class ActionModule(ActionBase):
         """Return the hosts that the playbook respond has besides its target: a run in one play has none."""
         return list(self._templar.template(self._vars.get(ANCHORS) or []))
 
+    @cached_property
+    def _registered(self) -> dict[str, dict[str, Any]]:
+        # To put the variables of a host together costs time, and so does the search for templates: here are none.
+        get = self._vars["hostvars"].raw_get
+        found = ((host, get(host)) for host in self._hosts())
+        return {host: {each: values.get(each) or {} for each in OF_HOSTS} for host, values in found}
+
     def _of_hosts(self, name: str) -> dict[str, Any]:
-        if not self._registered:
-            # To put the variables of a host together costs time, and so does the search for templates: here are none.
-            get = self._vars["hostvars"].raw_get
-            found = ((host, get(host)) for host in self._hosts())
-            self._registered = {host: {each: values.get(each) or {} for each in OF_HOSTS} for host, values in found}
         return {host: values[name] for host, values in self._registered.items()}
 
     def _reports(self) -> dict[str, dict[str, Any]]:
@@ -190,8 +191,7 @@ class ActionModule(ActionBase):
 
     def _keep(self, run: engine.Run, lines: Sequence[str] = ()) -> dict[str, Any]:
         kept = {name: run[name] for name in ("serial", "batch", "turn", "turns", "do", "done")}
-        orders = _complete(run, self._author(), self._forks())
-        kept.update(lines=list(lines), orders=orders, refused=" ".join(run["refused"]))
+        kept.update(lines=list(lines), orders=self._complete(run), refused=" ".join(run["refused"]))
         kept["ssh_args"] = (self._vars.get(RUN) or {}).get("ssh_args") or _read_ssh_args()
         return {**kept, "state": json.dumps(run)}
 
@@ -273,22 +273,6 @@ class ActionModule(ActionBase):
         kept["ends_play"] = not (self._is_in_one_play or run["orders"])
         return kept
 
-    def _forks(self) -> int:
-        forks = count_forks()
-        # The files have that of the play, as this task.
-        throttle = int(self._templar.template(self._task.throttle) or 0)
-        return min(forks, throttle) if throttle > 0 else forks
-
-    def _author(self) -> dict[str, str | None]:
-        """Return the controller, user and job of this run, for the marks. AWX gives each job its number."""
-        job = self._vars.get("awx_job_id") or self._vars.get("tower_job_id")
-        user = self._vars.get("awx_user_name") or self._vars.get("tower_user_name")
-        return {
-            "controller": socket.gethostname(),
-            "user": str(user) if user else _user(),
-            "job": str(job) if job else None,
-        }
-
     def _reports_of_turn(self, run: engine.Run) -> dict[str, dict[str, Any]]:
         """Return the reports on the latest turn; each host keeps its last report, also from an earlier turn."""
         if run["do"] == engine.APPROVE:
@@ -349,6 +333,70 @@ class ActionModule(ActionBase):
             return {"failed": True, "msg": why, "in_doubt": not check_mode}
         # Without the word nothing was sent: an option was wrong.
         return {"in_doubt": False, **said}
+
+    # The orders of the hosts
+
+    def _complete(self, run: engine.Run) -> dict[str, Any]:
+        """Return the orders with the values that only the tasks need."""
+        if run["do"] == engine.REFUSE:
+            return dict(run["orders"])
+        if run["do"] in (engine.PREPARE, engine.RESTORE):
+            return self._complete_files(run)
+        orders: dict[str, Any] = {}
+        for host, order in run["orders"].items():
+            given = run["hosts"][host]["settings"]
+            timeout = int(float(given["ask_timeout"]))
+            if run["do"] == engine.APPROVE:
+                acknowledge = given["acknowledge"] == settings.FALLBACK
+                orders[host] = [{**each, "timeout": timeout, "acknowledge": acknowledge} for each in order]
+            else:
+                orders[host] = {**order, "timeout": timeout}
+        return orders
+
+    def _complete_files(self, run: engine.Run) -> dict[str, Any]:
+        orders: dict[str, Any] = {}
+        for host, order in run["orders"].items():
+            given = run["hosts"][host]["settings"]
+            path = given[run["do"]]
+            nothing = path in ("", settings.NOTHING) or order.get("only_marked")
+            orders[host] = {
+                **order,
+                "path": "" if nothing else os.path.realpath(os.path.expanduser(path)),
+                "timeout": int(float(given[f"{run['do']}_timeout"])),
+                "mark": self._mark_of(run, host, order),
+                "mark_timeout": int(float(given["ask_timeout"])),
+            }
+        # The files have the throttle of the play, as this task.
+        throttle = int(self._templar.template(self._task.throttle) or 0)
+        forks = min(count_forks(), throttle) if throttle > 0 else count_forks()
+        longest = longest_files(((order["path"], order["timeout"]) for order in orders.values()), forks)
+        # There is no date for what a large fleet may take with the greatest time-out.
+        longest = min(longest, settings.MOST_SECONDS)
+        return {host: {**order, "longest": max(longest, order["timeout"])} for host, order in orders.items()}
+
+    def _mark_of(self, run: engine.Run, host: str, order: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the mark that a host gets before its preparation, or that is removed after its restore; None for
+        none."""
+        if run["check_mode"] or not order.get("is_marked", True):
+            return None
+        known = run["hosts"][host]
+        since = format_utc(now_utc()) or ""
+        if run["do"] == engine.RESTORE:
+            before = find_mark(known["marks"] or (), order["event_id"], BY_RUN)
+            since = (before and before["since"]) or since
+        told = {**self._author, "run": run["id"], "boot_id": known["boot_id"], "vm_id": known["vm_id"]}
+        return new_mark(BY_RUN, order["event"], since, **told)
+
+    @cached_property
+    def _author(self) -> dict[str, str | None]:
+        """Return the controller, user and job of this run, for the marks. AWX gives each job its number."""
+        job = self._vars.get("awx_job_id") or self._vars.get("tower_job_id")
+        user = self._vars.get("awx_user_name") or self._vars.get("tower_user_name")
+        return {
+            "controller": socket.gethostname(),
+            "user": str(user) if user else _user(),
+            "job": str(job) if job else None,
+        }
 
     # Steps of a host
 
@@ -558,41 +606,6 @@ class ActionModule(ActionBase):
         return {"failed": True, "msg": " ".join(told)}
 
 
-def _complete(run: engine.Run, author: Mapping[str, Any], forks: int) -> dict[str, Any]:
-    """Return the orders with the values that only the tasks need.
-
-    :param forks: on how many hosts Ansible runs a task at the same time.
-    """
-    orders: dict[str, Any] = {}
-    if run["do"] == engine.REFUSE:
-        return dict(run["orders"])
-    for host, order in run["orders"].items():
-        given = run["hosts"][host]["settings"]
-        ask_timeout = int(float(given["ask_timeout"]))
-        if run["do"] == engine.APPROVE:
-            acknowledge = given["acknowledge"] == settings.FALLBACK
-            orders[host] = [{**each, "timeout": ask_timeout, "acknowledge": acknowledge} for each in order]
-        elif run["do"] in (engine.PREPARE, engine.RESTORE):
-            nothing = given[run["do"]] in ("", settings.NOTHING)
-            orders[host] = {
-                **order,
-                "path": ""
-                if nothing or order.get("only_marked")
-                else os.path.realpath(os.path.expanduser(given[run["do"]])),
-                "timeout": int(float(given[f"{run['do']}_timeout"])),
-                "mark": _mark_of(run, host, order, author),
-                "mark_timeout": ask_timeout,
-            }
-        else:
-            orders[host] = {**order, "timeout": ask_timeout}
-    if run["do"] in (engine.PREPARE, engine.RESTORE):
-        longest = longest_files(((order["path"], order["timeout"]) for order in orders.values()), forks)
-        # There is no date for what a large fleet may take with the greatest time-out.
-        longest = min(longest, settings.MOST_SECONDS)
-        orders = {host: {**order, "longest": max(longest, order["timeout"])} for host, order in orders.items()}
-    return orders
-
-
 def _plain_results(said: Mapping[str, Any]) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = json.loads(json.dumps(without_frames(said).get("results") or [], default=str))
     return [{**each, "msg": tell_failure(each)} if each.get("failed") else each for each in results]
@@ -601,23 +614,6 @@ def _plain_results(said: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _take_outside(item: Mapping[str, Any], outside: Mapping[str, Any]) -> Mapping[str, Any]:
     said = outside.get(item.get("item", {}).get("event", {}).get("event_id"))
     return item if said is None else take_acknowledgement(item, said)
-
-
-def _mark_of(run: engine.Run, host: str, order: Mapping[str, Any], author: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the mark that a host gets before its preparation, or that is removed after its restore; None for none."""
-    if run["check_mode"] or not order.get("is_marked", True):
-        return None
-    known = run["hosts"][host]
-    since = _utc_now()
-    if run["do"] == engine.RESTORE:
-        before = find_mark(known["marks"] or (), order["event_id"], BY_RUN)
-        since = (before and before["since"]) or since
-    told = {**author, "run": run["id"], "boot_id": known["boot_id"], "vm_id": known["vm_id"]}
-    return new_mark(BY_RUN, order["event"], since, **told)
-
-
-def _utc_now() -> str:
-    return format_utc(now_utc()) or ""
 
 
 def _user() -> str | None:
