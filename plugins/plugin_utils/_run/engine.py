@@ -481,7 +481,7 @@ def _check(run: Run, now: float) -> Orders | None:
             continue
         if each["prepared"] is None:
             known = _begin(known, each, now)
-        run["hosts"][host] = {**known, "checker": now}
+        run["hosts"][host] = {**known, "checker_asked_at": now}
         since = each["prepared_since"] or now
         last = run["check_mode"] or now - since >= seconds(known, "prepare_timeout")
         orders[host] = {"event_id": each["event"]["event_id"], "event": each["event"], "last": last}
@@ -491,7 +491,7 @@ def _check(run: Run, now: float) -> Orders | None:
 def _rests(run: Run, known: Host, now: float) -> bool:
     """Tell whether the checker was asked a moment ago, and had not finished."""
     each = _next_to_prepare(run, known)
-    return bool(each and each["prepared"] is False and now - (known["checker"] or 0.0) < CHECKER_PAUSE)
+    return bool(each and each["prepared"] is False and now - (known["checker_asked_at"] or 0.0) < CHECKER_PAUSE)
 
 
 def _ask_anew(run: Run, now: float) -> Orders | None:
@@ -615,7 +615,7 @@ def _deadlines(run: Run, now: float) -> dict[str, float]:
     in_the_way = {host for entry in run["queue"].values() for host in entry["behind"]}
     for host, known in _present(run).items():
         if _rests(run, known, now):
-            found[host] = float(known["checker"]) + CHECKER_PAUSE
+            found[host] = float(known["checker_asked_at"]) + CHECKER_PAUSE
             continue
         others_end = _others_end_at(run, known, RESTORING if _next_to_prepare(run, known) else None)
         if others_end > now and (_next_to_prepare(run, known) or restores(known)):

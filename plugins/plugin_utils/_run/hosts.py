@@ -63,8 +63,8 @@ NEW_HOST: Host = {
     "boot_id": None,
     # It fell out of the play: its connection was lost in a file of the user, or a task there ended it.
     "away": False,
-    # The latest verdict on its checker
-    "checker": None,
+    # When its checker was last asked how far it is
+    "checker_asked_at": None,
     "vm_id": None,
     # The marks on the VM that count, as they were read last, and when; None before that
     "marks": None,
