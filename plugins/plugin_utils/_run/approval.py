@@ -14,9 +14,8 @@ from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED, WITHDRAWN
 from .._failure_text import timed_out
 from .progress import is_near, must_restore, progress_key, update_event
+from .settings import IGNORE
 
-REFUSE = "refuse"
-IGNORE = "ignore"
 # The reasons of scheduled_event_approve for a metadata service that does not answer
 _SILENT = ("unreachable", "timeout")
 # Azure's word on its control plane for an event that does not take place

@@ -92,8 +92,8 @@ _MOST_NAMED = 3
 # The filter bool takes any other word for false, also some that Ansible takes for true elsewhere.
 _BOOLEAN = ("approve", "wait")
 _MEANS = {**dict.fromkeys(("true", "yes", "on", "1"), "true"), **dict.fromkeys(("false", "no", "off", "0"), "false")}
-FALLBACK = "fallback"
-_CHOICES = {"outside_vms": ("refuse", "ignore"), "acknowledge": ("never", FALLBACK)}
+IGNORE, FALLBACK = "ignore", "fallback"
+_CHOICES = {"outside_vms": ("refuse", IGNORE), "acknowledge": ("never", FALLBACK)}
 # A condition that is no text might be dropped, as 0 and false are, and the run would take all events.
 _CONDITIONS = ("event_ids", "event_types", "event_sources")
 _PREFIX = "event_response_"

@@ -279,7 +279,7 @@ UNPREPARED = make_progress(prepared=False)
     ],
 )
 def test_who_approves_an_event(hosts, approver, ready, why):
-    (plan,) = plan_all(hosts, True, approval.REFUSE, 0.0, NOW)
+    (plan,) = plan_all(hosts, True, "refuse", 0.0, NOW)
     assert (plan["approver"], plan["resources_ready"]) == (approver, ready)
     assert plan["why"] == (why if why is None or why.startswith("It ") else f"Not approved: {why}.")
 
@@ -297,7 +297,7 @@ def test_only_what_is_prepared_in_this_boot_is_approved(before, after, obstacle)
     event = make_event(resources=["web-1"])
     (each,) = track_events(answer(event, boot_id=before), NOW)
     progress = response.follow_progress([prepared(each)], answer(event, boot_id=after), NOW + 60)
-    (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, approval.REFUSE, 0.0, NOW)
+    (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, "refuse", 0.0, NOW)
     assert plan["approver"] == (None if obstacle else "host-a")
     assert plan["why"] == (obstacle and f"Not approved: {obstacle}.")
 
@@ -318,7 +318,7 @@ def test_p2_what_is_prepared_on_a_host_without_a_boot_id_is_approved_only_if_it_
     (each,) = track_events(answer(event, boot_id=None), NOW)
     said = {"unreachable": True, "msg": "Gone."} if said is None else {**answer(event, boot_id=None), **said}
     progress = response.follow_progress([prepared(each)], said, NOW + 60)
-    (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, approval.REFUSE, 0.0, NOW)
+    (plan,) = plan_all({"host-a": host("web-1", *progress)}, True, "refuse", 0.0, NOW)
     assert plan["why"] == (obstacle and f"Not approved: host-a {obstacle}.")
 
 
@@ -369,7 +369,7 @@ def test_nobody_of_the_event_is_there_although_outside_vms_are_ignored():
 
 
 def test_nothing_is_approved_where_that_is_wanted():
-    (plan,) = plan_all(READY, False, approval.REFUSE, 3600.0, NOW)
+    (plan,) = plan_all(READY, False, "refuse", 3600.0, NOW)
     assert (plan["approver"], plan["blocked"], plan["wait"]) == (None, False, True)
 
 
@@ -381,7 +381,7 @@ def test_an_event_held_back_is_waited_for_if_its_time_is_near(not_before, max_wa
     event = make_event(not_before=not_before)
     failed = host("web-2", make_progress(event, prepared=False))
     hosts = {"host-a": host("web-1", make_progress(event)), "host-b": failed}
-    (plan,) = plan_all(hosts, True, approval.REFUSE, max_wait, NOW)
+    (plan,) = plan_all(hosts, True, "refuse", max_wait, NOW)
     assert (plan["blocked"], plan["wait"]) == (True, wait)
 
 
@@ -390,7 +390,7 @@ def test_h3_an_event_that_is_held_back_is_not_waited_for_where_nobody_is_prepare
         "host-a": host("web-1", make_progress(prepared=False)),
         "host-b": host("web-2", make_progress(prepared=False)),
     }
-    (plan,) = plan_all(hosts, True, approval.REFUSE, 3600.0, NOW)
+    (plan,) = plan_all(hosts, True, "refuse", 3600.0, NOW)
     assert (plan["blocked"], plan["wait"]) == (True, False)
 
 
