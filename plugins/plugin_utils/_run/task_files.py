@@ -11,35 +11,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ...module_utils._errors import one_line
-
-
-class Loader(NamedTuple):
-    """Ansible's loader of files, roles and handlers."""
-
-    # The role that runs the file, None where a playbook runs it
-    role: Any
-    # Returns the blocks of a file that a role includes, None for the role that runs the file; raises Ansible's errors.
-    load_file: Callable[[str, Any], Sequence[Any]]
-    # Returns the role that a task includes, and its blocks; raises Ansible's error where there is no such role, or no
-    # such file in it.
-    load_role: Callable[[Any], tuple[Any, Sequence[Any]]]
-    # Returns the blocks with the handlers of a role, and of those it depends on.
-    load_handlers: Callable[[Any], Sequence[Any]]
-    # Returns the blocks with the handlers of the play and of all its roles.
-    load_play_handlers: Callable[[], Sequence[Any]]
-    # Tells whether the action of a task runs once for all hosts, as its plugin says by BYPASS_HOST_LOOP.
-    acts_for_all: Callable[[Any], bool]
-    # Tells whether the tags of a task, and those with which the run was started, let it run.
-    is_left_by_tags: Callable[[Any], bool]
 
 
 class _Search(NamedTuple):
     """The state of a search."""
 
-    loader: Loader
+    # A TaskLoader of _step/task_loader.py
+    loader: Any
     # The files and roles that were searched
     seen: set[str]
     # The handlers that their tasks notify
@@ -98,9 +79,10 @@ _NO_CONTENTS = "Unable to retrieve file contents"
 _POSITION = re.compile(r"(?:The error appears to be in '(?P<old>[^']+)': line |Origin: (?P<new>[^\n]+?):)(?P<line>\d+)")
 
 
-def find_file_faults(path: str, loader: Loader, folders: Sequence[str]) -> list[str]:
+def find_file_faults(path: str, loader: Any, folders: Sequence[str]) -> list[str]:
     """Return the faults of a file, and of the files it includes by a literal name; a sentence each.
 
+    :param loader: a TaskLoader, which loads files, roles and handlers as Ansible does.
     :param folders: where Ansible looks for included files, besides the folder of the file that includes them.
     """
     search = _Search(loader, set(), set())

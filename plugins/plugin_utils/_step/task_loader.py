@@ -20,15 +20,20 @@ from ansible.playbook.role.include import RoleInclude
 from ansible.playbook.task_include import TaskInclude
 from ansible.plugins.loader import action_loader
 
-from .._run.task_files import Loader, find_file_faults
+from .._run.task_files import find_file_faults
 
 
 class TaskLoader:
-    """Loads files for the task of an action plugin, where its role will include them."""
+    """Loads files for the task of an action plugin, where its role will include them; its methods raise the errors of
+    Ansible.
+
+    :ivar role: the role that runs the files, None where a playbook runs them.
+    """
 
     def __init__(self, task: Any, loader: Any, variables: Mapping[str, Any]) -> None:
         self._task = task
         self._loader = loader
+        self.role = task._role
         self._variables = variables
 
     def find_faults(self, given: str) -> Sequence[str]:
@@ -36,19 +41,14 @@ class TaskLoader:
         path = os.path.realpath(os.path.expanduser(given))
         if not os.path.isfile(path):
             return [f"there is no file {path}. Give the path of a file with tasks."]
-        role_tasks = [os.path.join(self._task._role._role_path, "tasks")] if self._task._role else []
-        loader = Loader(
-            self._task._role,
-            self._load_file,
-            self._load_role,
-            self._load_handlers,
-            self._load_play_handlers,
-            _acts_for_all,
-            self._is_left_by_tags,
-        )
-        return find_file_faults(path, loader, [*role_tasks, self._loader.get_basedir()])
+        role_tasks = [os.path.join(self.role._role_path, "tasks")] if self.role else []
+        return find_file_faults(path, self, [*role_tasks, self._loader.get_basedir()])
 
-    def _load_file(self, path: str, role: Any) -> Sequence[Any]:
+    def load_file(self, path: str, role: Any) -> Sequence[Any]:
+        """Return the blocks of a file.
+
+        :param role: which includes it, None for the role that runs the files.
+        """
         # Newer ansible-core runs no template of a file without this mark of trust.
         trusts = "trusted_as_template" in inspect.signature(self._loader.load_from_file).parameters
         tasks = self._loader.load_from_file(path, **({"trusted_as_template": True} if trusts else {}))
@@ -60,7 +60,7 @@ class TaskLoader:
             if not isinstance(task, dict):
                 raise AnsibleError(f"Each member of the list must be a task, not {_kind(task)}")
         play, variables = self._task._parent._play, self._task._variable_manager
-        role = role or self._task._role
+        role = role or self.role
         parent = Block(play=play, role=role)
         # As in the tasks that will include the file; that of the play takes effect when the response is over.
         parent.any_errors_fatal = False
@@ -74,7 +74,8 @@ class TaskLoader:
         )
         return loaded
 
-    def _load_role(self, task: Any) -> tuple[Any, Sequence[Any]]:
+    def load_role(self, task: Any) -> tuple[Any, Sequence[Any]]:
+        """Return the role that a task includes, and its blocks."""
         play = task._parent._play
         include = RoleInclude.load(
             task._role_name,
@@ -86,32 +87,34 @@ class TaskLoader:
         role = Role.load(include, play, from_files=task._from_files, from_include=True, validate=False)
         blocks: Sequence[Any] = role.compile(play=play)
         # Ansible returns the same handlers when they are asked for again.
-        for block in [*blocks, *self._load_handlers(role)]:
+        for block in [*blocks, *self.load_handlers(role)]:
             block._parent = task.build_parent_block()
         return role, blocks
 
-    def _load_handlers(self, role: Any) -> Sequence[Any]:
+    def load_handlers(self, role: Any) -> Sequence[Any]:
+        """Return the blocks with the handlers of a role, and of those it depends on."""
         blocks: Sequence[Any] = role.get_handler_blocks(self._task._parent._play)
         return blocks
 
-    def _load_play_handlers(self) -> Sequence[Any]:
+    def load_play_handlers(self) -> Sequence[Any]:
+        """Return the blocks with the handlers of the play and of all its roles."""
         play = self._task.get_play()
         # Those of a role are the play's own only once Ansible runs the play.
-        return [*play.handlers, *(block for role in play.roles for block in self._load_handlers(role))]
+        return [*play.handlers, *(block for role in play.roles for block in self.load_handlers(role))]
 
-    def _is_left_by_tags(self, task: Any) -> bool:
+    def acts_for_all(self, task: Any) -> bool:
+        """Tell whether the action of a task runs once for all hosts, as the strategy linear finds out."""
+        action = action_loader.get(task.action, class_only=True, collection_list=task.collections)
+        return bool(getattr(action, "BYPASS_HOST_LOOP", False))
+
+    def is_left_by_tags(self, task: Any) -> bool:
+        """Tell whether the tags of a task, and those with which the run was started, let it run."""
         play = self._task.get_play()
         try:
             return bool(task.evaluate_tags(play.only_tags, play.skip_tags, self._variables))
         except AnsibleError:
             # A tag that uses a variable of the file is not known yet.
             return True
-
-
-def _acts_for_all(task: Any) -> bool:
-    # As the strategy linear finds out
-    action = action_loader.get(task.action, class_only=True, collection_list=task.collections)
-    return bool(getattr(action, "BYPASS_HOST_LOOP", False))
 
 
 def _kind(value: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.task_files import Loader, find_file_faults
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.task_files import find_file_faults
 
 REFUSED = (
     "drain.yml: run_once: true must not be used: the task runs for one host, and its result counts for all "
@@ -50,7 +50,7 @@ def find_faults(tasks, blocks=(), handlers=()):
     for each in tasks:
         if getattr(each, "action", "") == "include_role":
             each._role_name, each._from_files = "drain", {}
-    loader = Loader(
+    loader = SimpleNamespace(
         role=None,
         load_file=lambda path, role: tasks,
         load_role=lambda each: (SimpleNamespace(_role_path="/roles/drain"), blocks),
