@@ -55,7 +55,14 @@ from .messages import (
     format_queued,
     format_unwanted,
 )
-from .progress import is_undecided, note_interrupted_preparation, progress_key, start_preparation, update_event
+from .progress import (
+    is_undecided,
+    must_restore,
+    note_interrupted_preparation,
+    progress_key,
+    start_preparation,
+    update_event,
+)
 from .settings import CHECKER, NOTHING, as_boolean
 
 Run = dict[str, Any]
@@ -419,7 +426,7 @@ def _misses_event(run: Run, known: Host) -> bool:
 def _leave(run: Run, now: float) -> Orders | None:
     """A host that fell out while it was out of service is brought back at once."""
     lost = {host: known for host, known in _own(run).items() if known["away"]}
-    return {host: {} for host, known in lost.items() if restores({**known, "unreachable": False}, True)}
+    return {host: {} for host, known in lost.items() if any(map(must_restore, known["events"]))}
 
 
 def _next_to_prepare(run: Run, known: Host) -> dict[str, Any] | None:
