@@ -94,12 +94,8 @@ def _unasked(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     nameless = {host: known["lost"] for host, known in hosts.items() if not known["resource_name"]}
     lost = [f"{host} {why}" for host, why in nameless.items() if why not in (None, OTHER_BATCH)]
     # In a large fleet these are many, and the event is not theirs.
-    return lost + (["hosts in later batches of the play were not asked"] if _later_batches(hosts) else [])
-
-
-def _later_batches(hosts: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Tell whether hosts of the play were not asked because they are in later batches."""
-    return any(known["lost"] == OTHER_BATCH and not known["resource_name"] for known in hosts.values())
+    later = ["hosts in later batches of the play were not asked"] if OTHER_BATCH in nameless.values() else []
+    return lost + later
 
 
 def _check_readiness(

@@ -228,11 +228,6 @@ def shared(hosts: Mapping[str, Host], name: str) -> Any:
     return next((host["settings"][name] for host in hosts.values() if is_usable(host)), None)
 
 
-def has_coming(host: Host) -> bool:
-    """Tell whether a host stays prepared for an event that is to come."""
-    return any(map(is_coming, host["events"]))
-
-
 def restores(host: Host, check_mode: bool = False) -> list[dict[str, Any]]:
     """Return the progress of the events after which a host is to be restored now, in the order of their ends.
 
@@ -306,7 +301,8 @@ def news(before: Host, after: Host) -> bool:
         phases = [(progress_key(each), each["phase"]) for each in host["events"]]
         listed = [(fold_case(event["event_id"]), read_event(event).has_started) for event in host["listed"]]
         # A host that goes down for its event is expected to come back, unless Azure deletes it.
-        is_lost = host["unreachable"] and (not has_coming(host) or any(map(is_deletion, host["events"])))
+        stays_prepared = any(map(is_coming, host["events"]))
+        is_lost = host["unreachable"] and (not stays_prepared or any(map(is_deletion, host["events"])))
         return phases, sorted(listed), is_lost, host["given_up_at"], sorted(host["at_work"])
 
     return bool(known(before) != known(after))
