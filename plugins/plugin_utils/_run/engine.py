@@ -178,8 +178,9 @@ def take_reports(run: Run, reports: Mapping[str, Mapping[str, Any]], now: float)
     """Return the run after a turn.
 
     :param reports: of each host that had an order: ``host``, its known state; of one that ran a file,
-        ``reached``, ``why``, and whether its mark was there until then, ``was_marked``; of one that approved,
-        ``results``. A host without one fell out of the play.
+        ``reached``, ``why``, whether it ``began``, whether its mark was there until then, ``was_marked``, why a mark
+        could not be removed, ``mark_left``, and the marks of others that kept it from beginning, ``hindered``; of one
+        that approved, ``results``. A host without one fell out of the play.
     """
     taken = {**_copy(run), "orders": {}}
     for name, order in run["orders"].items() if run["do"] != REFUSE else ():

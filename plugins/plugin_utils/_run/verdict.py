@@ -177,7 +177,7 @@ def find_faults(
     """Return the faults of each host that has one, a sentence each.
 
     :param progress: of each host the result of note_unrestored(), None for one that was never told its events.
-    :param answers: the first answer to each host, None for one that was not asked.
+    :param answers: the latest answer to each host, None for one that was not asked.
     :param named: the ids of the events that the run is limited to; empty for all.
     """
     events = {progress_key(each): each["event"] for followed in progress.values() for each in followed or ()}
@@ -201,8 +201,8 @@ def _is_unclear(
     answer: Mapping[str, Any] | None,
     wanted: Sequence[Mapping[str, Any] | None],
 ) -> bool:
-    """Tell whether the first answer may have had an event of the host that could not be read; a later one replaces it
-    where there is an event to follow.
+    """Tell whether the latest answer may have had an event of the host that could not be read. Where there is one to
+    follow, the run has followed it.
 
     :param wanted: the events that the run is limited to, None for one that no host told of; empty for all.
     """
