@@ -63,7 +63,8 @@ OF_HOSTS = (RUN, REPORT, APPROVALS, ACKNOWLEDGED, SUMMARY)
 # Variables that the playbooks restore and rehearse set
 REHEARSAL = "__event_response_rehearsal"
 ONLY_MARKED, OPEN_TOO = "__event_response_only_marked", "__event_response_open_too"
-ANCHORS = "__event_response_anchor_hosts"
+# Those that the plays of respond set
+ANCHORS, RETURNS = "__event_response_anchor_hosts", "__event_response_returns"
 _Changed = TypeVar("_Changed")
 _LONGEST_REASON = 500
 # Ansible removes the folder of a module after the limit of its task, without one of its own: where the connection has
@@ -266,7 +267,7 @@ class ActionModule(ActionBase):
         # Before hosts that are back in a later play get an order
         run = engine.take_reports(run, self._reports_of_turn(run), now)
         run = engine.enter_play(run, self._play(), self._vars["ansible_play_hosts"])
-        run = engine.decide(run, now, returns=bool(self._task.args.get("returns")))
+        run = engine.decide(run, now, returns=self._is_set(RETURNS))
         kept = self._keep({**run, "lines": []}, run["lines"])
         # One for all hosts, of which each leaves out itself where a file asks for it
         kept["peers"] = describe_hosts(run["hosts"]) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}
