@@ -328,7 +328,8 @@ def note_without_mark(name: str, host: Host, event_id: str) -> Host:
     :param name: of the host.
     """
     why = _RESTORED.format(host=name)
-    (each,) = (each for each in host["events"] if progress_key(each) == fold_case(event_id))
+    # Azure may use an id anew: the last is the event of now.
+    each = [each for each in host["events"] if progress_key(each) == fold_case(event_id)][-1]
     changes: dict[str, Any]
     if not _is_in_boot_of_preparation(host, each):
         changes = {"prepared": True}

@@ -321,7 +321,9 @@ class Fleet:
     def _approve(self, host: str, order: Any) -> dict[str, Any]:
         results = []
         for item in order:
-            (event,) = [each for each in self.events if each.event_id == item["event"]["event_id"]]
+            own = [each for each in self.events if each.event_id == item["event"]["event_id"]]
+            # Azure may use an id anew.
+            event = next((each for each in own if each.status(self.now)), own[0])
             result = {"approvals": [{"result": "approved"}], "in_doubt": False}
             if self.is_down(host):
                 result = {"unreachable": True}

@@ -237,6 +237,27 @@ def test_p2_who_is_put_back_while_others_still_prepare_is_prepared_again_once(ti
     )
 
 
+def test_p2_who_is_put_back_while_it_is_prepared_for_an_id_that_azure_uses_anew_is_prepared_again():
+    first = FleetEvent("A1", ["web-1"])
+    anew = FleetEvent("A1", ["web-1"], announced_after=900.0, notice=3000.0)
+    fleet = Fleet(["web-1", "web-2"], first, anew, FleetEvent("B2", ["web-2"], lasts=1500.0))
+    prepare = fleet._prepare
+
+    def prepare_with_slow_others(host, order):
+        report = prepare(host, order)
+        if fleet.story[host].count("prepare A1") == 2:
+            fleet.story[host].append("restored by hand")
+            report["was_marked"] = False
+        return report
+
+    fleet._prepare = prepare_with_slow_others
+    fleet.go()
+    both = ["prepare A1", "restore A1", "prepare A1", "restored by hand", "prepare A1", "restore A1"]
+    assert fleet.story == {"web-1": both, "web-2": ["prepare B2", "restore B2"]}
+    assert [event_id for _host, event_id, _ready in fleet.posted] == ["A1", "B2", "A1"]
+    assert fleet.marks == {"web-1": {}, "web-2": {}}
+
+
 def test_p2_who_is_put_back_after_one_of_its_events_by_name_is_prepared_again_for_the_other():
     """By the playbook restore with restore_open=true and event_response_event_ids."""
     first = FleetEvent("A1", ["web-1"], notice=3000.0, lasts=9000.0)
