@@ -256,7 +256,7 @@ def tell_step(is_given: bool) -> list[str]:
 
 
 def tell_skip_tags(skipped: Iterable[str]) -> list[str]:
-    """Return the fault where the run leaves out what has the tag always, a sentence: the report of the playbook does."""
+    """Return the fault where the run leaves out all that has the tag always, a sentence: the report has it."""
     return [_SKIP_ALWAYS] if "always" in skipped else []
 
 

@@ -106,7 +106,7 @@ def _find_file_faults(path: str, search: _Search, folders: Sequence[str], role: 
     # A file that another one includes may be empty.
     if not tasks and search.seen == {path}:
         yield _EMPTY.format(path=path)
-    elif search.seen == {path} and not any(map(search.loader.is_left_by_tags, tasks)):
+    elif search.seen == {path} and not any(map(search.loader.tags_let_run, tasks)):
         yield _TAGS.format(path=path)
     yield from _find_task_faults(path, tasks, search, [os.path.dirname(path), *folders], role)
     yield from _find_imported_handler_faults(tasks, search, folders)

@@ -107,7 +107,7 @@ class TaskLoader:
         action = action_loader.get(task.action, class_only=True, collection_list=task.collections)
         return bool(getattr(action, "BYPASS_HOST_LOOP", False))
 
-    def is_left_by_tags(self, task: Any) -> bool:
+    def tags_let_run(self, task: Any) -> bool:
         """Tell whether the tags of a task, and those with which the run was started, let it run."""
         play = self._task.get_play()
         try:

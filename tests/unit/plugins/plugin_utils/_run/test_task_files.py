@@ -57,7 +57,7 @@ def find_faults(tasks, blocks=(), handlers=()):
         load_handlers=lambda role: [SimpleNamespace(block=getattr(role, "handlers", []))],
         load_play_handlers=lambda: [SimpleNamespace(block=handlers)],
         acts_for_all=lambda each: each.action.rpartition(".")[2] in ("pause", "add_host"),
-        is_left_by_tags=lambda each: "never" not in getattr(each, "tags", ()),
+        tags_let_run=lambda each: "never" not in getattr(each, "tags", ()),
     )
     return find_file_faults("drain.yml", loader, [])
 
