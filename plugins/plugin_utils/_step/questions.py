@@ -63,7 +63,7 @@ class Questions:
         command = load_action(self._action, "ansible.builtin.command", {"argv": [program, "status", "--json"]})
         # It only reads.
         command._task.check_mode = False
-        return self._end(seconds, lambda: command.run(task_vars=self._task_vars))  # type: ignore[no-any-return]
+        return self._end(seconds, lambda: command.run(task_vars=self._task_vars))
 
     def wait(
         self, host: Host, order: Mapping[str, Any], awaited: Mapping[str, Host], turn: str
