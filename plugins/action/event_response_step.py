@@ -248,7 +248,7 @@ class ActionModule(ActionBase):
         faults = settings.tell_wrong_words(given) + settings.tell_differences(given)
         faults += settings.tell_check_mode(self._task.check_mode, bool(self._vars.get("ansible_check_mode")))
         faults += settings.tell_step(bool(context.CLIARGS.get("step")))
-        faults += settings.tell_skip_tags(play.skip_tags if ANCHORS in self._vars else ())
+        faults += settings.tell_skip_tags(() if self._is_in_one_play else play.skip_tags)
         faults += settings.tell_strategy(play.strategy, _is_linear(play.strategy))
         faults += settings.tell_max_fail(play.max_fail_percentage)
         faults += settings.tell_conditions(find_conditions(self._task))
