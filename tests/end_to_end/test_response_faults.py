@@ -478,6 +478,21 @@ def test_p13_a_file_of_which_tags_leave_nothing_to_run_is_refused(make_fleet, ta
     assert fleet.story("host-a") == ([] if is_refused else ["drained", "restore host-a Reboot completed"])
 
 
+@pytest.mark.releases
+def test_p13_a_file_of_which_the_tags_of_a_run_leave_out_a_task_is_refused(make_fleet):
+    fleet = make_fleet(["host-a"], HOSTS)
+    fleet.announce("web-1", notice=FAR_OFF)
+    note = NOTE.format(words="drained")
+    file = fleet.folder / "tagged.yml"
+    file.write_text(f"{note}{note}  tags: [slow]\n{note}  tags: [never, debug]\n")
+    run = fleet.respond("--skip-tags", "slow", playbook=RESPOND, event_response_prepare=str(file))
+    assert run.code == 2, run.out + run.err
+    assert f"{file}: --tags or --skip-tags leaves out tasks of the file (Note it), so" in run.words
+    assert (fleet.approved, fleet.story("host-a")) == ([], [])
+    assert fleet.respond(playbook=RESPOND, event_response_prepare=str(file)).code == 0
+    assert fleet.story("host-a")[:2] == ["drained", "drained"]
+
+
 @pytest.mark.matrix
 def test_a_file_may_have_a_name_that_ansible_would_take_for_an_option(make_fleet):
     fleet = make_fleet(["host-a"], HOSTS)

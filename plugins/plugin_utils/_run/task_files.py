@@ -42,6 +42,12 @@ _TAGS = (
     "{path}: no task is left of the file, because of its tags and those of the run, so a host would count as done "
     "although nothing ran. Give the tasks no tags, and start this without --tags and --skip-tags."
 )
+_PARTLY = (
+    "{path}: --tags or --skip-tags leaves out tasks of the file ({names}), so a host would count as done without them. "
+    "Start this without these options, and look for tags in ansible.cfg."
+)
+# Of the tasks that a sentence names
+_MOST_NAMES = 3
 _RUN_ONCE = (
     "{path}: run_once: true must not be used: the task runs for one host, and its result counts for all hosts, "
     "also for those that only wait. Use delegate_to without it."
@@ -106,10 +112,22 @@ def _find_file_faults(path: str, search: _Search, folders: Sequence[str], role: 
     # A file that another one includes may be empty.
     if not tasks and search.seen == {path}:
         yield _EMPTY.format(path=path)
-    elif search.seen == {path} and not any(map(search.loader.tags_let_run, tasks)):
-        yield _TAGS.format(path=path)
+    elif search.seen == {path}:
+        yield from _find_tag_faults(path, tasks, search.loader)
     yield from _find_task_faults(path, tasks, search, [os.path.dirname(path), *folders], role)
     yield from _find_imported_handler_faults(tasks, search, folders)
+
+
+def _find_tag_faults(path: str, tasks: Sequence[Any], loader: Any) -> Iterator[str]:
+    left_out = [task for task in tasks if not loader.tags_let_run(task)]
+    # Nobody expects these to run.
+    unexpected = [task for task in left_out if not loader.has_tag_never(task)]
+    if len(left_out) == len(tasks):
+        yield _TAGS.format(path=path)
+    elif unexpected:
+        names = [_name(task) for task in unexpected[:_MOST_NAMES]]
+        more = [f"{len(unexpected) - _MOST_NAMES} more"] if unexpected[_MOST_NAMES:] else []
+        yield _PARTLY.format(path=path, names=", ".join(names + more))
 
 
 def _find_task_faults(
@@ -201,9 +219,7 @@ def _find_notified_faults(path: str, search: _Search, folders: Sequence[str]) ->
             return
         left = [handler for handler in left if handler not in notified]
         for handler in notified:
-            # One that only listens needs no name.
-            name = one_line(handler.name or handler.get_name(include_role_fqcn=False))
-            named = f"{path}: handler {name}, which it notifies"
+            named = f"{path}: handler {_name(handler)}, which it notifies"
             role = handler._role
             here = [os.path.join(role._role_path, "handlers"), *folders] if role is not None else folders
             # Those of a role that the file uses have its limit.
@@ -220,6 +236,11 @@ def _is_notified(handler: Any, notified: Iterable[str]) -> bool:
     if any(_is_template(name) for name in notified) or (notified and _is_template(str(handler.name))):
         return True
     return not topics.union(names).isdisjoint(notified)
+
+
+def _name(task: Any) -> str:
+    # A handler that only listens needs no name.
+    return one_line(task.name or task.get_name(include_role_fqcn=False))
 
 
 def _listed(value: Any) -> Sequence[Any]:

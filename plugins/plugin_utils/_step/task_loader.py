@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from ansible.errors import AnsibleError
 from ansible.playbook.block import Block
@@ -110,8 +110,15 @@ class TaskLoader:
     def tags_let_run(self, task: Any) -> bool:
         """Tell whether the tags of a task, and those with which the run was started, let it run."""
         play = self._task.get_play()
+        return self._evaluate_tags(task, play.only_tags, play.skip_tags)
+
+    def has_tag_never(self, task: Any) -> bool:
+        """Tell whether a task runs only where the run is started with one of its tags."""
+        return not self._evaluate_tags(task, ("all",), ())
+
+    def _evaluate_tags(self, task: Any, only: Collection[str], skip: Collection[str]) -> bool:
         try:
-            return bool(task.evaluate_tags(play.only_tags, play.skip_tags, self._variables))
+            return bool(task.evaluate_tags(only, skip, self._variables))
         except AnsibleError:
             # A tag that uses a variable of the file is not known yet.
             return True

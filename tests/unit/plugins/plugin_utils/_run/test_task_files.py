@@ -57,7 +57,8 @@ def find_faults(tasks, blocks=(), handlers=()):
         load_handlers=lambda role: [SimpleNamespace(block=getattr(role, "handlers", []))],
         load_play_handlers=lambda: [SimpleNamespace(block=handlers)],
         acts_for_all=lambda each: each.action.rpartition(".")[2] in ("pause", "add_host"),
-        tags_let_run=lambda each: "never" not in getattr(each, "tags", ()),
+        tags_let_run=lambda each: not {"never", "skipped"}.intersection(getattr(each, "tags", ())),
+        has_tag_never=lambda each: "never" in getattr(each, "tags", ()),
     )
     return find_file_faults("drain.yml", loader, [])
 
@@ -255,8 +256,24 @@ def test_a_file_without_a_task_is_refused():
 
 def test_p13_a_file_of_which_tags_leave_no_task_is_refused():
     assert find_faults([task(tags=["never"]), task()]) == []
-    (fault,) = find_faults([task(tags=["never"])])
-    assert fault.startswith("drain.yml: no task is left of the file, because of its tags and those of the run")
+    for tag in ("never", "skipped"):
+        (fault,) = find_faults([task(tags=[tag])])
+        assert fault.startswith("drain.yml: no task is left of the file, because of its tags and those of the run")
+
+
+@pytest.mark.parametrize(
+    ("skipped", "named"),
+    [
+        pytest.param(["Drain"], "Drain", id="one"),
+        pytest.param(["Drain", "Stop", "Tell", "Log", "Look"], "Drain, Stop, Tell, 2 more", id="many"),
+    ],
+)
+def test_p13_a_file_of_which_the_tags_of_the_run_leave_a_part_is_refused(skipped, named):
+    left_out = [task(tags=["skipped"], name=name) for name in skipped]
+    assert find_faults([task(), *left_out, task(tags=["never"])]) == [
+        f"drain.yml: --tags or --skip-tags leaves out tasks of the file ({named}), so a host would count as done "
+        "without them. Start this without these options, and look for tags in ansible.cfg."
+    ]
 
 
 @pytest.mark.parametrize("action", ["reboot", "ansible.builtin.reboot", "ansible.windows.win_reboot"])
