@@ -25,6 +25,7 @@ from .hosts import (
     awaited_until,
     is_of_checker,
     is_present,
+    is_tracked,
     is_wanted,
     lost_at,
     note_deletion,
@@ -412,7 +413,7 @@ def _is_lost_anew(known: Host, now: float) -> bool:
 
 
 def _misses_event(run: Run, known: Host) -> bool:
-    own = {progress_key(each) for each in known["events"]} | set(known["left_out"])
+    own = {progress_key(each) for each in known["events"] if is_tracked(each)} | set(known["left_out"])
     name = fold_case(known["name"] or "")
     return any(
         each["listed_at"] > known["asked_at"]
@@ -525,6 +526,7 @@ def _plan_approvals(run: Run, now: float, last: bool = False) -> list[dict[str, 
     for_plan = {host: _known_for_plan(run, host) for host in run["hosts"]}
     waiting = [_next_to_prepare(run, known) for known in _present(run).values()]
     unprepared = {progress_key(each) for each in waiting if each}
+    unprepared.update(key for known in _present(run).values() for key in _listed_anew(known))
     keys = [progress_key(each) for known in _own(run).values() for each in known["events"] if _is_open(each)]
     approve, outside_vms = as_boolean(shared(_own(run), "approve")), shared(_own(run), "outside_vms")
     plans = []
@@ -533,6 +535,16 @@ def _plan_approvals(run: Run, now: float, last: bool = False) -> list[dict[str, 
         if last or not (key in unprepared or waits_its_turn) or _has_started(run, key):
             plans.append(plan_approval(key, for_plan, approve, outside_vms, max_wait(run), now))
     return plans
+
+
+def _listed_anew(known: Host) -> set[str]:
+    """Return the keys of events that Azure has announced anew under an id after which the host is not restored yet.
+
+    Only then is it prepared for the new one.
+    """
+    listed = {fold_case(event["event_id"]) for event in known["listed"] if not event.get("is_missing")}
+    over = {progress_key(each) for each in known["events"] if each["phase"] == ENDED and must_restore(each)}
+    return listed & over
 
 
 def _is_open(each: Mapping[str, Any]) -> bool:

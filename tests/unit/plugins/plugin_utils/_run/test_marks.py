@@ -258,6 +258,18 @@ def test_p2_who_is_put_back_while_it_is_prepared_for_an_id_that_azure_uses_anew_
     assert fleet.marks == {"web-1": {}, "web-2": {}}
 
 
+@pytest.mark.parametrize("announced_after", [850.0, 900.0, 950.0])
+def test_p2_an_id_that_azure_uses_anew_before_all_are_restored_is_not_held_back(announced_after):
+    """web-1 stays out of service for B2, and is restored and prepared again after it."""
+    first = FleetEvent("A1", ["web-1", "web-2"])
+    anew = FleetEvent("A1", ["web-1", "web-2"], announced_after=announced_after, notice=3000.0)
+    fleet = Fleet(["web-1", "web-2"], first, anew, FleetEvent("B2", ["web-1"], notice=300.0, lasts=1500.0)).go()
+    assert "HELD BACK" not in fleet.said
+    assert [event_id for _host, event_id, _ready in fleet.posted] == ["A1", "B2", "A1"]
+    assert fleet.story["web-1"] == ["prepare A1", "prepare B2", "restore A1", "prepare A1", "restore B2", "restore A1"]
+    assert fleet.story["web-2"] == ["prepare A1", "restore A1"] * 2
+
+
 def test_p2_who_is_put_back_after_one_of_its_events_by_name_is_prepared_again_for_the_other():
     """By the playbook restore with restore_open=true and event_response_event_ids."""
     first = FleetEvent("A1", ["web-1"], notice=3000.0, lasts=9000.0)
