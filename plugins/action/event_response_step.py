@@ -40,6 +40,7 @@ from ..module_utils._event.marks import (
 from ..module_utils._event.marks import RUN as BY_RUN
 from ..module_utils._imds.fetch import now_utc
 from ..module_utils._time_limit import TimeIsUpError, limit
+from ..plugin_utils._answer_form import UNUSABLE, find_approval_fault
 from ..plugin_utils._conditions import find_conditions
 from ..plugin_utils._failure_text import tell_error, tell_failure, without_frames
 from ..plugin_utils._run import engine, settings, verdict
@@ -609,7 +610,16 @@ class ActionModule(ActionBase):
 
 def _plain_results(said: Mapping[str, Any]) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = json.loads(json.dumps(without_frames(said).get("results") or [], default=str))
-    return [{**each, "msg": tell_failure(each)} if each.get("failed") else each for each in results]
+    return [_readable(each) for each in results]
+
+
+def _readable(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of an approval; of one that cannot be used nothing is known but the event."""
+    failed = bool(result.get("failed") or result.get("unreachable"))
+    fault = None if failed and "approvals" not in result else find_approval_fault(result)
+    if fault:
+        return {"item": result.get("item"), "failed": True, "msg": UNUSABLE.format(fault=fault)}
+    return {**result, "msg": tell_failure(result)} if failed else result
 
 
 def _take_outside(item: Mapping[str, Any], outside: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -45,7 +45,8 @@ _value:
     could not be reached, or their document was empty or could not be read as a whole; C(incomplete), those of O(named)
     that are not the whole id of an event, while there is such a host; C(unclear), the hosts that may list more
     events that were asked for, because an entry of their document cannot be read; C(empty), those that may because
-    their answer was empty, as always on some VMs while there is no event.
+    their answer was empty, as always on some VMs while there is no event; C(unusable), for each host whose answer has
+    another form than that of the module, a sentence that says in which part.
   type: dict
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -92,6 +93,30 @@ def test_by_type_each_vm_approves_its_own_events_of_that_type_and_answers_left_e
     assert fleet.posted() == [("web-1", [freeze_1]), ("web-2", [freeze_2])]
     assert {host: counts["changed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 1, "db-1": 0}
     assert "no such event" in run.out
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {
+            "events": [{"event_id": "X1"}],
+            "approvals": [{"event_id": "X1", "result": "approved"}],
+            "msg": "",
+            "marks": 5,
+        },
+        {"events": [], "approvals": 5, "document_is_clear": True, "document_received": True},
+    ],
+    ids=["events that are none", "approvals that are none"],
+)
+def test_a_vm_that_forges_its_answers_keeps_no_other_from_approving(fleet, tmp_path, forged):
+    event = fleet.announce("Reboot", "web-1")
+    answer = shlex.quote(json.dumps(forged))
+    (tmp_path / "python-of-db-1").write_text(f"#!/bin/sh\ncat >/dev/null\necho {answer}\n")
+    run = fleet.approve(approve_event_types="Reboot")
+    assert run.code == 2, run.out + run.err
+    assert fleet.posted() == [("web-1", [event])]
+    assert {host for host, counts in recap(run).items() if counts["failed"]} == {"db-1"}
+    assert "The answer of the host cannot be used: " in run.words
 
 
 @pytest.mark.release

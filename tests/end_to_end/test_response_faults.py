@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -421,6 +422,31 @@ def test_p13_a_handler_of_the_play_that_fails_before_the_role_is_a_failure_of_th
     assert run.code == 2, run.out + run.err
     assert "no reload" in run.out
     assert (fleet.approved, fleet.story("host-b")) == ([], [])
+
+
+@pytest.mark.releases
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"events": [{"event_id": "A1", "affects_this_vm": True}], "document_received": True, "document_is_clear": True},
+        {"changed": False},
+        {"failed": True, "msg": {"No": 1}, "document_received": True, "events": 5},
+    ],
+    ids=["an event without keys", "nothing", "a failure with parts of an answer"],
+)
+def test_a_vm_that_forges_its_answers_is_named_and_costs_only_its_own(make_fleet, forged):
+    fleet = make_fleet(["host-a", "host-b"], HOSTS)
+    event = fleet.announce("web-1", notice=FAR_OFF)
+    python = fleet.folder / "forger"
+    python.write_text(f"#!/bin/sh\ncat >/dev/null\necho {shlex.quote(json.dumps(forged))}\n")
+    python.chmod(0o755)
+    fleet.set("host-b", ansible_python_interpreter=str(python))
+    run = fleet.respond(playbook=RESPOND)
+    assert run.code == 2, run.out + run.err
+    assert "Traceback" not in run.out + run.err
+    assert fleet.approved == [("web-1", [event])]
+    assert fleet.story("host-a") == ["prepare host-a Reboot", "restore host-a Reboot completed"]
+    assert [line for line in summary_of(run)["faults"]["host-b"] if "The answer of the host cannot be used" in line]
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,18 @@ OURS = "ansible_collections.fleetops.azure_maintenance"
 UTILS, ON_CONTROLLER = "plugins/module_utils", "plugins/plugin_utils"
 ERRORS, TIME_LIMIT = f"{UTILS}/_errors", f"{UTILS}/_time_limit"
 EVENT, IMDS, APPROVAL, MODULE = f"{UTILS}/_event", f"{UTILS}/_imds", f"{UTILS}/_approval", f"{UTILS}/_module"
-FAILURE, MASKING, TEXT_INPUT, UNSAFE, LOAD_ACTION, HOST_NAME, CONDITIONS = (
-    f"{ON_CONTROLLER}/{name}"
-    for name in ("_failure_text", "_masking", "_text_input", "_unsafe", "_load_action", "_host_name", "_conditions")
+ANSWER, FAILURE, MASKING, TEXT_INPUT, UNSAFE, LOAD_ACTION, HOST_NAME, CONDITIONS = (
+    f"{ON_CONTROLLER}/_{name}"
+    for name in (
+        "answer_form",
+        "failure_text",
+        "masking",
+        "text_input",
+        "unsafe",
+        "load_action",
+        "host_name",
+        "conditions",
+    )
 )
 AZURE, EDA, REPORT, RUN, STEP, WINDOWS = (
     f"{ON_CONTROLLER}/{name}" for name in ("_azure", "_eda", "_report", "_run", "_step", "_windows")
@@ -44,6 +53,7 @@ MAY_IMPORT = {
     f"{APPROVAL}/guard": [ERRORS, EVENT],
     MODULE: [ERRORS, IMDS, "ansible"],
     f"{MODULE}/info": [EVENT, IMDS],
+    ANSWER: [ERRORS, EVENT],
     FAILURE: [MASKING],
     MASKING: ["ansible"],
     TEXT_INPUT: [ERRORS],
@@ -64,9 +74,9 @@ MAY_IMPORT = {
         "requests",
     ],
     EDA: [ERRORS, EVENT, IMDS, HOST_NAME],
-    REPORT: [ERRORS, EVENT, FAILURE, MASKING],
-    RUN: [ERRORS, EVENT, f"{APPROVAL}/guard", FAILURE, TEXT_INPUT],
-    STEP: [ERRORS, EVENT, TIME_LIMIT, FAILURE, LOAD_ACTION, RUN, WINDOWS, "ansible"],
+    REPORT: [ERRORS, EVENT, ANSWER, FAILURE, MASKING],
+    RUN: [ERRORS, EVENT, f"{APPROVAL}/guard", ANSWER, FAILURE, TEXT_INPUT],
+    STEP: [ERRORS, EVENT, TIME_LIMIT, ANSWER, FAILURE, LOAD_ACTION, RUN, WINDOWS, "ansible"],
     WINDOWS: [EVENT, APPROVAL, MODULE, FAILURE, LOAD_ACTION, UNSAFE, "ansible"],
     f"{WINDOWS}/marks": [ERRORS, EVENT, f"{WINDOWS}/transport"],
     f"{WINDOWS}/transport": [ERRORS, f"{IMDS}/transport"],

@@ -13,6 +13,7 @@ from typing import Any, Iterable, Mapping
 from ...module_utils._approval.guard import ALREADY_STARTED, APPROVED, NOT_FOUND
 from ...module_utils._event.document import fold_case
 from ...module_utils._event.selection import find_named, words
+from .._answer_form import UNUSABLE, find_answer_fault, find_approval_fault
 from .event_ids import find_unsure, is_whole
 
 
@@ -27,9 +28,13 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
         event that another one approves; ``not_found``, the ids that were asked for and that no host has seen;
         ``ambiguous``, those that several events begin with; ``unsure``, the hosts that may have more events than are
         known; ``incomplete``, those that are no whole ids, while there is such a host; ``unclear``, the hosts that may
-        list more of the wanted events, because an entry cannot be read; ``empty``, those that got an empty answer.
+        list more of the wanted events, because an entry cannot be read; ``empty``, those that got an empty answer;
+        ``unusable``, why the answer of a host cannot be used, for each such host.
     """
     named = words(named)
+    faults = {host: _find_fault(result) for host, result in results.items()}
+    unusable = {host: UNUSABLE.format(fault=fault) for host, fault in faults.items() if fault}
+    results = {host: {} if host in unusable else result for host, result in results.items()}
     seen: dict[str, dict[str, tuple[int, str]]] = {}
     listed = {fold_case(event["event_id"]) for result in results.values() for event in result.get("events", ())}
     answered = {host: result for host, result in results.items() if not result.get("failed") and "events" in result}
@@ -63,7 +68,21 @@ def share_approvals(results: Mapping[str, Mapping[str, Any]], named: Iterable[st
         "incomplete": incomplete,
         "empty": empty,
         "unclear": [host for host in doubtful if host not in empty],
+        "unusable": unusable,
     }
+
+
+def _find_fault(result: Mapping[str, Any]) -> str | None:
+    """Return the fault of an answer that scheduled_event_approve does not give, None for a sound one."""
+    if not ("events" in result or "approvals" in result):
+        # It failed, or there is none.
+        return None
+    fault = find_approval_fault(result) or (find_answer_fault(result) if "events" in result else None)
+    if fault:
+        return fault
+    known = {event["event_id"] for event in result.get("events", ())}
+    approved = _approvals_with_result(result, APPROVED, ALREADY_STARTED)
+    return None if all(each["event_id"] in known for each in approved) else "an approval is of an unknown event"
 
 
 def _find_missed(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -81,6 +100,6 @@ def _approvals_with_result(result: Mapping[str, Any], *words: str) -> list[Mappi
 
 
 def _rank(event: Mapping[str, Any]) -> int:
-    if event["is_leader"]:
+    if event.get("is_leader"):
         return 0
     return 1 if event["affects_this_vm"] else 2

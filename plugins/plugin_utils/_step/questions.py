@@ -23,6 +23,7 @@ from ansible.plugins.connection import ConnectionBase
 from ansible.utils.display import Display
 
 from ...module_utils._time_limit import TimeIsUpError, limit
+from .._answer_form import UNUSABLE, find_answer_fault
 from .._failure_text import tell_failure
 from .._load_action import load_action
 from .._run.hosts import Host, news, others_end_at, pause_between, take_answer, turn_length
@@ -141,7 +142,9 @@ class Questions:
 
     def _run_query(self, arguments: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = load_action(self._action, QUERY, arguments).run(task_vars=self._task_vars)
-        return answer
+        failed = bool(answer.get("failed") or answer.get("unreachable"))
+        fault = None if failed and "document_received" not in answer else find_answer_fault(answer)
+        return {"failed": True, "msg": UNUSABLE.format(fault=fault)} if fault else answer
 
     def _end(self, seconds: float, question: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the answer to a question, also where there is none within the limit."""

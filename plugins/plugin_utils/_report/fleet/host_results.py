@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from ....module_utils._errors import one_line
-from ....module_utils._event.document import is_count, read_utc
-from ....module_utils._event.marks import WORDS, tell_mark
+from ....module_utils._event.marks import tell_mark
+from ..._answer_form import UNUSABLE, are_texts, find_event_fault, find_mark_fault, is_text
 from ..._failure_text import are_results, tell_failure, timed_out, what_was_printed
 from ..._masking import mask_secrets
 from ..outside import azure_messages, without_ids
@@ -34,27 +34,6 @@ _REASONS_OFF_AZURE = ("unreachable", "not_imds")
 _UNCLEAR = "An entry of its document cannot be read and may be an event of this VM. Ask again."
 # For an answer that cannot be used and has no reason of its own
 _TOLD_HERE = ("malformed", "unclear_document")
-
-
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-# The fields of an event, beside its id: key, test, and the value where the test fails.
-_FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    *(
-        (name, lambda value: value is None or isinstance(value, str), "something else where a text belongs")
-        for name in ("event_type", "event_status", "not_before", "description", "event_source")
-    ),
-    ("duration_seconds", lambda value: value is None or is_count(value), "a duration that is not a number of seconds"),
-    ("resources", _are_texts, "resources that are not a list of names"),
-    (
-        "affects_this_vm",
-        lambda value: value is None or isinstance(value, bool),
-        "an affects_this_vm that is neither true nor false",
-    ),
-    ("not_before", lambda value: value is None or read_utc(value) is not None, "a not_before that is not a time"),
-)
 
 
 def make_slice(results: Mapping[str, Any], name: str, now: datetime, azure: Mapping[str, Any] | None = None) -> Slice:
@@ -107,9 +86,11 @@ def read_result(host: str, result: Any) -> HostResult:
         return no_answer(host, FAILED, reason, _with_output(message, result))
     if result.get("document_received") is False:
         return no_answer(host, FAILED, "no_document", message)
-    complaint = _complaint(events, result.get("resource_name")) or _complaint_of_marks(result.get("marks"))
-    if complaint:
-        return no_answer(host, FAILED, "malformed", f"The answer of the host cannot be used: {complaint}.")
+    fault = None if is_text(result.get("resource_name")) else "resource_name is not a text"
+    fault = fault or find_event_fault(events) or find_mark_fault(result.get("marks"))
+    if fault:
+        return no_answer(host, FAILED, "malformed", UNUSABLE.format(fault=fault))
+    warnings = result.get("warnings")
     affected = _is_affected(events)
     state, reason, message = AFFECTED if affected else QUIET, None, None
     if not affected and result.get("document_is_clear") is False:
@@ -121,7 +102,7 @@ def read_result(host: str, result: Any) -> HostResult:
         "message": message,
         "resource_name": result.get("resource_name"),
         "events": events,
-        "warnings": [str(text) for text in result.get("warnings") or () if isinstance(text, str)],
+        "warnings": [text for text in warnings if isinstance(text, str)] if isinstance(warnings, list) else [],
         "out_of_service": _out_of_service(result.get("marks")),
         "document_is_clear": result.get("document_is_clear") is not False,
         "resource_id": None,
@@ -137,18 +118,6 @@ def _is_affected(events: list[dict[str, Any]]) -> bool:
 def _out_of_service(marks: list[dict[str, Any]] | None) -> list[str]:
     """Return since when, for which event and by which run or checker the VM is out of service: for each mark."""
     return [tell_mark(mark) for mark in marks or () if mark["counts"] and mark["event_id"]]
-
-
-def _complaint_of_marks(marks: Any) -> str | None:
-    """Return the fault of the marks of an answer, None for sound ones, and where there are none."""
-    if marks is not None and not isinstance(marks, list):
-        return "marks is not a list"
-    for mark in marks or ():
-        if not isinstance(mark, dict) or any(name not in mark for name in ("counts", *WORDS)):
-            return "a mark lacks a key, as from another version of the collection"
-        if not all(isinstance(mark[name], (str, type(None))) for name in WORDS):
-            return "a mark has a key that is not a text"
-    return None
 
 
 def no_answer(host: str, state: str, reason: str, message: str) -> HostResult:
@@ -170,24 +139,6 @@ def no_answer(host: str, state: str, reason: str, message: str) -> HostResult:
 def _with_output(message: str, result: dict[str, Any]) -> str:
     printed = what_was_printed(result)
     return f"{message.splitlines()[0]} ({one_line(printed)})" if printed else message
-
-
-def _complaint(events: list[Any], resource_name: Any) -> str | None:
-    """Return the fault of a list of events, which may come from anywhere; None for a sound one."""
-    if resource_name is not None and not isinstance(resource_name, str):
-        return "resource_name is not a string"
-    for event in events:
-        if not isinstance(event, dict):
-            return "an event is not a dictionary"
-        missing = [name for name in ("event_id", *(name for name, _test, _complaint in _FIELDS)) if name not in event]
-        if missing:
-            return f"an event lacks {missing[0]!r}, as from another version of the collection"
-        if not isinstance(event["event_id"], str) or not event["event_id"]:
-            return "an event has no event_id"
-        for name, is_good, complaint in _FIELDS:
-            if not is_good(event[name]):
-                return f"event {one_line(event['event_id'])} has {complaint}"
-    return None
 
 
 def read_answer(host: str, result: Mapping[str, Any], failed: bool = False) -> HostResult:
@@ -213,17 +164,17 @@ def _all_of(host: str, results: Sequence[HostResult]) -> HostResult:
 
 
 def _result_complaint(told: dict[str, Any]) -> str | None:
-    if not isinstance(told.get("events"), list) or not _are_texts(told.get("warnings")):
+    if not isinstance(told.get("events"), list) or not are_texts(told.get("warnings")):
         return " has no lists of events and warnings"
-    if not _are_texts(told.get("out_of_service")):
+    if not are_texts(told.get("out_of_service")):
         return " has no list that tells why it is out of service"
     if not isinstance(told.get("document_is_clear"), bool) or not isinstance(told.get("azure_events"), list):
         return " does not tell of its document, or has no list of events from Azure"
-    complaint = _complaint(told["events"], told["resource_name"]) or _complaint(told["azure_events"], None)
-    if complaint is None and not all(_are_texts(event.get("vm_resource_ids")) for event in told["azure_events"]):
-        complaint = "an event from Azure has no list of VMs"
-    if complaint:
-        return f": {complaint}"
+    fault = find_event_fault(told["events"]) or find_event_fault(told["azure_events"])
+    if fault is None and not all(are_texts(event.get("vm_resource_ids")) for event in told["azure_events"]):
+        fault = "an event from Azure has no list of VMs"
+    if fault:
+        return f": {fault}"
     if _is_affected(told["events"]) is not (told["state"] == AFFECTED):
         return " does not tell of the events that its state is about"
     is_silent = told["state"] not in (QUIET, AFFECTED)

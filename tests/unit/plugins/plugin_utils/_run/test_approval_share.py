@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.approval_share import share_approvals
+from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils._run.fleet import make_event
 
 LEADER, VM, OTHER = {"affects_this_vm": True, "is_leader": True}, {"affects_this_vm": True}, {"affects_this_vm": False}
 
@@ -18,7 +19,7 @@ def looked(clear=True, failed=False, **events):
     for event_id, part in events.items():
         approvals.append({"event_id": event_id, "result": "approved" if isinstance(part, dict) else part})
         if part != "not_found":
-            seen.append({"event_id": event_id, "is_leader": False, **(part if isinstance(part, dict) else VM)})
+            seen.append({**make_event(event_id), "is_leader": False, **(part if isinstance(part, dict) else VM)})
     return {
         "approvals": approvals,
         "events": seen,

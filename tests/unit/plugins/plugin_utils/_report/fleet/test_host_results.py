@@ -90,6 +90,7 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
             "The answer of the host cannot be used: marks is not a list.",
             id="marks that are none",
         ),
+        pytest.param(answered(warnings=5), False, QUIET, "", id="warnings that are none"),
         pytest.param(
             {"msg": "No packages.", "results": ["Installed: bar"]}, True, FAILED, "No packages.", id="texts, no loop"
         ),
@@ -137,7 +138,7 @@ def test_what_a_host_said_before_it_failed_is_kept():
 
 
 def test_p16_a_failure_in_a_loop_hides_no_mark():
-    mark = {**dict.fromkeys(WORDS), "event_id": "C7061BAC", "by": "checker", "counts": True}
+    mark = {**dict.fromkeys(WORDS), "event_id": "C7061BAC", "by": "checker", "counts": True, "file": "/m"}
     told = answered(marks=[mark])
     (why,) = read_answer("web-1", told)["out_of_service"]
     loop = {"results": [told, told, {**OFF_AZURE, "failed": True}]}

@@ -72,7 +72,7 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers", "http_status": N
             {"events": [], "resource_name": 7},
             "failed",
             "malformed",
-            "The answer of the host cannot be used: resource_name is not a string.",
+            "The answer of the host cannot be used: resource_name is not a text.",
             id="a name that is none",
         ),
         pytest.param(

@@ -224,6 +224,7 @@ def test_p16_a_mark_that_counts_is_in_every_form_of_the_report():
         "state_since": "2026-11-21T17:33:00Z",
         "state_until": None,
         "counts": True,
+        "file": "/m.mark.json",
     }
     other = {**mark, "job": "999", "counts": False}
     answer = {"events": [], "resource_name": "web-1", "document_is_clear": True, "marks": [mark, other]}
