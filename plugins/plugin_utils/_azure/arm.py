@@ -270,11 +270,10 @@ class ArmClient:
         """Note how much this machine's clock differs from Azure's, by the first answer."""
         if self._skew is not None or date is None:
             return
-        try:
-            theirs = parsedate_to_datetime(date)
-            skew = (theirs - datetime.now(timezone.utc)).total_seconds()
-        except (ValueError, TypeError, OverflowError):
+        theirs = _read_date(date)
+        if theirs is None:
             return
+        skew = (theirs - datetime.now(timezone.utc)).total_seconds()
         self._skew = skew if abs(skew) > _CLOCKS_DIFFER else 0.0
         if self._skew:
             side = "behind" if skew > 0 else "ahead of"
@@ -310,13 +309,24 @@ def growing_pauses() -> Iterator[float]:
 
 def read_retry_after(headers: Mapping[str, str]) -> float:
     """Return the seconds that an answer asks to wait, by Retry-After or by when the quota begins anew."""
+    asked = headers.get("retry-after", "")
     try:
-        seconds = float(headers.get("retry-after", ""))
+        seconds = float(asked)
         if math.isfinite(seconds):
             return max(0.0, seconds)
     except ValueError:
-        pass
+        until, theirs = _read_date(asked), _read_date(headers.get("date", ""))
+        if until and theirs:
+            return max(0.0, (until - theirs).total_seconds())
     return read_quota_reset(headers)
+
+
+def _read_date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
 
 def read_quota_reset(headers: Mapping[str, str]) -> float:

@@ -33,6 +33,12 @@ DEEP = json.loads('{"A": [' * 450 + "]}" * 450)
         ({"retry-after": "inf"}, 0),
         ({"retry-after": "Sat, 21 Nov 2026 10:00:00 GMT", "x-ms-user-quota-resets-after": "00:00:03"}, 3),
         ({"retry-after": "2", "x-ms-user-quota-resets-after": "00:00:03"}, 2),
+        # A time of day counts by the clock of the one who gave it.
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:00 GMT", "date": "Sat, 21 Nov 2026 09:58:30 GMT"}, 90),
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:00 -0000", "date": "Sat, 21 Nov 2026 09:58:30 GMT"}, 90),
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:00 GMT", "date": "Sat, 21 Nov 2026 10:00:01 GMT"}, 0),
+        ({"retry-after": "Sat, 21 Nov 2026 10:00:00 GMT", "date": "now"}, 0),
+        ({"retry-after": "Sat, 99 Nov 2026 10:00:00 GMT", "date": "Sat, 21 Nov 2026 10:00:01 GMT"}, 0),
     ],
 )
 def test_retry_after(headers, seconds):
