@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 import contextlib
+import runpy
 import socket
+import subprocess
+import sys
 import threading
 import time
 from datetime import datetime
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, RUNBOOKS, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import Application
 from ansible_collections.fleetops.azure_maintenance.tests.nginx import READ_TIMEOUT, Nginx
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
@@ -209,3 +212,112 @@ def test_p13_a_reload_that_fails_is_repeated_by_the_next_restore(site, tmp_path)
     begun = time.time()
     wait_until(lambda: site.nginx.served_by(begun) == set(VMS))
     assert "azure-maintenance" not in site.nginx.file.read_text()
+
+
+class Balanced:
+    """An nginx with an upstream of one's own, and the program of the runbook, without Ansible."""
+
+    def __init__(self):
+        self.application = Application("web-1")
+        self.nginx = Nginx(PROGRAM, [self.application])
+        self.address = self.nginx.addresses["web-1"]
+
+    def has(self, *lines, name="upstream web"):
+        text = "".join(f"    {line}\n" for line in lines)
+        self.nginx.file.write_bytes(f"{name} {{\n{text}}}\n".encode("latin-1"))
+
+    def ask(self, action, number, server=None):
+        file = RUNBOOKS / "nginx" / "nginx_server.py"
+        argv = [str(self.nginx.file), server or self.address, action, str(number), "/health", str(self.nginx.pid_file)]
+        argv = [sys.executable, str(file), *argv, *self.nginx.program]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def lines(self):
+        return [line.strip() for line in self.nginx.file.read_text("latin-1").splitlines()[1:-1]]
+
+
+@pytest.fixture
+def balanced():
+    made = Balanced()
+    try:
+        yield made
+    finally:
+        made.nginx.stop()
+        made.application.stop()
+
+
+def test_p13_a_line_that_is_commented_out_is_not_taken_for_that_of_the_server(balanced):
+    line = f"server {balanced.address};"
+    balanced.has(f"#    {line}".removeprefix("    "), line, "# Gewählt von Jörg")
+    drained = balanced.ask("drain", 0)
+    assert (drained.returncode, drained.stdout) == (0, "changed\n"), drained.stderr
+    assert balanced.lines() == [f"#    {line}", f"{line[:-1]} down; # azure-maintenance", "# Gewählt von Jörg"]
+    back = balanced.ask("refill", 10)
+    assert (back.returncode, back.stdout) == (0, "changed\n"), back.stderr
+    assert balanced.lines() == [f"#    {line}", line, "# Gewählt von Jörg"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["server {0}; server 127.0.0.1:9;"], "must have one server {0}, and has none."),
+        (["server {0};", "}}", "upstream other {{", "server 127.0.0.1:9;"], "has more than one upstream"),
+    ],
+    ids=["two on one line", "two upstreams"],
+)
+def test_a_file_in_another_form_is_refused_and_not_changed(balanced, lines, told):
+    balanced.has(*(line.format(balanced.address) for line in lines))
+    before = balanced.nginx.file.read_text()
+    refused = balanced.ask("drain", 0)
+    assert refused.returncode == 1
+    assert told.format(balanced.address) in refused.stderr
+    assert balanced.nginx.file.read_text() == before
+
+
+@pytest.mark.parametrize("other", ["unix:/run/web.sock", "127.0.0.1:99999", "[::1"])
+def test_another_server_that_cannot_be_asked_does_not_count(balanced, other):
+    balanced.has(f"server {balanced.address};", f"server {other};")
+    refused = balanced.ask("may_drain", 1)
+    assert refused.stderr == (
+        f"{balanced.address} stays in {balanced.nginx.file}: no other server would be left to take requests, and"
+        " nginx_keep is 1.\n"
+    )
+
+
+def test_p15_another_server_that_answers_without_an_end_does_not_count(balanced):
+    def drip(over):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            balanced.has(f"server {balanced.address};", f"server 127.0.0.1:{listener.getsockname()[1]};")
+            ready.set()
+            connection, _peer = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not over.wait(0.5):
+                    connection.sendall(b"x")
+
+    ready = threading.Event()
+    with beside(drip):
+        assert ready.wait(PATIENCE)
+        refused = balanced.ask("may_drain", 1)
+    assert "no other server would be left to take requests" in refused.stderr
+
+
+def test_p15_a_lock_is_not_waited_for_without_an_end(balanced, monkeypatch):
+    program = runpy.run_path(str(RUNBOOKS / "nginx" / "nginx_server.py"))
+    monkeypatch.setitem(program["main"].__globals__, "LOCKED", 1)
+    upstream = program["Upstream"](str(balanced.nginx.file), balanced.address, "/", "", [])
+    with upstream.locked(), pytest.raises(program["Refused"]) as refused, upstream.locked():
+        pass
+    assert str(refused.value) == f"Another process has kept {balanced.nginx.folder} locked for 1 s."
+
+
+def test_p13_connections_to_an_address_of_ipv6_are_waited_for(balanced):
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
+        port = listener.getsockname()[1]
+        server = f"[::1]:{port}"
+        balanced.has(f"server {server};")
+        with socket.create_connection(("::1", port)):
+            still = balanced.ask("settle", 1, server)
+            assert still.stderr == f"{server} still has connections after 1 s.\n"
+    settled = balanced.ask("settle", 10, server)
+    assert settled.returncode == 0, settled.stderr

@@ -23,19 +23,22 @@ import http.client
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 
 # Tells what drain has marked from what an operator has.
 MARK = " down; # azure-maintenance"
 # In its place until nginx has read the file: a restore that was broken off is repeated.
 BACK = "; # azure-maintenance: back"
 PAUSE = 0.2
-# Seconds for one question, and for a reload
+# Seconds for one question, for a reload, and for others who change the file
 PATIENCE = 5
 RELOAD = 30
+LOCKED = 120
 
 
 class Refused(Exception):
@@ -51,15 +54,22 @@ class Upstream:
         self.pid_file = pid_file
         self.nginx = nginx
 
-    def servers(self):
-        """Return what stands in the line of each server, by its address."""
+    def read(self):
+        """Return the lines of the file, as they are: a comment may be in any encoding."""
         try:
-            with open(self.path, encoding="utf-8") as file:
-                lines = file.read().splitlines()
+            with open(self.path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+                return list(file)
         except OSError as error:
             raise Refused(f"{self.path} cannot be read: {error.strerror}.") from error
-        found = [re.match(r"\s*server\s+([^\s;]+)[^;#]*;.*", line) for line in lines]
-        named = [(match[1], match[0]) for match in found if match]
+
+    def servers(self):
+        """Return the line of each server, by its address."""
+        lines = self.read()
+        if sum(bool(re.match(r"\s*upstream\s", line)) for line in lines) > 1:
+            raise Refused(f"{self.path} has more than one upstream. Give each a file of its own.")
+        # Nothing else is on the line: what comes behind would get into the comment.
+        found = [re.match(r"\s*server\s+([^\s;]+)[^;#]*;\s*(#.*)?$", line) for line in lines]
+        named = [(match[1], match.string) for match in found if match]
         if [name for name, _line in named].count(self.server) != 1:
             names = ", ".join(name for name, _line in named)
             raise Refused(f"{self.path} must have one server {self.server}, and has {names or 'none'}.")
@@ -67,10 +77,11 @@ class Upstream:
 
     @contextlib.contextmanager
     def locked(self):
-        """Keep others out who would change the file; they wait for no more than a reload."""
-        folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
+        """Keep others out who would change the file."""
+        path = os.path.dirname(self.path)
+        folder = os.open(path, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            wait_until(lambda: lock(folder), LOCKED, f"Another process has kept {path} locked for {LOCKED} s.")
             yield
         finally:
             os.close(folder)
@@ -82,20 +93,22 @@ class Upstream:
         return [name for name in serving if name != self.server and self.answers(name)]
 
     def answers(self, server):
-        connection = http.client.HTTPConnection(server, timeout=PATIENCE)
+        # The limit of the connection is for each piece of an answer, which may come byte by byte.
+        signal.signal(signal.SIGALRM, give_up)
+        signal.alarm(PATIENCE)
         try:
-            connection.request("GET", self.health)
-            return connection.getresponse().status == 200
+            with contextlib.closing(http.client.HTTPConnection(server, timeout=PATIENCE)) as connection:
+                connection.request("GET", self.health)
+                return connection.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False
         finally:
-            connection.close()
+            signal.alarm(0)
 
     def write(self, before, after):
         """Change the line of the server, and let nginx read it; put it back where nginx refuses it."""
-        with open(self.path, encoding="utf-8") as file:
-            old = file.read()
-        self._replace(old.replace(before, after, 1))
+        old = self.read()
+        self._replace([after if line == before else line for line in old])
         tested = self._run("-t")
         if tested.returncode != 0:
             self._replace(old)
@@ -112,20 +125,19 @@ class Upstream:
 
     def clean(self):
         """Remove what says that nginx has to read the line of the server; nginx need not read a comment."""
-        line = self.servers()[self.server]
-        with open(self.path, encoding="utf-8") as file:
-            self._replace(file.read().replace(line, line.replace(BACK, ";", 1), 1))
+        before = self.servers()[self.server]
+        self._replace([before.replace(BACK, ";", 1) if line == before else line for line in self.read()])
 
     def _run(self, *options):
         return subprocess.run([*self.nginx, *options], capture_output=True, text=True, timeout=RELOAD, check=False)
 
-    def _replace(self, text):
+    def _replace(self, lines):
         folder, name = os.path.split(self.path)
         # Nothing that nginx includes begins with a dot.
         new = os.path.join(folder, f".{name}.new")
         shutil.copy2(self.path, new)
-        with open(new, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(new, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.writelines(lines)
         os.replace(new, self.path)
 
     def workers(self):
@@ -140,10 +152,20 @@ class Upstream:
         return {child for child in children if "shutting down" not in title(child)}
 
     def connections(self):
-        host, _colon, port = self.server.rpartition(":")
-        address = socket.gethostbyname(host) if host else self.server
-        asked = ["ss", "-Htn", "state", "established", "dst", f"{address}:{port}" if host else f"{self.server}:80"]
-        return len(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines())
+        parts = urllib.parse.urlsplit(f"//{self.server}")
+        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+        count = 0
+        # nginx takes all addresses of a name.
+        for family, _type, _proto, _name, (address, port, *_more) in found:
+            host = f"[{address}]" if family == socket.AF_INET6 else address
+            asked = ["ss", "-Htn", "state", "established", "dst", f"{host}:{port}"]
+            told = subprocess.run(asked, capture_output=True, text=True, timeout=RELOAD, check=True)
+            count += len(told.stdout.splitlines())
+        return count
+
+
+def give_up(_signal, _frame):
+    raise TimeoutError
 
 
 def title(process):
@@ -152,6 +174,14 @@ def title(process):
             return file.read()
     except OSError:
         return "shutting down"
+
+
+def lock(folder):
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def wait_until(condition, seconds, otherwise):
