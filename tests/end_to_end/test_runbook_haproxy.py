@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import re
 import subprocess
 import sys
@@ -245,6 +247,57 @@ def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time_and_in_
     assert refused in " ".join(run.out.split())
     assert site.approved == []
     assert site.balancer.states() == {**site.balancer.states(), "web-1": "UP", "web-2": "UP", "web-3": "MAINT"}
+
+
+@contextlib.contextmanager
+def balanced(*names):
+    """An HAProxy that balances these, and the program of the runbook, without Ansible."""
+    applications = [Application(name) for name in names]
+    balancer = Balancer(PROGRAM, applications)
+
+    def start(name, action, number):
+        argv = [sys.executable, str(RUNBOOK / "haproxy_server.py"), str(balancer.socket), "web", name, action]
+        return subprocess.Popen([*argv, str(number)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    try:
+        wait_until(lambda: all(balancer.states()[name] == "UP" for name in names))
+        yield balancer, start
+    finally:
+        balancer.stop()
+        for application in applications:
+            application.stop()
+
+
+@pytest.mark.matrix
+def test_two_runs_do_not_take_out_the_last_two_servers_at_the_same_time():
+    """The second looks only when the first has taken its server out."""
+    with balanced("web-1", "web-2") as (balancer, start):
+        folder = os.open(balancer.folder, os.O_RDONLY)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with start("web-1", "drain", 1) as second:
+            with pytest.raises(subprocess.TimeoutExpired):
+                second.wait(3)
+            balancer.order("set server web/web-2 state drain")
+            os.close(folder)
+            _said, told = second.communicate(timeout=PATIENCE)
+        assert told == (
+            "web-1 was not taken out of the backend web: no other server would be left to take requests, and"
+            " haproxy_keep is 1.\n"
+        )
+        assert balancer.states()["web-1"] == "UP"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(("action", "number"), [("settle", 30), ("close", 0)])
+def test_p13_a_server_that_came_back_meanwhile_has_not_left(action, number):
+    """HAProxy was reloaded after the drain, or an operator has put the server back: it gets new sessions."""
+    with balanced("web-1", "web-2") as (balancer, start):
+        with start("web-1", action, number) as asked:
+            _said, told = asked.communicate(timeout=PATIENCE)
+        assert told == (
+            "web/web-1 takes new sessions again: HAProxy was restarted, or somebody has put it back. Prepare again.\n"
+        )
+        assert balancer.states()["web-1"] == "UP"
 
 
 @pytest.mark.matrix

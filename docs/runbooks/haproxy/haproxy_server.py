@@ -18,8 +18,11 @@ What it found and whether it changed something comes as JSON. What went wrong is
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import fcntl
 import json
+import os
 import socket
 import sys
 import time
@@ -30,8 +33,9 @@ MAINTENANCE = 0x01
 UP = ("1", "2")
 # The bit of srv_check_state that says: HAProxy checks its health
 CHECKED = 0x04
-# The longest wait for one answer, which HAProxy gives at once
+# The longest wait for one answer, which HAProxy gives at once, and for others who drain, who take some answers each
 PATIENCE = 10
+LOCKED = 60
 PAUSE = 0.5
 
 
@@ -57,6 +61,24 @@ class Server:
                 return b"".join(iter(lambda: admin.recv(65536), b"")).decode(errors="replace")
         except OSError as error:
             raise Refused(f"HAProxy cannot be spoken to at {self.path}: {error.strerror or error}.") from error
+
+    @contextlib.contextmanager
+    def locked(self):
+        """Keep out others who would drain at the same time."""
+        path = os.path.dirname(os.path.abspath(self.path))
+        try:
+            folder = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise Refused(f"{path} cannot be opened: {error.strerror}.") from error
+        try:
+            limit = time.monotonic() + LOCKED
+            while not lock(folder):
+                if time.monotonic() > limit:
+                    raise Refused(f"Another process has kept {path} locked for {LOCKED} s.")
+                time.sleep(PAUSE)
+            yield
+        finally:
+            os.close(folder)
 
     def order(self, *commands):
         said = self.ask(*(f"set server {self.backend}/{self.name} {command}" for command in commands)).strip()
@@ -97,6 +119,14 @@ class Server:
             time.sleep(PAUSE)
 
 
+def lock(folder):
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def in_service(row):
     """Tell whether nobody, neither an operator nor the configuration, has taken the server out."""
     return row["srv_admin_state"] == "0" and row["srv_uweight"] != "0"
@@ -118,15 +148,27 @@ def may_drain(server, keep):
 
 
 def drain(server, keep):
-    if not may_drain(server, keep):
-        return False
-    server.order("state drain")
-    return True
+    # Two servers that look at the same time would each take the other for the one that stays.
+    with server.locked():
+        if not may_drain(server, keep):
+            return False
+        server.order("state drain")
+        return True
+
+
+def has_left(server, now):
+    """Tell whether the server has no sessions, once it gets no new ones."""
+    if now["in_service"]:
+        raise Refused(
+            f"{server.backend}/{server.name} takes new sessions again: HAProxy was restarted, or somebody has put it"
+            " back. Prepare again."
+        )
+    return now["sessions"] == 0
 
 
 def settle(server, seconds):
     server.wait(
-        lambda now: now["sessions"] == 0,
+        lambda now: has_left(server, now),
         seconds,
         lambda now: f"{server.backend}/{server.name} still has sessions ({now['sessions']}) after {seconds} s.",
     )
@@ -134,7 +176,9 @@ def settle(server, seconds):
 
 
 def close(server, _number):
-    if server.look()["in_maintenance"]:
+    now = server.look()
+    has_left(server, now)
+    if now["in_maintenance"]:
         return False
     server.order("state maint")
     return True
