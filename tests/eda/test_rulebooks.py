@@ -171,9 +171,10 @@ def test_checker_to_playbook(checker, tmp_path, port):
         # It tries until somebody listens.
         checker.start("check")
         running.wait_for_runs(1)
-        # Nobody without the token, and nothing that Ansible takes for more than one host
+        # Nobody without the token, and nothing that Ansible takes for more than one host, or for the controller (P14)
         assert post(variables, "wrong", "web-2") == 401
-        assert post(variables, "secret-of-the-webhook", "web-1,web-2") == 200
+        for name in ("web-1,web-2", "all", "ungrouped", "Localhost"):
+            assert post(variables, "secret-of-the-webhook", name) == 200
         checker.azure.control("DELETE", f"/simulator/events/{event_id}")
         runs = running.wait_for_runs(2)
     assert phases(runs) == [PREPARED, RESTORED]
