@@ -400,9 +400,26 @@ def _fault(answer: Answer) -> AzureError:
             403,
             code,
         )
+    if 300 <= status < 400 and "location" in answer.headers:
+        host = _read_host(answer.headers["location"])
+        where = f", at {host}" if host else ""
+        return AzureError(
+            f"Azure answered {status} and names another address{where}. Check for a proxy or portal on the way.",
+            HTTP_STATUS,
+            status,
+            code,
+        )
     wait = math.ceil(min(read_retry_after(answer.headers), _LONGEST_WAIT_TOLD))
     asked = f" Azure asks to wait {format_duration(wait)} before the next request." if wait else ""
     if status == 429:
         advice = asked or " Ask less often."
         return AzureError(f"Azure kept refusing for too many requests (429).{said}{advice}", THROTTLED, 429, code)
     return AzureError(f"Azure answered {status}.{said}{asked}", HTTP_STATUS, status, code, details)
+
+
+def _read_host(address: str) -> str:
+    """Return the host of an address, without what may be a secret in it."""
+    try:
+        return plain(urlsplit(address).hostname or "")
+    except ValueError:
+        return ""

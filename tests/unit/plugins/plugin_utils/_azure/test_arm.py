@@ -62,6 +62,21 @@ def test_p13_the_time_that_azure_asks_to_wait_is_told(status, headers, told):
 
 
 @pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("https://portal.example/?next=secret", "Azure answered 302 and names another address, at portal.example."),
+        ("/portal", "Azure answered 302 and names another address."),
+        ("http://[", "Azure answered 302 and names another address."),
+        (None, "Azure answered 302."),
+    ],
+)
+def test_a_redirect_is_not_followed_and_says_whose_page_it_is(location, told):
+    headers = {} if location is None else {"location": location}
+    advice = "" if location is None else " Check for a proxy or portal on the way."
+    assert str(_fault(Answer(302, headers, None))) == told + advice
+
+
+@pytest.mark.parametrize(
     ("text", "seconds"),
     [
         ("00:00:05", 5),
