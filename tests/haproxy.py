@@ -83,9 +83,12 @@ class Application:
 
 
 class Balancer:
-    """An HAProxy with one backend, web, in front of these applications."""
+    """An HAProxy with one backend, web, in front of these applications.
 
-    def __init__(self, program, applications):
+    :param backups: the names of those that get requests only where no other is left.
+    """
+
+    def __init__(self, program, applications, backups=()):
         # Not the folder of the test: the path of a socket may have 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="haproxy-"))
         self.socket = self.folder / "admin.sock"
@@ -95,7 +98,7 @@ class Balancer:
             self.port = listener.getsockname()[1]
             servers = [
                 f"  use-server {each.name} if {{ path_beg /{each.name}/ }}\n"
-                f"  server {each.name} 127.0.0.1:{each.port} check"
+                f"  server {each.name} 127.0.0.1:{each.port} check{' backup' * (each.name in backups)}"
                 for each in applications
             ]
             # One that HAProxy does not check, and that gets no requests

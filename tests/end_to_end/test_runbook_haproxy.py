@@ -250,10 +250,10 @@ def test_the_last_server_is_refused_also_when_two_leave_at_the_same_time_and_in_
 
 
 @contextlib.contextmanager
-def balanced(*names):
+def balanced(*names, backups=()):
     """An HAProxy that balances these, and the program of the runbook, without Ansible."""
     applications = [Application(name) for name in names]
-    balancer = Balancer(PROGRAM, applications)
+    balancer = Balancer(PROGRAM, applications, backups)
 
     def start(name, action, number):
         argv = [sys.executable, str(RUNBOOK / "haproxy_server.py"), str(balancer.socket), "web", name, action]
@@ -280,6 +280,20 @@ def test_two_runs_do_not_take_out_the_last_two_servers_at_the_same_time():
             balancer.order("set server web/web-2 state drain")
             os.close(folder)
             _said, told = second.communicate(timeout=PATIENCE)
+        assert told == (
+            "web-1 was not taken out of the backend web: no other server would be left to take requests, and"
+            " haproxy_keep is 1.\n"
+        )
+        assert balancer.states()["web-1"] == "UP"
+
+
+@pytest.mark.matrix
+def test_a_backup_is_no_server_that_stays():
+    """It may have nothing but a page that says sorry."""
+    with balanced("web-1", "web-2", "sorry", backups=["sorry"]) as (balancer, start):
+        balancer.order("set server web/web-2 state maint")
+        with start("web-1", "drain", 1) as asked:
+            _said, told = asked.communicate(timeout=PATIENCE)
         assert told == (
             "web-1 was not taken out of the backend web: no other server would be left to take requests, and"
             " haproxy_keep is 1.\n"

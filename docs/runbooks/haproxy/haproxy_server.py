@@ -95,21 +95,25 @@ class Server:
         if self.name not in known:
             raise Refused(f"The backend {self.backend} has no server {self.name}, only {', '.join(known)}.")
         taking = {row["srv_name"] for row in rows if in_service(row) and row["srv_op_state"] in UP}
-        own = known[self.name]
+        own, statistics = known[self.name], self.statistics()
+        # A backup gets requests only where no other is left, and may have nothing but a page that says so.
+        backups = {name for name, row in statistics.items() if row["bck"] == "1"}
         return {
             "in_service": in_service(own),
             "in_maintenance": bool(int(own["srv_admin_state"]) & MAINTENANCE),
             "up": own["srv_op_state"] in UP,
             "takes_requests": self.name in taking,
-            "others": sorted(taking - {self.name, *self.leaving}),
+            "others": sorted(taking - backups - {self.name, *self.leaving}),
             "checked": bool(int(own["srv_check_state"]) & CHECKED),
-            "sessions": self.sessions(),
+            "sessions": sum(int(statistics[self.name][count]) for count in ("scur", "qcur")),
         }
 
-    def sessions(self):
+    def statistics(self):
         table = self.ask(f"show stat {self.backend} 4 -1").lstrip("# ").splitlines()
-        row = next(row for row in csv.DictReader(table) if row["svname"] == self.name)
-        return int(row["scur"]) + int(row["qcur"])
+        rows = {row["svname"]: row for row in csv.DictReader(table) if row.get("svname")}
+        if self.name not in rows:
+            raise Refused(f"HAProxy gives no statistics of {self.backend}/{self.name}. Is it being restarted?")
+        return rows
 
     def wait(self, ready, seconds, otherwise):
         limit = time.monotonic() + seconds
