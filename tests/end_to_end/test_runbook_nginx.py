@@ -214,6 +214,18 @@ def test_p13_a_reload_that_fails_is_repeated_by_the_next_restore(site, tmp_path)
     assert "azure-maintenance" not in site.nginx.file.read_text()
 
 
+@pytest.mark.release
+def test_a_balancer_that_cannot_be_reached_in_the_restore_is_named_and_the_others_take_the_server_back(site):
+    run = site.run_files("web-1", "prepare")
+    assert run.code == 0, run.out + run.err
+    site.others["lb-2"] = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
+    run = site.run_files("web-1", "restore", nginx_balancers=["lb-2", "lb-1"])
+    assert run.code == 2
+    assert "lb-2: " in run.words
+    assert "onnect to host 127.0.0.1 port 9: Connection refused" in run.words
+    assert site.nginx.down() == set()
+
+
 class Balanced:
     """An nginx with an upstream of one's own, and the program of the runbook, without Ansible."""
 
