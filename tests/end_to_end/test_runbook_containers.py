@@ -210,3 +210,20 @@ def test_p15_containers_healthy_timeout_counts_the_time_of_the_questions_too(ans
     # The first is whether it runs. Each of the others takes three seconds and a pause.
     assert asked.read_text().splitlines()[:2] == ["inspect", "start"]
     assert len(asked.read_text().splitlines()) <= 4
+
+
+@pytest.mark.parametrize(("file", "hangs"), [("prepare", "inspect"), ("prepare", "stop"), ("restore", "start")])
+def test_p15_a_program_that_does_not_end_is_stopped(ansible, tmp_path, file, hangs):
+    """Docker's programs wait for its service, which may hang."""
+    runs = "true" if file == "prepare" else "false"
+    program = tmp_path / "podman"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = {hangs} ] && exec sleep 600\necho \'[{{"State": {{"Running": {runs}}}}}]\'\n'
+    )
+    program.chmod(0o755)
+    settings = {"containers_program": [str(program)], "containers_healthy_timeout": 2}
+    hosts = {"shop-1": {**settings, "containers": [{"name": "shop", "timeout": 1}]}}
+    run = Runbook(ansible, Nowhere, tmp_path, "containers", hosts).run_files("shop-1", file)
+    assert run.code == 2, run.out + run.err
+    told = "tells nothing of the containers: no answer in 10 s." if hangs == "inspect" else f"{hangs} did not end."
+    assert told in run.words

@@ -276,3 +276,13 @@ def test_p15_slurm_timeout_counts_the_time_of_the_questions_too(ansible, tmp_pat
     assert "node-1 stays DOWN: Slurm's controller has not heard of it since its boot." in run.words
     # The last is how the node is. Each of the others takes three seconds and a pause.
     assert len(asked.read_text().splitlines()) <= 3
+
+
+def test_p15_a_program_that_does_not_end_is_told_in_one_sentence(ansible, tmp_path):
+    program = tmp_path / "scontrol"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    site = Runbook(ansible, Nowhere, tmp_path, "slurm", {"node-1": {"slurm_programs": str(tmp_path)}})
+    run = site.run_files("node-1", "prepare")
+    assert run.code == 2, run.out + run.err
+    assert "Slurm tells nothing of the node node-1: no answer in 30 s. Set slurm_node" in run.words
