@@ -254,3 +254,11 @@ def test_p13_where_a_webhook_is_all_that_prepares_a_post_that_failed_is_no_prepa
     posts = [step for step in steps if "webhook" in step]
     assert len(posts) == 3
     assert [step["ignore_errors"] for step in posts] == [False] * 3
+
+
+def test_p16_an_end_is_posted_again_while_the_machine_of_ansible_rulebook_boots():
+    """Otherwise the VM would stay out of service until somebody looks."""
+    block = re.search(r":caption: variables of the role event_checker\n\n((?:   .*\n|\n)+)", GUIDE)[1]
+    (rule,) = yaml.safe_load(block)["event_checker_rules"]
+    assert rule["retries"] * rule["retry_delay"] == 600
+    assert "ten minutes long" in GUIDE
