@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 import threading
 
 import pytest
+import yaml
 from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
 from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import (
     LONGEST_WAIT,
+    NOTE,
     NOWHERE,
     Awx,
     inject_faults,
@@ -23,6 +26,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.eda.rulebook import (
 )
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
+from ansible_collections.fleetops.azure_maintenance.tests.simulator import ROOT
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
 need_program("java", package="default-jre-headless")
@@ -139,6 +143,25 @@ def test_source_to_playbook_and_on_through_faults(simulator, tmp_path):
     assert phases(runs) == [PREPARED, RESTORED, PREPARED, RESTORED]
     assert [run["maintenance_event"]["event_id"] for run in runs] == [event_id, event_id, another_id, another_id]
     assert not (tmp_path / "hacked").exists()
+
+
+@pytest.mark.matrix
+def test_p3_the_playbook_of_the_guide_does_not_restore_before_a_second_event_has_ended(simulator, tmp_path):
+    azure = simulator("--vms", "web-1,web-2")
+    guide = (ROOT / "docs" / "docsite" / "rst" / "guide_eda.rst").read_text(encoding="utf-8")
+    (play,) = yaml.safe_load(re.search(r":caption: playbooks/refill.yml\n\n((?:   .*\n|\n)+)", guide)[1])
+    play["tasks"] += yaml.safe_load(NOTE.replace("KIND", "restore"))[0]["tasks"]
+    (tmp_path / "refill.yml").write_text(json.dumps([play]))
+    env = {"AZURE_IMDS_ENDPOINT": azure.endpoint("web-1")}
+    with rulebook(tmp_path, NAME + "scheduled_events", {"restore_playbook": "refill.yml"}, env) as running:
+        events = [azure.announce("Reboot", "web-1"), azure.announce("Redeploy", "web-1")]
+        running.wait_for_runs(2)
+        azure.control("DELETE", f"/simulator/events/{events[0]}")
+        running.wait_for("the end of the first", lambda: "Leave it out of service" in running.said())
+        azure.control("DELETE", f"/simulator/events/{events[1]}")
+        runs = running.wait_for_runs(3)
+    assert phases(runs) == [PREPARED, PREPARED, RESTORED]
+    assert runs[2]["maintenance_event"]["event_id"] == events[1]
 
 
 @pytest.mark.matrix
