@@ -124,6 +124,27 @@ def test_no_event_goes_back(read):
     assert [each["maintenance_phase"] for events in found for each in events] == ["announced", "started", "ended"]
 
 
+@pytest.mark.parametrize(("form", "key"), [(of_the_page, "eventTime"), (cloud_event, "time")])
+@pytest.mark.parametrize(
+    ("later", "phases"),
+    [
+        ("2026-07-01T10:00:01.5Z", ["announced", "ended", "announced"]),
+        # The announcement comes late, or nobody knows when it was made.
+        ("2026-07-01T09:59:59.5Z", ["announced", "ended"]),
+        ("soon", ["announced", "ended"]),
+        (None, ["announced", "ended"]),
+    ],
+)
+def test_p16_an_event_that_is_announced_anew_after_its_end_is_told(read, form, key, later, phases):
+    """Azure may withdraw an event, and list it again with the same id."""
+    found = []
+    for number, (status, time) in enumerate(
+        [("Scheduled", "2026-07-01T09:00:00Z"), ("Canceled", "2026-07-01T10:00:00Z"), ("Scheduled", later)]
+    ):
+        found += read({"body": {**form(f"m-{number}", status=status), key: time}})
+    assert [each["maintenance_phase"] for each in found] == phases
+
+
 @pytest.mark.parametrize("bad", [as_captured(status="Paused"), as_captured(names=["web*"]), {"text": "another"}])
 @pytest.mark.parametrize("order", [1, -1])
 def test_p7_a_message_that_cannot_be_read_costs_no_other(read, bad, order):

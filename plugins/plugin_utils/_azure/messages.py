@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import OrderedDict
 from datetime import datetime
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
@@ -26,17 +27,20 @@ Warn = Callable[..., None]
 _TYPE = "microsoft.maintenance/scheduledevents"
 _PHASES = {SCHEDULED: ANNOUNCED, STATUS_STARTED: STARTED, COMPLETED: ENDED, CANCELED: ENDED}
 _ORDER = (ANNOUNCED, STARTED, ENDED)
+_SECOND = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=[.\d]*(Z|\+00:00)$)", re.ASCII)
 
 
 class Message(NamedTuple):
     """An event from a message.
 
     :ivar message_id: the same in a message that comes twice.
+    :ivar published: the second of the message in UTC, which can be compared as text; empty where it is not known.
     """
 
     told: OutsideEvent
     phase: str
     message_id: str
+    published: str = ""
 
     def to_dict(self, now: datetime) -> dict[str, Any]:
         """Return it in the form of the event source scheduled_events."""
@@ -100,7 +104,9 @@ def _read(message: Mapping[str, Any], resource: Mapping[str, Any], warn: Warn) -
     told = OutsideEvent(event, (target,) if target else (), location if isinstance(location, str) else None)
     # Each schema wants an id. Two messages without one are the same if they say the same.
     message_id = message.get("id") or json.dumps([message.get("subject"), resource], sort_keys=True, default=str)
-    return Message(told, phase, f"{message_id}/{event.key}")
+    # CloudEvents has another name for it.
+    published = _SECOND.match(str(message.get("eventTime") or message.get("time")))
+    return Message(told, phase, f"{message_id}/{event.key}", published[0] if published else "")
 
 
 class Latest:
@@ -109,17 +115,20 @@ class Latest:
     def __init__(self, most: int = 10_000) -> None:
         self._most = most
         self._messages: OrderedDict[str, None] = OrderedDict()
-        self._phases: OrderedDict[str, str] = OrderedDict()
+        self._phases: OrderedDict[str, tuple[str, str]] = OrderedDict()
 
     def is_news(self, message: Message) -> bool:
         """Tell whether the message is new and not older than the last one of its event, and keep it."""
         # Azure may send an event for each of its VMs.
         key = " ".join([message.told.event.key, *(target.key for target in message.told.targets)])
-        known = self._phases.get(key, ANNOUNCED)
-        if message.message_id in self._messages or _ORDER.index(message.phase) < _ORDER.index(known):
+        known_phase, known_published = self._phases.get(key, (ANNOUNCED, ""))
+        # Azure may list an event again that it has withdrawn.
+        is_anew = (message.phase, known_phase) == (ANNOUNCED, ENDED) and message.published > known_published > ""
+        is_older = _ORDER.index(message.phase) < _ORDER.index(known_phase) and not is_anew
+        if message.message_id in self._messages or is_older:
             return False
         self._messages[message.message_id] = None
-        self._phases[key] = message.phase
+        self._phases[key] = (message.phase, message.published)
         self._phases.move_to_end(key)
         for kept in (self._messages, self._phases):
             while len(kept) > self._most:

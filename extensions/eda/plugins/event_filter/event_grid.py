@@ -31,7 +31,8 @@ description:
   - Event Grid's own schema and that of CloudEvents are understood, one message or a list of them, in C(body) or
     C(payload) of what the source delivers.
   - A message that comes twice is left out, and one that says less of an event than is known already, such as that it
-    is announced after it has started.
+    is announced after it has started. An event that is announced after its end, by the times in the messages, is
+    another one with the same id.
   - A message about something else is passed on, also one that came in one list with others. So is, with a warning in
     the log, an event that cannot be read or lists something that is no name of a VM.
   - Text is kept from being run as a template, as by C(fleetops.azure_maintenance.no_templates).
