@@ -222,3 +222,14 @@ def test_p13_a_node_that_gives_no_answer_at_first_does_not_stay_in_maintenance_m
     run = Runbook(ansible, Nowhere, tmp_path, "rabbitmq", hosts).run_files("mq-1", "restore")
     assert run.code == 0, run.out + run.err
     assert (tmp_path / "revived").exists(), (tmp_path / "asked").read_text()
+
+
+@pytest.mark.release
+def test_p15_a_program_that_does_not_end_holds_the_event_back(ansible, tmp_path):
+    program = tmp_path / "rabbitmq-diagnostics"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    hosts = {"mq-1": {"rabbitmq_programs": str(tmp_path)}}
+    run = Runbook(ansible, Nowhere, tmp_path, "rabbitmq", hosts).run_files("mq-1", "prepare")
+    assert run.code == 2, run.out + run.err
+    assert "Whether the node of mq-1 runs is not known: no answer in 90 s. Let" in run.words
