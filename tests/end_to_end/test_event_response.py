@@ -257,6 +257,21 @@ def test_p13_a_lost_vm_counts_as_deleted_only_where_its_deletion_took_place(one,
 
 
 @pytest.mark.matrix
+def test_p4_p13_a_vm_whose_metadata_service_fails_is_not_lost_and_not_taken_for_deleted(one):
+    """It can be reached all the time. The reason in the report is that of its metadata service."""
+    one.announce("web-1", event_type="Preempt", started_for=LONG)
+    fails = {"fault": "status", "status": 500, "methods": ["GET"]}
+    timeouts = {"ask_timeout": 10, "reconnect_timeout": 1, "wait_timeout": 30}
+    with one.meanwhile(one.is_one_started, lambda: one.azure.control("POST", "/simulator/faults", fails)):
+        run = one.respond(playbook=RESPOND, **{f"event_response_{name}": value for name, value in timeouts.items()})
+    assert run.code == 2, run.out + run.err
+    assert [line.split()[0] for line in one.story("host-a")] == ["prepare"]
+    assert summary_of(run)["not_restored"] == ["host-a"]
+    assert "answered HTTP 500" in run.words
+    assert "no answer within" not in run.words
+
+
+@pytest.mark.matrix
 @pytest.mark.release
 def test_an_event_that_starts_before_all_are_ready_is_not_approved(fleet):
     fleet.announce("web-1", "web-2", notice=DUE, started_for=LONG)

@@ -597,7 +597,7 @@ def _silent(run: Run) -> Orders:
     return {
         host: {}
         for host, known in _present(run).items()
-        if known["answered_at"] is None and known["unreachable"] and known["times_asked"] < _MOST_TRIES
+        if known["answered_at"] is None and known["given_up_at"] is None and known["times_asked"] < _MOST_TRIES
     }
 
 

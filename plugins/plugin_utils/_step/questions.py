@@ -37,6 +37,10 @@ QUERY = "fleetops.azure_maintenance.scheduled_events_info"
 _ALL = {"scope": "this_vm", "event_types": [], "event_statuses": [], "event_sources": [], "event_ids": []}
 # The options of the step; others come from the defaults of the action group imds.
 _OF_STEP = ("step", "reached", "checker")
+# The module's part of the time of a question. The rest is for the connection, and for the module to start. Without an
+# end of its own it would ask for as long as Ansible waits, and a VM whose metadata service fails would count as
+# unreachable.
+_PART_OF_MODULE = 0.8
 _SECONDS_BETWEEN_LINES = 60
 # As the connection plugins of Ansible say it of a become method
 _WRONG_PASSWORD = re.compile(r"\b(Incorrect|Missing) \S+ password")
@@ -111,7 +115,11 @@ class Questions:
         was_prepared = any(each["prepared"] is not None for each in host["events"])
         seconds = float(host["settings"]["ask_timeout"])
         given = {name: value for name, value in self._action._task.args.items() if name not in _OF_STEP}
-        answer = self._end(seconds, lambda: self._run_query({**given, **_ALL}))
+        arguments = {**given, **_ALL, "timeout": seconds * _PART_OF_MODULE}
+        answer = self._end(seconds, lambda: self._run_query(arguments))
+        if answer.get("reason") == "timeout":
+            # The module's own advice is an option that is set here.
+            answer["msg"] = "the metadata service gave no complete answer in time (event_response_ask_timeout)."
         if was_prepared and "document_received" in answer and is_windows(self._action):
             # Such a host has no boot id.
             told = self._end(seconds, lambda: tell_boot_time(self._action, self._task_vars))

@@ -297,6 +297,22 @@ def test_a1_a_host_that_never_answers_is_asked_again_once_and_the_others_go_on()
     assert sum("web-2 could not be asked: The host is down." in line for line in fleet.lines) == 1
 
 
+def test_a1_a_host_whose_metadata_service_gives_no_answer_at_first_is_asked_again_too():
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], lasts=0.0), FleetEvent("B2", ["web-2"], lasts=0.0))
+    answer, silent = fleet.answer, {"msg": "no complete answer within 24 s", "reason": "timeout"}
+    fleet.answer = lambda host: silent if host == "web-2" and fleet.now < START + 2 else answer(host)
+    fleet.go()
+    assert fleet.story == {"web-1": ["prepare A1", "restore A1"], "web-2": ["prepare B2", "restore B2"]}
+
+
+def test_a_host_with_a_wrong_password_is_not_asked_again_where_it_has_never_answered():
+    """Each try counts where accounts are locked."""
+    fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], lasts=0.0))
+    fleet.refusing["web-2"] = (0.0, START + 1e9, True)
+    fleet.go()
+    assert fleet.run["hosts"]["web-2"]["times_asked"] == 1
+
+
 def test_a1_a_host_that_answers_later_enters_the_run():
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], lasts=0.0), FleetEvent("B2", ["web-2"], lasts=0.0))
     fleet.down["web-2"] = (0.0, START + 2)

@@ -155,6 +155,27 @@ def test_p15_a_connection_whose_reset_fails_by_an_error_of_its_library_is_asked_
     assert host["unreachable"]
 
 
+def test_p13_the_module_ends_before_the_time_of_its_question(monkeypatch, host):
+    """Else a VM whose metadata service fails would be one that cannot be reached, and might count as deleted."""
+    vm = Vm(monkeypatch, [document()], [])
+    given = []
+    monkeypatch.setattr(vm.questions, "_run_query", lambda arguments: given.append(arguments) or document())
+    vm.questions._action._task.args = {"step": "ask", "timeout": 150}
+    host["settings"] = {**SETTINGS, "ask_timeout": 30}
+    vm.questions.ask(host)
+    assert 20 < given[0]["timeout"] < 30
+
+
+def test_the_advice_for_a_silent_metadata_service_names_the_variable_of_the_run(monkeypatch, host):
+    """That of the module names an option which the run sets itself."""
+    silent = {"failed": True, "reason": "timeout", "msg": "Azure holds the first answer: give timeout 150 seconds."}
+    vm = Vm(monkeypatch, [silent], [])
+    host, answer = vm.questions.ask(host)
+    assert answer["msg"] == "the metadata service gave no complete answer in time (event_response_ask_timeout)."
+    assert host["no_answer"] == answer["msg"]
+    assert not host["unreachable"]
+
+
 @pytest.mark.parametrize(
     ("callback", "beside_the_output"),
     [("default", False), ("json", True), ("ansible.posix.json", True), ("ansible.posix.jsonl", True)],
