@@ -29,6 +29,24 @@ def test_a_new_runbook_is_rehearsed_as_it_says_and_is_never_overwritten(ansible,
     assert (run.code, (tmp_path / "shop" / "prepare.yml").read_text()) == (0, "mine")
 
 
+def test_b6_a_skeleton_in_which_nobody_has_written_prepares_no_host(ansible, simulator, tmp_path):
+    """Its messages would count as a preparation, and the event would be approved."""
+    azure = simulator("--vms", "web-1,web-2", "--clock", "manual")
+    azure.announce("Reboot", "web-1")
+    hosts = "".join(f"{vm} azure_maintenance_endpoint={azure.endpoint(vm)}\n" for vm in ("web-1", "web-2"))
+    local = "ansible_connection=local\nansible_python_interpreter={{ ansible_playbook_python }}\n"
+    (tmp_path / "inventory").write_text(f"[web]\n{hosts}[web:vars]\n{local}")
+    assert ansible("ansible-playbook", NEW_RUNBOOK, "-e", "new_runbook_path=shop", cwd=tmp_path).code == 0
+    files = {"event_response_prepare": "shop/prepare.yml", "event_response_restore": "shop/restore.yml"}
+    given = json.dumps({**files, "event_response_wait": False})
+    respond = "fleetops.azure_maintenance.respond"
+    run = ansible("ansible-playbook", "-i", "inventory", respond, "-e", "target=web", "-e", given, cwd=tmp_path)
+    assert run.code == 2, run.out + run.err
+    assert azure.posted() == []
+    assert "Write your own tasks into prepare.yml and restore.yml, and delete this one." in run.words
+    assert "web-1 was not restored" not in run.words
+
+
 def test_p13_in_check_mode_it_does_not_say_that_the_files_are_there(ansible, tmp_path):
     run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", "new_runbook_path=shop", "--check", cwd=tmp_path)
     assert run.code == 0, run.out + run.err
