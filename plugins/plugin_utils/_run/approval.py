@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping
 from ...module_utils._event.document import fold_case
 from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED, WITHDRAWN
 from .._failure_text import timed_out
-from .progress import is_near, must_restore, progress_key, update_event
+from .progress import is_near, is_prepared_as_another, must_restore, progress_key, update_event
 from .settings import IGNORE
 
 # The reasons of scheduled_event_approve for a metadata service that does not answer
@@ -151,7 +151,16 @@ def _obstacle(host: str, known: Mapping[str, Any], each: Mapping[str, Any] | Non
         return f"{host} is not prepared"
     if each["restored"] is not None:
         return f"{host} is not prepared: it was restored after its preparation"
+    if is_prepared_as_another(each):
+        return f"{host} is not prepared: it was prepared for {_name_kind(each)}"
     return None
+
+
+def _name_kind(each: Mapping[str, Any]) -> str:
+    kind, source = (str(each["prepared_as"][name] or "") for name in ("event_type", "event_source"))
+    if fold_case(kind) == fold_case(str(each["event"]["event_type"])):
+        return f"an event from {source or 'an unknown source'}"
+    return f"a {kind}" if kind else "an event of unknown type"
 
 
 def apply_approval_results(

@@ -23,6 +23,7 @@ from .progress import (
     follow_progress,
     is_coming,
     is_deletion,
+    is_undecided,
     must_restore,
     note_deleted,
     progress_key,
@@ -164,8 +165,17 @@ def is_wanted(host: Host, event: Mapping[str, Any], wanted: list[str] | None, no
 def track_events(host: Host, wanted: list[str] | None, now: float) -> tuple[Host, list[dict[str, Any]]]:
     """Begin to follow the events that are wanted; return also those that are new and left out.
 
+    Azure may make an event one of another type. Where it is not wanted any more, and nothing was begun for it, it is
+    left out.
+
     :param wanted: as for is_wanted().
     """
+    kept = [
+        each
+        for each in host["events"]
+        if was_begun(each) or not is_undecided(each) or is_wanted(host, each["event"], wanted, now)
+    ]
+    host = {**host, "events": kept}
     tracked = {progress_key(each) for each in host["events"] if is_tracked(each)}
     listed = [event for event in host["listed"] if not event.get("is_missing")]
     new = [event for event in listed if fold_case(event["event_id"]) not in tracked]

@@ -13,11 +13,21 @@ scheduled_events_info returns them. Times are seconds since 1970.
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Any, Callable, Iterable, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from ...module_utils._event.document import STARTED as STATUS_STARTED
 from ...module_utils._event.document import Document, Event, fold_case, read_utc
-from ...module_utils._event.lifecycle import ANNOUNCED, COMPLETED, ENDED, STARTED, Known, follow, phase_of, same_boot
+from ...module_utils._event.lifecycle import (
+    ANNOUNCED,
+    COMPLETED,
+    ENDED,
+    STARTED,
+    Known,
+    follow,
+    is_of_another_kind,
+    phase_of,
+    same_boot,
+)
 
 NEW_PROGRESS: dict[str, Any] = {
     "event": {},
@@ -49,6 +59,8 @@ NEW_PROGRESS: dict[str, Any] = {
     "listed_at": 0.0,
     "prepared_boot_id": None,
     "prepared_since": None,
+    # Its type and source then: the files may do more for another one.
+    "prepared_as": None,
     # The run whose mark the VM has for it, and whether it has nothing but that yet
     "marked": None,
     "only_marked": False,
@@ -175,6 +187,13 @@ def read_event(event: Mapping[str, Any]) -> Event:
     return read._replace(names_its_vms=read.names_its_vms and event["affects_this_vm"] is not None)
 
 
+def is_prepared_as_another(each: Mapping[str, Any]) -> bool:
+    """Tell whether the type or the source of the event has changed since its preparation began."""
+    if each["prepared_as"] is None:
+        return False
+    return is_of_another_kind(read_event({**each["event"], **each["prepared_as"]}), read_event(each["event"]))
+
+
 def seconds_left(event: Mapping[str, Any], now: float) -> int | None:
     """Return the seconds until Azure may start the event, None where that is not known."""
     return read_event(event).seconds_until_start(datetime.fromtimestamp(now, timezone.utc))
@@ -204,18 +223,20 @@ def update_event(progress: Iterable[Mapping[str, Any]], event_id: str, **changes
 
 
 def start_preparation(
-    progress: Iterable[Mapping[str, Any]], event_id: str, boot_id: str | None, now: float, marked: str | None = None
+    progress: Sequence[Mapping[str, Any]], event_id: str, boot_id: str | None, now: float, marked: str | None = None
 ) -> list[dict[str, Any]]:
     """Note that the preparation for an event begins, so that a host that is lost in it is restored later.
 
     :param marked: the run whose mark the VM gets, None where it gets none.
     """
+    found = next(each["event"] for each in progress if progress_key(each) == fold_case(event_id))
     return update_event(
         progress,
         event_id,
         prepared=False,
         prepared_boot_id=boot_id,
         prepared_since=now,
+        prepared_as={name: found[name] for name in ("event_type", "event_source")},
         marked=marked,
         only_marked=False,
         rebooted=False,

@@ -288,6 +288,41 @@ def test_h3_where_somebody_is_prepared_the_run_waits_for_an_event_that_is_near()
     assert fleet.story == {"web-1": ["prepare A1 failed", "restore A1"], "web-2": ["prepare A1", "restore A1"]}
 
 
+def test_e2_p2_an_event_that_becomes_one_of_another_type_after_its_preparation_is_not_approved():
+    """The files may do less for a Freeze, and the conditions of the run may leave a Reboot out."""
+    event = FleetEvent("A1", ["web-1"], event_type="Freeze", notice=90000.0)
+    fleet = Fleet(["web-1"], event, event_types=["Freeze"])
+    prepare = fleet._prepare
+
+    def prepare_as_freeze(host, order):
+        event.event_type = "Reboot"
+        return prepare(host, order)
+
+    fleet._prepare = prepare_as_freeze
+    fleet.go()
+    assert fleet.posted == []
+    assert "web-1 is not prepared: it was prepared for a Freeze." in fleet.said
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    assert [event_id for _host, event_id, _ready in fleet.again().go().posted] == ["A1"]
+
+
+def test_e2_an_event_that_is_not_wanted_any_more_when_its_turn_comes_is_left_out():
+    first, second = (FleetEvent(name, [vm], event_type="Freeze") for name, vm in (("A1", "web-1"), ("B2", "web-2")))
+    fleet = Fleet(["web-1", "web-2"], first, second, event_types=["Freeze"], max_unavailable="1")
+    prepare = fleet._prepare
+
+    def prepare_first(host, order):
+        second.event_type = "Reboot"
+        return prepare(host, order)
+
+    fleet._prepare = prepare_first
+    fleet.go()
+    assert [event_id for _host, event_id, _ready in fleet.posted] == ["A1"]
+    assert fleet.story["web-2"] == []
+    assert "Reboot B2 of web-2 was announced while this run goes on." in fleet.said
+    assert list(verdict.conclude(fleet.run)["summary"]["faults"]) == []
+
+
 def test_a1_a_host_that_never_answers_is_asked_again_once_and_the_others_go_on():
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1"], lasts=0.0))
     fleet.down["web-2"] = (0.0, START + 1e9)
