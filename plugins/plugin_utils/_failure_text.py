@@ -36,14 +36,18 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     words = [str(result.get("msg") or result.get("censored") or "")]
     if result.get("assertion") is not None and words == [_NO_FAIL_MSG]:
         words.append(f"{result['assertion']} is false")
+    # The module may have succeeded each time: until was not true.
+    gave_up = [f"gave up after attempt {result['attempts']}"] if result.get("attempts") else []
     if words == [_NOT_STARTED]:
         words = [f"{_NOT_STARTED[:-1]} {_program(result.get('cmd'))}", _last_lines(result)]
     elif result.get("failed_when_result") is True:
         words = [text for text in words if not text.startswith(_NO_MESSAGE)]
-        words += ["failed_when is true", _last_lines(result)]
+        words += ["failed_when is true", *gave_up, _last_lines(result)]
     # The message of a command that failed says no more than that.
     elif result.get("rc"):
-        words += [f"rc={result['rc']}", str(result.get("stderr") or result.get("stdout") or "")]
+        words += [f"rc={result['rc']}", *gave_up, str(result.get("stderr") or result.get("stdout") or "")]
+    elif gave_up:
+        words += [*gave_up, _last_lines(result)]
     words.append(what_was_printed(result))
     # Before the spaces go: a secret is known by its exact spelling only.
     lines = [line for line in (" ".join(mask_secrets(text).split()) for text in words) if line]

@@ -157,7 +157,13 @@ LINES = {"ansible.builtin.command": {"argv": ["sh", "-c", "echo out; echo one >&
 SECRET = {"ansible.builtin.command": {"argv": ["sh", "-c", "echo s3cret; exit 3"]}, "no_log": True, "name": "Log in"}
 TOLD = {"ansible.builtin.fail": {"msg": "Not ready.\nWait."}, "name": "Wait"}
 UNDEFINED = {"ansible.builtin.debug": {"msg": "{{ nosuch }}"}, "name": "Say it"}
+UNTIL = {"register": "told", "until": "'free' in told.stdout | default('')", "retries": 1, "delay": 0}
+OPEN = {"ansible.builtin.command": {"argv": ["sh", "-c", "echo 17 connections"]}, "name": "Wait"}
+STATE = {"ansible.builtin.stat": {"path": "/"}, "name": "Look"}
 FAILED = {
+    "what does not come": ([{**OPEN, **UNTIL}], "Task Wait failed: 17 connections (gave up after attempt 1)"),
+    "what does not come for an item": ([{**OPEN, **UNTIL, "loop": [1]}], "17 connections (gave up after attempt 1)"),
+    "a module that says nothing": ([{**STATE, **UNTIL}], "Task Look failed: It gave up after attempt 1."),
     "a command": ([with_keywords(LINES, name="Drain it")], "Task Drain it failed: no such pool"),
     "its last line on stdout": (
         [{"ansible.builtin.command": {"argv": ["sh", "-c", "echo one; echo two; exit 3"]}, "name": "Drain"}],

@@ -84,6 +84,29 @@ def test_the_frame_of_a_time_limit_is_left_out_unread(result, plain):
         pytest.param({"failed_when_result": True}, "failed_when is true", id="failed_when without an output"),
         pytest.param({"failed_when_result": False, "rc": 1, "msg": "No."}, "No: rc=1", id="it was false"),
         pytest.param(
+            {"attempts": 30, "rc": 0, "msg": "", "stdout": "Draining\n17 connections", "stderr": ""},
+            "gave up after attempt 30: Draining 17 connections",
+            id="until of a command that succeeds each time",
+        ),
+        pytest.param(
+            {"attempts": 30, "rc": 1, "msg": "non-zero return code", "stdout": "", "stderr": "No."},
+            "non-zero return code: rc=1: gave up after attempt 30: No.",
+            id="until of a command that fails each time",
+        ),
+        pytest.param(
+            {"attempts": 30, "status": 200, "msg": "OK (1232 bytes)"},
+            "OK (1232 bytes): gave up after attempt 30",
+            id="until of a module",
+        ),
+        pytest.param(
+            {
+                "msg": "All items completed",
+                "results": [{"failed": True, "attempts": 2, "stdout": "a"}, {"stdout": "b"}],
+            },
+            "gave up after attempt 2: a",
+            id="until of an item",
+        ),
+        pytest.param(
             {"msg": "Assertion failed", "assertion": "members > 1"},
             "Assertion failed: members > 1 is false",
             id="assert",

@@ -121,11 +121,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no type
 
 def _last_line(told: dict[str, Any]) -> str:
     """Return the last line that a program of a task printed, else the first of the message of its module."""
-    printed = ("stderr", "stdout") if told.get("rc") or told.get("failed_when_result") else ()
+    # With until, the program may have succeeded each time.
+    attempts = told.get("attempts")
+    printed = ("stderr", "stdout") if told.get("rc") or told.get("failed_when_result") or attempts else ()
     for names, line in (((*printed, "module_stderr"), -1), (("msg", "censored"), 0)):
         for name in names:
             # Before the cut: a secret is known only as a whole.
             lines: list[str] = mask_secrets(str(told.get(name) or "")).strip().splitlines()
             if lines:
-                return lines[line].strip()
-    return "It said nothing."
+                return lines[line].strip() + (f" (gave up after attempt {attempts})" if attempts else "")
+    return f"It gave up after attempt {attempts}." if attempts else "It said nothing."
