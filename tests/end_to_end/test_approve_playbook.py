@@ -422,3 +422,12 @@ def test_a_setting_that_cannot_be_told_approves_nothing(fleet, name):
     assert run.code == 2, run.out
     assert "'typo' is undefined" in run.out + run.err
     assert fleet.posted() == []
+
+
+@pytest.mark.matrix
+def test_p13_where_the_metadata_service_fails_its_words_are_told_and_not_those_of_the_time_limit(fleet):
+    fleet.simulator.control("POST", "/simulator/faults", {"fault": "status", "status": 500})
+    run = fleet.approve(target="web-1", approve_event_types="Reboot", approve_ask_timeout=8)
+    assert run.code == 2, run.out + run.err
+    assert "answered HTTP 500" in run.words
+    assert "Timed out" not in run.words

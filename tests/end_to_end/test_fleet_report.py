@@ -79,6 +79,15 @@ def test_p13_an_answer_is_no_younger_than_the_begin_of_the_run(fleet):
     assert (written - first).total_seconds() >= 3
 
 
+@pytest.mark.matrix
+def test_p13_where_the_metadata_service_fails_the_report_has_its_words_and_not_those_of_the_time_limit(fleet):
+    fleet.simulator.control("POST", "/simulator/faults", {"fault": "status", "status": 500})
+    run = fleet.report("--limit", "web-1", fleet_report_ask_timeout=10)
+    assert run.code == 0, run.out + run.err
+    (host,) = fleet.written()["hosts"]
+    assert (host["reason"], "answered HTTP 500" in host["message"]) == ("http_status", True), host
+
+
 @pytest.mark.hostile_text
 @pytest.mark.matrix
 def test_hosts_that_cannot_be_asked_are_named_and_text_of_azure_arrives_as_it_is_and_is_never_a_template(fleet):

@@ -40,7 +40,7 @@ _OF_STEP = ("step", "reached", "checker")
 # The module's part of the time of a question. The rest is for the connection, and for the module to start. Without an
 # end of its own it would ask for as long as Ansible waits, and a VM whose metadata service fails would count as
 # unreachable.
-_PART_OF_MODULE = 0.8
+_PART_OF_MODULE = 5 / 6
 _SECONDS_BETWEEN_LINES = 60
 # As the connection plugins of Ansible say it of a become method
 _WRONG_PASSWORD = re.compile(r"\b(Incorrect|Missing) \S+ password")
