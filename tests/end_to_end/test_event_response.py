@@ -261,7 +261,7 @@ def test_p4_p13_a_vm_whose_metadata_service_fails_is_not_lost_and_not_taken_for_
     """It can be reached all the time. The reason in the report is that of its metadata service."""
     one.announce("web-1", event_type="Preempt", started_for=LONG)
     fails = {"fault": "status", "status": 500, "methods": ["GET"]}
-    timeouts = {"ask_timeout": 10, "reconnect_timeout": 1, "wait_timeout": 30}
+    timeouts = {"ask_timeout": 30, "reconnect_timeout": 1, "wait_timeout": 30}
     with one.meanwhile(one.is_one_started, lambda: one.azure.control("POST", "/simulator/faults", fails)):
         run = one.respond(playbook=RESPOND, **{f"event_response_{name}": value for name, value in timeouts.items()})
     assert run.code == 2, run.out + run.err

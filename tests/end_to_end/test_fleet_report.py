@@ -82,7 +82,7 @@ def test_p13_an_answer_is_no_younger_than_the_begin_of_the_run(fleet):
 @pytest.mark.matrix
 def test_p13_where_the_metadata_service_fails_the_report_has_its_words_and_not_those_of_the_time_limit(fleet):
     fleet.simulator.control("POST", "/simulator/faults", {"fault": "status", "status": 500})
-    run = fleet.report("--limit", "web-1", fleet_report_ask_timeout=10)
+    run = fleet.report("--limit", "web-1", fleet_report_ask_timeout=14)
     assert run.code == 0, run.out + run.err
     (host,) = fleet.written()["hosts"]
     assert (host["reason"], "answered HTTP 500" in host["message"]) == ("http_status", True), host
