@@ -229,7 +229,8 @@ def start_preparation(
 
     :param marked: the run whose mark the VM gets, None where it gets none.
     """
-    found = next(each["event"] for each in progress if progress_key(each) == fold_case(event_id))
+    # Azure may use an id anew: the last is the event of now.
+    found = [each["event"] for each in progress if progress_key(each) == fold_case(event_id)][-1]
     return update_event(
         progress,
         event_id,

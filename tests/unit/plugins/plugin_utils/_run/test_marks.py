@@ -261,7 +261,7 @@ def test_p2_who_is_put_back_while_it_is_prepared_for_an_id_that_azure_uses_anew_
 @pytest.mark.parametrize("announced_after", [850.0, 900.0, 950.0])
 def test_p2_an_id_that_azure_uses_anew_before_all_are_restored_is_not_held_back(announced_after):
     """web-1 stays out of service for B2, and is restored and prepared again after it."""
-    first = FleetEvent("A1", ["web-1", "web-2"])
+    first = FleetEvent("A1", ["web-1", "web-2"], event_type="Freeze")
     anew = FleetEvent("A1", ["web-1", "web-2"], announced_after=announced_after, notice=3000.0)
     fleet = Fleet(["web-1", "web-2"], first, anew, FleetEvent("B2", ["web-1"], notice=300.0, lasts=1500.0)).go()
     assert "HELD BACK" not in fleet.said
