@@ -4,8 +4,9 @@
 """Random histories of one VM of the lab, with real units and steps: python tests/campaign/real_systemd.py --number 8
 
 Steps fill their pipes, fail, ignore SIGTERM and leave processes behind; a playbook may be for nobody; the check and its
-responses are killed, the VM reboots, and its clock is set; the simulator answers falsely; the role is run again with
-other rules while an event is open that needs what only the old ones name; an operator runs respond beside the checker.
+responses are killed, a response hangs, the VM reboots, and its clock is set; the simulator answers falsely; the role is
+run again with other rules while an event is open that needs what only the old ones name; an operator runs respond
+beside the checker.
 Each history is judged by real_judge.py.
 Needs root and the images of `make lab`. With --mutant an old fault is put back, and must be found.
 """
@@ -68,6 +69,8 @@ CLOCK_PATCHES = {
     "fetch.py": f"s|datetime.now(timezone.utc)|datetime.fromtimestamp(time.time() + {LATER}, timezone.utc)|; "
     "0,/^from datetime/s//import time\\n&/",
 }
+# So long that a step that has time is never ended, and short enough to wait for it here
+HANG_PATCH = "s/seconds + _HUNG_AFTER/max(20.0, seconds - 50.0)/"
 DAY = 86400
 CLOCK_STEPS = (-450 * DAY, -3600, -90, 90, 3600, 450 * DAY)
 # The files of tasks of an operator's run of respond, and the step that each runs
@@ -317,6 +320,7 @@ class Vm:
         if not self.do(f"grep -rl --include='*.py' {CLOCK} {LIBRARY}"):
             for file, how in CLOCK_PATCHES.items():
                 self._patch(file, how)
+            self._patch("system.py", HANG_PATCH)
         self.do(f"rm -rf {CONFIGURATION}; cp -a {KEPT} {CONFIGURATION}")
         program = str(TREE / "roles" / "imds_simulator" / "files" / "imds_simulator.py")
         command = [sys.executable, "-B", program, "--listen", f"{IMDS}:80", "--vms", "web-1"]
@@ -389,6 +393,8 @@ class History:
         self._role = random.Random(f"{seed} other rules")
         self._soft = random.Random(f"{seed} soft reboots")
         self._operator = random.Random(f"{seed} respond")
+        # By this name the seeds of MUTANTS go on as they were.
+        self._hang = random.Random(f"{seed} hung 6")
         self._clock_was_set = False
         self._clock = random.Random(f"{seed} clock")
         self._run = None
@@ -499,12 +505,18 @@ class History:
         what = self._choice.choice(["nothing", "kill check", "kill response", "reboot", "power off", "fault"])
         if what == "reboot" and self._vm.knows_soft_reboot and self._soft.random() < 0.5:
             what = "soft reboot"
+        elif what == "kill response" and self._hang.random() < 0.15:
+            what = "stop response"
         self._note(what)
         if what == "kill check":
             self._vm.do("systemctl kill --kill-who=main --signal=KILL azure-maintenance-check.service")
         elif what == "kill response":
             self._kills += 1
             self._vm.do("systemctl kill --kill-who=main --signal=KILL 'azure-maintenance-respond@*.service'")
+        elif what == "stop response":
+            # Until the watchdog of systemd kills it
+            self._kills += 1
+            self._vm.do("systemctl kill --kill-who=main --signal=STOP 'azure-maintenance-respond@*.service'")
         elif what in ("reboot", "power off", "soft reboot"):
             self._vm.reboot(what)
             self._boots.append(time.time())

@@ -397,7 +397,7 @@ SAID_BY_THE_SYSTEM = ("Address already in use",)
 
 def test_every_other_message_stands_in_the_code():
     sources = [path for folder in ("plugins", "roles", "playbooks") for path in (TREE / folder).rglob("*.*")]
-    code = "\n".join(path.read_text(encoding="utf-8") for path in sources if path.suffix in (".py", ".yml"))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources if path.suffix in (".py", ".yml", ".j2"))
     # A sentence may go on in the next string, or on the next line.
     code = " ".join(re.sub(r'"\n\s*f?"', "", code).split())
     by_reason = {message for reason in REASONS for message in messages(section(reason))}

@@ -163,6 +163,7 @@ ExecStart={{ __event_checker_command }} respond %i
 StartLimitIntervalSec=0
 NotifyAccess=main
 RuntimeMaxSec=1d
+WatchdogSignal=SIGKILL
 KillMode=process
 OOMPolicy=continue
 Environment=HOME=/root LC_ALL=C.UTF-8
@@ -193,6 +194,11 @@ def test_the_units_say_what_was_promised(name, lines):
 def test_the_check_can_see_process_1_and_the_boot_id():
     assert [line for line in settings("azure-maintenance-check.service") if line.startswith("Proc")] == []
     assert [line for line in settings("azure-maintenance-check.service") if line.startswith("ProtectProc=")] == []
+
+
+def test_p15_the_unit_alone_ends_no_response_that_has_not_told_how_long_it_may_take():
+    # Where systemd forgot what it was told, it must not take the limit of a short step for a long one.
+    assert [line for line in settings("azure-maintenance-respond@.service") if line.startswith("WatchdogSec=")] == []
 
 
 def test_a_response_is_not_sandboxed_and_its_output_is_kept():

@@ -34,6 +34,7 @@ from .system import (
     Folders,
     is_running,
     lock,
+    prolong_time,
     response_lock,
     say,
     start_unit,
@@ -145,6 +146,7 @@ def _check(options: SimpleNamespace, folders: Folders) -> int:
 
 
 def _respond(options: SimpleNamespace, folders: Folders) -> int:
+    prolong_time(0)
     config = read_config(folders.config)
     from .respond.responder import Responder
     from .respond.steps import remove_folders_of_killed_runs

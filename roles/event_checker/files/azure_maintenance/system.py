@@ -27,6 +27,9 @@ ERROR = 3
 WARNING = 4
 NOTICE = 5
 
+# Seconds for which a response may be late before systemd takes it for hung. Much longer than a pause of the VM by Azure
+# (a Freeze), by which its clock may jump, and than a slow disk.
+_HUNG_AFTER = 600.0
 _BOOT = "boot"
 # Seconds to wait for another program that writes this mark, which takes an instant
 _BOOT_PATIENCE = 2.0
@@ -195,13 +198,20 @@ def start_unit(number: int, timeout: float = 30.0) -> str | None:
 
 
 def prolong_time(seconds: float) -> None:
-    """Tell systemd that this unit is at work, and to stop it if it says no more for so many seconds."""
+    """Tell systemd that this unit is at work, and says no more for so many seconds; much later it is hung.
+
+    systemd measures that by the clock by which steps have their time, so that no jump of it ends a step that has time.
+    """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
-    message = f"EXTEND_TIMEOUT_USEC={int(seconds * 1_000_000)}".encode()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as notifier:
-        notifier.sendto(message, "\0" + address[1:] if address.startswith("@") else address)
+    seconds = max(seconds, 0.0)
+    times = {"EXTEND_TIMEOUT_USEC": seconds, "WATCHDOG_USEC": seconds + _HUNG_AFTER}
+    lines = [*(f"{name}={int(value * 1_000_000)}" for name, value in times.items()), "WATCHDOG=1"]
+    notifier = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    # Where another service has started this, its socket may be gone.
+    with notifier, contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+        notifier.sendto("\n".join(lines).encode(), "\0" + address[1:] if address.startswith("@") else address)
 
 
 def read_mark(folders: Folders, name: str) -> str | None:

@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -499,6 +500,14 @@ class TestRespond:
         status, _printed, said = shell("respond", "1")
         assert status == 1
         assert said.splitlines()[-1].endswith(" azure-maintenance retry 1")
+
+    def test_p15_systemd_is_told_before_the_state_is_opened_that_it_may_hang(self, shell, tmp_path, monkeypatch):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+            systemd.bind(str(tmp_path / "notify"))
+            systemd.setblocking(False)
+            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+            shell("respond", "7")
+            assert "WATCHDOG=1" in systemd.recv(200).decode().splitlines()
 
     def test_in_the_journal_the_lines_have_their_priority(self, shell, recorder, monkeypatch):
         log_to_journal(monkeypatch)

@@ -543,6 +543,22 @@ def test_a_long_description_is_cut_and_says_so(scene):
     assert "…\n" in scene.status
 
 
+@pytest.mark.parametrize(("times", "told"), [(1, ", interrupted once"), (2, ", 2 tries, interrupted twice")])
+def test_status_says_that_a_step_was_interrupted_and_where_the_reason_is(scene, times, told):
+    scene.see(make_event(), on_announced=[DRAIN])
+    scene.run(1, (states.RUNNING, None))
+    for _time in range(times):
+        with scene.state.transaction():
+            scene.state.interrupt_step(scene.state.steps(1)[0])
+        scene.run(1, (states.RUNNING, None))
+    assert (
+        "  response 1, on_announced: running\n"
+        f"     running   playbook drain.yml{told}\n"
+        "     why it was interrupted: journalctl -u azure-maintenance-respond@1\n"
+    ) in scene.status
+    assert [step["interruptions"] for step in scene.report["events"][0]["responses"][0]["steps"]] == [times]
+
+
 def test_the_report_for_programs(scene):
     scene.see(make_event(resources=("web-1", "web-2")), on_announced=[DRAIN], lead_time=900, approve="when_ready")
     scene.run(1, (states.FAILED, "It ended with status 2."))
@@ -556,6 +572,7 @@ def test_the_report_for_programs(scene):
         "started_at": "2026-11-21T10:01:00Z",
         "finished_at": "2026-11-21T10:01:00Z",
         "in_this_boot": True,
+        "interruptions": 0,
     }
     (event,) = found["events"]
     assert event == {

@@ -220,6 +220,7 @@ def _event(
                         "step": describe_step(step.content),
                         "state": step.state,
                         "tries": step.failures + step.interruptions + (step.state == SUCCEEDED),
+                        "interruptions": step.interruptions,
                         "started_at": _iso(step.started_at),
                         "finished_at": _iso(step.finished_at),
                         "in_this_boot": step.succeeded_boot == now.boot_id,

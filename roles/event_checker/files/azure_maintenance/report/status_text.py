@@ -25,6 +25,8 @@ from .report import may_be_retried
 _WIDTH = 79
 # This mark is in front of lines on which a person must act.
 _ALARM = "!! "
+# How often a step was interrupted
+_INTERRUPTED = ("", ", interrupted once", ", interrupted twice")
 
 
 def status_text(found: dict[str, Any], now: datetime) -> str:
@@ -148,13 +150,16 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
             # Only a record that was made of a mark has no message.
             lines += fold("approve   unknown, its record was lost", "     ")
             continue
-        lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{why}", "     ", "               ")
+        cut = _INTERRUPTED[min(step["interruptions"], len(_INTERRUPTED) - 1)]
+        lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{cut}{why}", "     ", "               ")
     if response["message"] == RESPONSE_LOST:
         lines += fold(response["message"], "     ")
     if any(
         step["state"] == "failed" and step["step"].split(" ")[0] in (COMMAND, PLAYBOOK) for step in response["steps"]
     ):
         lines += fold(f"its output: journalctl -u azure-maintenance-respond@{response['number']}", "     ")
+    elif any(step["interruptions"] for step in response["steps"]):
+        lines += fold(f"why it was interrupted: journalctl -u azure-maintenance-respond@{response['number']}", "     ")
     if may_be_retried(response, event):
         lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
         if response["restorable"]:

@@ -49,7 +49,7 @@ _MOST_INTERRUPTIONS = 3
 # least.
 _SHARE_FOR_TELLING = 0.25
 _LEAST_FOR_TELLING = 5.0
-# Seconds that the program itself needs around a step; after them systemd may take it for hung
+# Seconds that the program itself needs around a step
 _SLACK = 60.0
 
 
