@@ -635,6 +635,15 @@ def test_p15_systemd_ends_a_program_that_says_nothing_for_long_after_the_time_of
     ]
 
 
+def test_p15_a_pause_between_two_tries_is_not_longer_than_systemd_was_told(stage):
+    # To look at the state each second takes its time, on a slow disk much.
+    stage.while_waiting = lambda: stage.clock.advance(1.5)
+    stage.recorder.fail(1)
+    stage.announce("one", retry_delay=30)
+    assert stage.run()
+    assert stage.pauses == [20]
+
+
 @pytest.mark.parametrize("address", ["", "/nosuch/notify"])
 def test_a_step_runs_where_systemd_cannot_be_told(stage, monkeypatch, address):
     monkeypatch.setenv("NOTIFY_SOCKET", address)

@@ -219,9 +219,11 @@ class Responder:
         """
         prolong_time(task.rule.retry_delay + _SLACK)
         left = float(task.rule.retry_delay)
+        ends = self._clock.now().uptime + left
         while left > 0:
             self._clock.sleep(min(left, 1.0))
-            left -= 1.0
+            # What is done in between takes time, too.
+            left = min(left - 1.0, ends - self._clock.now().uptime)
             self._writer.follow()
             if task.response.phase in (RESTORE, ENDED):
                 is_over = not self._decision.may_go_on(task)
