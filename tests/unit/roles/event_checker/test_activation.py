@@ -25,8 +25,10 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     open_store,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
+    DUE,
     SUCCEEDED,
 )
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import lock
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.track import tracker
 from ansible_collections.fleetops.azure_maintenance.tests.instance import TARGET
@@ -133,6 +135,36 @@ def test_p9_an_event_for_which_there_was_no_room_is_followed_when_there_is(serve
             ("A1", "ended"),
             ("B1", "announced"),
         ]
+
+
+def test_p16_a_response_that_becomes_due_while_the_check_finds_none_is_started(
+    serve, folders, prepare, clock, monkeypatch
+):
+    started, looks = [], []
+
+    def change(number, *how):
+        with closing(open_state(folders)) as state, state.transaction():
+            (state.finish_response if len(how) > 1 else state.begin_response)(number, *how, clock.now())
+
+    def run_at_once(number):
+        started.append(number)
+        change(number, SUCCEEDED, None)
+
+    def look(store):
+        found = unfinished_responses(store)
+        if started and not found:
+            looks.append(found)
+            if len(looks) == 2:
+                # A person retries it at this moment.
+                change(1, DUE)
+        return found
+
+    unfinished_responses = Store.unfinished_responses
+    monkeypatch.setattr(Store, "unfinished_responses", look)
+    rules = [{"name": "Drain", "on_announced": [{"command": ["true"]}]}]
+    server = serve(*[document(EVENT)] * 9)
+    prepare(server.endpoint, run_at_once, poll_interval=1, timer_interval=9, rules=rules).run(once=False)
+    assert started == [1, 1]
 
 
 def test_retry_after_does_not_delay_what_becomes_due_meanwhile(serve, prepare, clock):

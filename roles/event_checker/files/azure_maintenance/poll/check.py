@@ -295,7 +295,9 @@ class Checker:
         begun = self._clock.now().uptime
         running, now = partial(is_running, self._folders), self._clock.now()
         due = due_responses(self._store, now, running, partial(read_marked_by_runs, self._store, self._folders, now))
-        self._nothing_due = None if self._store.unfinished_responses() else self._store.version
+        # Taken first: what another program writes meanwhile is looked at by the next poll.
+        version = self._store.version
+        self._nothing_due = None if self._store.unfinished_responses() else version
         if due and runs_a_stranger(self._store, self._folders):
             # It may take the VM out of service, or put it back.
             return
