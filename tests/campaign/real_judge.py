@@ -20,6 +20,8 @@ BY_RUN, RESTORED_BY_RUN = "run-0", "ended-run"
 _LATE = 0.05
 # Within so many seconds a process that lives has left a line.
 _HEARTBEAT = 1.5
+# Seconds from when a response hangs until the watchdog has killed it, at most
+_HANG = 75.0
 # Within so many seconds a checker has written down what a document says, and what it has started before has begun.
 _RECORDED = 2.0
 
@@ -69,6 +71,7 @@ class Seen(NamedTuple):
     :ivar left: marks that are still on the VM, and what systemd and the journal say that is wrong.
     :ivar clock_was_set: the clock of the VM was wrong for some time.
     :ivar run_beside: an operator ran respond.
+    :ivar hangs: times at which a response was stopped, so that it did not learn how the try ended that ran.
     """
 
     lines: list[Line]
@@ -82,6 +85,7 @@ class Seen(NamedTuple):
     left: list[str]
     clock_was_set: bool = False
     run_beside: bool = False
+    hangs: tuple[float, ...] = ()
 
 
 def read_lines(text: str) -> list[Line]:
@@ -257,6 +261,8 @@ def _left_running(seen: Seen, tries: list[Try]) -> Iterable[str]:
     for each in tries:
         alive = _signs_of_life(seen, each)
         if each.ended is None or not alive or _boot(seen, each.ended) != _boot(seen, seen.taken_at):
+            continue
+        if any(at - _HEARTBEAT < each.ended < at + _HANG for at in seen.hangs):
             continue
         if seen.taken_at - max(alive) > _HEARTBEAT:
             yield f"C1 what {each.step} of {each.event[:8]} left running is gone"

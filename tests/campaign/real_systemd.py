@@ -400,6 +400,7 @@ class History:
         self._run = None
         self._boots = []
         self._kills = 0
+        self._hangs = ()
         self.story = [f"seed {seed}"]
         self._begun = time.time()
 
@@ -516,6 +517,7 @@ class History:
         elif what == "stop response":
             # Until the watchdog of systemd kills it
             self._kills += 1
+            self._hangs += (time.time(),)
             self._vm.do("systemctl kill --kill-who=main --signal=STOP 'azure-maintenance-respond@*.service'")
         elif what in ("reboot", "power off", "soft reboot"):
             self._vm.reboot(what)
@@ -580,6 +582,7 @@ class History:
             self._left(),
             self._clock_was_set,
             self._run is not None,
+            self._hangs,
         )
 
     def _left(self):

@@ -62,6 +62,11 @@ def test_what_a_history_breaks_is_found(name, lines, changes):
     assert name in broken(lines, **changes)
 
 
+@pytest.mark.parametrize(("hangs", "found"), [((1.4,), []), ((2.0,), []), ((9.0,), ["C1"])])
+def test_what_a_response_that_hangs_excuses(hangs, found):
+    assert broken(GOOD.replace("9.5 alive", "6.5 alive"), hangs=hangs) == found
+
+
 def test_what_a_reboot_or_a_kill_excuses():
     twice = GOOD + "6.4 begin ended-1 A 15\n6.5 end ended-1 A 15\n"
     assert broken(twice, kills=1) == []
