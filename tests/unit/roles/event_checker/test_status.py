@@ -272,7 +272,7 @@ SITUATIONS = [
           rule: Drain before a reboot
           response 1, on_announced: running
              succeeded playbook drain.yml
-             running   command /usr/local/bin/restore now
+             running   command /usr/local/bin/restore now, begun just now
              pending   approve""",
     ),
     (
@@ -342,7 +342,7 @@ SITUATIONS = [
           web-1 from Platform: Host server is undergoing maintenance.
           rule: Drain before a reboot
           response 1, on_announced: running
-             running   playbook drain.yml
+             running   playbook drain.yml, begun 1 s ago
           response 2, on_started: waits for response 1 to the same event
              pending   command /usr/local/bin/restore now""",
     ),
@@ -543,7 +543,10 @@ def test_a_long_description_is_cut_and_says_so(scene):
     assert "…\n" in scene.status
 
 
-@pytest.mark.parametrize(("times", "told"), [(1, ", interrupted once"), (2, ", 2 tries, interrupted twice")])
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [(1, ", interrupted once, begun just now"), (2, ", 2 tries, interrupted twice, begun just now")],
+)
 def test_status_says_that_a_step_was_interrupted_and_where_the_reason_is(scene, times, told):
     scene.see(make_event(), on_announced=[DRAIN])
     scene.run(1, (states.RUNNING, None))

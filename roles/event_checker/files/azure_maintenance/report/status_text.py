@@ -19,7 +19,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 
 from ..config.rules import APPROVE_STEP, RESPONSE_LOST
 from ..config.step import COMMAND, PLAYBOOK, describe_step
-from ..state.records import APPROVED, LEFT_TO_FLEET, SUCCEEDED
+from ..state.records import APPROVED, LEFT_TO_FLEET, RUNNING, SUCCEEDED
 from .report import may_be_retried
 
 _WIDTH = 79
@@ -151,7 +151,8 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
             lines += fold("approve   unknown, its record was lost", "     ")
             continue
         cut = _INTERRUPTED[min(step["interruptions"], len(_INTERRUPTED) - 1)]
-        lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{cut}{why}", "     ", "               ")
+        begun = f", begun {ago(step['started_at'], now)}" if step["state"] == RUNNING and step["started_at"] else ""
+        lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{cut}{begun}{why}", "     ", "               ")
     if response["message"] == RESPONSE_LOST:
         lines += fold(response["message"], "     ")
     if any(
