@@ -69,6 +69,9 @@ def test_p8_the_checker_works_while_a_response_is_waited_for(stop, forced):
     )
     assert run.code == 2
     assert "Responses still run" in run.words
+    # The check would start a response again that is stopped alone.
+    units = "azure-maintenance-check.timer azure-maintenance-check.service azure-maintenance-respond@7.service"
+    assert f"systemctl stop {units}, and run this again with event_checker_force" in run.words
     assert "list-units" in asked
     assert "stop" not in asked
 
