@@ -581,6 +581,7 @@ class TestRespond:
         shell.respond_to({"command": ["/bin/sh", "-c", script]}, {"command": ["true"]})
         process = start(shell.folders, "respond", "1")
         wait_until(begun.exists, process)
+        assert "response 1, on_announced: running\n" in shell("status")[1]
         process.send_signal(number)
         _printed, said = process.communicate(timeout=600)
         assert process.returncode == 1
@@ -588,6 +589,7 @@ class TestRespond:
         assert ended.exists()
         assert shell.response.state == "running"
         assert [(step.state, step.failures) for step in shell.response.steps] == [("running", 0), ("pending", 0)]
+        assert "response 1, on_announced: waits for " in shell("status")[1]
 
     def test_the_folder_of_a_killed_playbook_stays_while_anything_of_it_lives_and_goes_at_the_next_start(
         self, shell, tmp_path

@@ -16,6 +16,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     history_text,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.report.report import (
+    BesideState,
     exit_status,
     history_report,
     report,
@@ -541,6 +542,19 @@ def test_text_from_outside_can_neither_steer_the_terminal_nor_leave_the_screen(s
 def test_a_long_description_is_cut_and_says_so(scene):
     scene.see(make_event(description="word " * 100))
     assert "…\n" in scene.status
+
+
+def test_p13_status_does_not_say_that_a_response_runs_whose_program_has_ended(scene):
+    scene.see(make_event(), on_announced=[DRAIN, RESTORE])
+    scene.run(1, (states.RUNNING, None))
+    scene.clock.advance(60)
+    found = status_report(scene.state, scene.clock.now(), (), BesideState(is_running=lambda _number: False))
+    assert (
+        "  response 1, on_announced: waits for the next check, which begins it again\n"
+        "     cut off   playbook drain.yml, begun 1 min ago\n"
+        "     pending   command /usr/local/bin/restore now\n"
+        "     why it was interrupted: journalctl -u azure-maintenance-respond@1\n"
+    ) in status_text(found, scene.clock.now().wall)
 
 
 @pytest.mark.parametrize(

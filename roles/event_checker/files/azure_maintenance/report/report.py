@@ -11,7 +11,8 @@ import os
 import time
 from collections import Counter
 from datetime import datetime, timezone
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from functools import partial
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import fold_case, format_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.history_row import FORMAT
@@ -31,9 +32,9 @@ from ..respond.retry import has_booted_since, is_undone_by_boot, why_not_restore
 from ..state import history
 from ..state.database import find_put_aside, put_aside_at
 from ..state.marks import events_of_runs, may_be_at_work, read_marks, told_at
-from ..state.records import FAILED, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
+from ..state.records import FAILED, RUNNING, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
 from ..state.store import Store
-from ..system import Folders, warn, write_file
+from ..system import Folders, is_running, warn, write_file
 from ..track.situation import read_situation
 from .metrics import metrics_text
 
@@ -55,17 +56,20 @@ class BesideState(NamedTuple):
     :ivar answered_at: when a document came last, in seconds since 1970.
     :ivar told_at: from told_at().
     :ivar put_aside: the files of the state that could not be read.
+    :ivar is_running: tells whether a process runs the response of this number now.
     """
 
     marks: Sequence[dict[str, Any]] = ()
     answered_at: float | None = None
     told_at: float | None = None
     put_aside: Sequence[str] = ()
+    is_running: Callable[[int], bool] = lambda _number: True
 
     @classmethod
     def read(cls, store: Store, folders: Folders) -> BesideState:
         put_aside = find_put_aside(folders.state, folders.run)
-        return cls(read_marks(store, folders), last_answer_at(folders), told_at(store, folders), put_aside)
+        running = partial(is_running, folders)
+        return cls(read_marks(store, folders), last_answer_at(folders), told_at(store, folders), put_aside, running)
 
 
 _NOTHING = BesideState()
@@ -136,13 +140,15 @@ def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], floa
 def _waits(store: Store, now: Moment, beside: BesideState) -> dict[int, str]:
     """Return the reason for which each waiting response waits, by its number."""
     marked = events_of_runs(beside.marks, beside.told_at, now)
-    situation = read_situation(store, now.boot_id, lambda _number: True, marked)
+    situation = read_situation(store, now.boot_id, beside.is_running, marked)
     waits = {}
-    for _record, course, _responses in situation.found:
-        for response in course.responses:
+    for _record, course, records in situation.found:
+        for record, response in zip(records, course.responses):
             if response.finished or response.running or not (response.due or response.phase != ANNOUNCED):
                 continue
             why = why_not_now(response, course, situation.others(course))
+            if why is None and record.state == RUNNING:
+                why = "for the next check, which begins it again"
             if why is not None:
                 waits[response.number] = why
     return waits

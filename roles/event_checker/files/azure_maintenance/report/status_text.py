@@ -150,16 +150,22 @@ def _response_lines(response: dict[str, Any], event: dict[str, Any], now: dateti
             # Only a record that was made of a mark has no message.
             lines += fold("approve   unknown, its record was lost", "     ")
             continue
+        # Its program has ended.
+        is_cut_off = step["state"] == state == RUNNING and response["waits"]
         cut = _INTERRUPTED[min(step["interruptions"], len(_INTERRUPTED) - 1)]
         begun = f", begun {ago(step['started_at'], now)}" if step["state"] == RUNNING and step["started_at"] else ""
-        lines += fold(f"{step['state']:9} {one_line(step['step'])}{tries}{cut}{begun}{why}", "     ", "               ")
+        lines += fold(
+            f"{'cut off' if is_cut_off else step['state']:9} {one_line(step['step'])}{tries}{cut}{begun}{why}",
+            "     ",
+            "               ",
+        )
     if response["message"] == RESPONSE_LOST:
         lines += fold(response["message"], "     ")
     if any(
         step["state"] == "failed" and step["step"].split(" ")[0] in (COMMAND, PLAYBOOK) for step in response["steps"]
     ):
         lines += fold(f"its output: journalctl -u azure-maintenance-respond@{response['number']}", "     ")
-    elif any(step["interruptions"] for step in response["steps"]):
+    elif any(step["interruptions"] for step in response["steps"]) or (state == RUNNING and response["waits"]):
         lines += fold(f"why it was interrupted: journalctl -u azure-maintenance-respond@{response['number']}", "     ")
     if may_be_retried(response, event):
         lines += fold(f"to try again: azure-maintenance retry {response['number']}", "     ")
