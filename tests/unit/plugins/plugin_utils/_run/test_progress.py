@@ -56,17 +56,9 @@ def host(name, *progress, lost=None):
 
 
 def test_a_host_follows_what_surely_affects_it():
-    ours, of_others, of_nobody = (
-        make_event("A1"),
-        make_event("A2", affects_this_vm=False),
-        make_event("A3", affects_this_vm=None),
-    )
-    begun = make_event("A4", status="Started")
-    progress = track_events(answer(ours, of_others, of_nobody, begun), NOW)
-    assert [(each["event"]["event_id"], each["phase"]) for each in progress] == [
-        ("A1", "announced"),
-        ("A4", "started"),
-    ]
+    others = [make_event("A2", affects_this_vm=False), make_event("A3", affects_this_vm=None)]
+    progress = track_events(answer(make_event("A1"), *others, make_event("A4", status="Started")), NOW)
+    assert [(each["event"]["event_id"], each["phase"]) for each in progress] == [("A1", "announced"), ("A4", "started")]
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
@@ -80,8 +72,12 @@ def test_p2_a_vm_that_came_into_an_event_is_in_the_newest_answer(newest_first):
 
 
 STARTED = {"phase": "started"}
+OVER = {"phase": "ended", "outcome": "withdrawn"}
 WINDOWS_BOOTED = {**answer(boot_id=None), "booted_at": NOW + 4}
+LEFT_IT = answer(make_event(resources=["web-2"], affects_this_vm=False))
+NAMES_NO_VM = answer(make_event(resources=[], affects_this_vm=None))
 UNREADABLE = answer(clear=False)
+NEVER_DUE = {"event": make_event(not_before=None)}
 
 
 @pytest.mark.parametrize(
@@ -109,24 +105,11 @@ UNREADABLE = answer(clear=False)
         pytest.param(
             {**STARTED, "unclear_since": NOW + 1}, UNREADABLE, 300, "started", None, id="unclear for a little less"
         ),
-        pytest.param(
-            {}, answer(make_event(resources=["web-2"], affects_this_vm=False)), 10, "ended", "withdrawn", id="left it"
-        ),
-        pytest.param(
-            {}, answer(make_event(resources=[], affects_this_vm=None)), 10, "announced", None, id="names no VM now"
-        ),
+        pytest.param({}, LEFT_IT, 10, "ended", "withdrawn", id="left it"),
+        pytest.param({}, NAMES_NO_VM, 10, "announced", None, id="names no VM now"),
         pytest.param({}, answer(make_event(), name=None), 10, "announced", None, id="the VM has lost its name"),
-        pytest.param(
-            {"phase": "ended", "outcome": "withdrawn"},
-            answer(make_event()),
-            10,
-            "ended",
-            "withdrawn",
-            id="over is over",
-        ),
-        pytest.param(
-            {"event": make_event(not_before=None)}, answer(), 9000, "ended", "withdrawn", id="when it is due is unknown"
-        ),
+        pytest.param(OVER, answer(make_event()), 10, "ended", "withdrawn", id="over is over"),
+        pytest.param(NEVER_DUE, answer(), 9000, "ended", "withdrawn", id="when it is due is unknown"),
     ],
 )
 def test_what_a_later_answer_tells(each, said, after, phase, outcome):
@@ -185,103 +168,67 @@ def test_a_word_that_no_course_has_is_an_error():
 
 
 READY = {"host-a": host("web-1", make_progress()), "host-b": host("web-2", make_progress())}
-UNPREPARED = make_progress(prepared=False)
+IN_CAPITALS = {"host-a": host("WEB-1", make_progress()), "host-b": host("Web-2", make_progress())}
+LOST_HOST = "failed or became unreachable"
+NO_WEB_2 = "no host of this play is the VM web-2"
 
 
 @pytest.mark.parametrize(
-    ("hosts", "approver", "ready", "why"),
+    ("hosts", "ready"),
     [
-        pytest.param(READY, "host-a", ["web-1", "web-2"], None, id="all are ready"),
-        pytest.param(dict(reversed(READY.items())), "host-a", ["web-1", "web-2"], None, id="the leader approves"),
+        pytest.param(READY, ["web-1", "web-2"], id="all are ready"),
+        pytest.param(dict(reversed(READY.items())), ["web-1", "web-2"], id="the leader approves"),
+        pytest.param(IN_CAPITALS, ["WEB-1", "Web-2"], id="letter case does not matter"),
+    ],
+)
+def test_who_approves_an_event(hosts, ready):
+    (plan,) = plan_all(hosts, True, "refuse", 0.0, NOW)
+    assert (plan["approver"], plan["resources_ready"], plan["why"]) == ("host-a", ready, None)
+
+
+def web_2(lost=None, **changes):
+    return {"host-b": host("web-2", make_progress(**changes), lost=lost)}
+
+
+BOOTED = "host-b is not prepared: it booted after its preparation"
+RESTORED = "host-b is not prepared: it was restored after its preparation"
+TWINS = "host-a and host-c both say that they are web-1"
+
+
+@pytest.mark.parametrize(
+    ("others", "obstacle"),
+    [
+        pytest.param(web_2(prepared=False), "host-b is not prepared", id="S1"),
+        pytest.param(web_2(prepared=None), "host-b is not prepared", id="not yet"),
+        pytest.param(web_2(LOST_HOST), f"host-b {LOST_HOST}", id="prepared, and then lost"),
+        pytest.param(web_2(connection_lost=True), "host-b became unreachable", id="prepared, and then unreachable"),
+        pytest.param(web_2(rebooted=True), BOOTED, id="booted after its preparation"),
+        pytest.param(web_2(restored=True), RESTORED, id="prepared by an earlier response, and restored"),
+        pytest.param(web_2(restored=False), RESTORED, id="prepared, and a restore has begun"),
         pytest.param(
-            {"host-a": host("WEB-1", make_progress()), "host-b": host("Web-2", make_progress())},
-            "host-a",
-            ["WEB-1", "Web-2"],
-            None,
-            id="letter case does not matter",
-        ),
-        pytest.param({**READY, "host-b": host("web-2", UNPREPARED)}, None, [], "host-b is not prepared", id="S1"),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(prepared=None))},
-            None,
-            [],
-            "host-b is not prepared",
-            id="not yet",
-        ),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(), lost="failed or became unreachable")},
-            None,
-            [],
-            "host-b failed or became unreachable",
-            id="prepared, and then lost",
-        ),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(connection_lost=True))},
-            None,
-            [],
-            "host-b became unreachable",
-            id="prepared, and then unreachable",
-        ),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(rebooted=True))},
-            None,
-            [],
-            "host-b is not prepared: it booted after its preparation",
-            id="booted after its preparation",
-        ),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(restored=True))},
-            None,
-            [],
-            "host-b is not prepared: it was restored after its preparation",
-            id="prepared by an earlier response, and restored",
-        ),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(restored=False))},
-            None,
-            [],
-            "host-b is not prepared: it was restored after its preparation",
-            id="prepared, and a restore has begun",
-        ),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(no_answer="HTTP 500"))},
-            None,
-            [],
+            web_2(no_answer="HTTP 500"),
             "host-b could not be asked again: HTTP 500",
             id="prepared, and which boot it is in now is not known",
         ),
-        pytest.param({"host-a": READY["host-a"]}, None, [], "no host of this play is the VM web-2", id="S4: outside"),
+        pytest.param({}, NO_WEB_2, id="S4: outside"),
         pytest.param(
-            {"host-a": READY["host-a"], "host-b": host(None, lost="failed or became unreachable")},
-            None,
-            [],
-            "no host of this play is the VM web-2; host-b failed or became unreachable",
-            id="could not be asked",
+            {"host-b": host(None, lost=LOST_HOST)}, f"{NO_WEB_2}; host-b {LOST_HOST}", id="could not be asked"
         ),
-        pytest.param(
-            {**READY, "host-c": host("web-1")}, None, [], "host-a and host-c both say that they are web-1", id="twins"
-        ),
-        pytest.param({**READY, "host-b": host("web-2")}, None, [], "host-b has not seen it", id="not seen"),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(phase="ended"))},
-            None,
-            [],
-            "host-b does not see it any more",
-            id="gone for one of them",
-        ),
-        pytest.param(
-            {**READY, "host-b": host("web-2", make_progress(make_event(status="Started"), phase="started"))},
-            None,
-            [],
-            "It started before this run had approved it.",
-            id="S3: started for one of them",
-        ),
+        pytest.param({**web_2(), "host-c": host("web-1")}, TWINS, id="twins"),
+        pytest.param({"host-b": host("web-2")}, "host-b has not seen it", id="not seen"),
+        pytest.param(web_2(phase="ended"), "host-b does not see it any more", id="gone for one of them"),
     ],
 )
-def test_who_approves_an_event(hosts, approver, ready, why):
-    (plan,) = plan_all(hosts, True, "refuse", 0.0, NOW)
-    assert (plan["approver"], plan["resources_ready"]) == (approver, ready)
-    assert plan["why"] == (why if why is None or why.startswith("It ") else f"Not approved: {why}.")
+def test_nobody_approves_an_event_while_a_vm_of_it_is_not_ready(others, obstacle):
+    (plan,) = plan_all({"host-a": READY["host-a"], **others}, True, "refuse", 0.0, NOW)
+    assert (plan["approver"], plan["resources_ready"], plan["why"]) == (None, [], f"Not approved: {obstacle}.")
+
+
+def test_s3_nobody_approves_an_event_that_has_started_for_one_of_them():
+    started = web_2(event=make_event(status="Started"), phase="started")
+    (plan,) = plan_all({**READY, **started}, True, "refuse", 0.0, NOW)
+    assert (plan["approver"], plan["resources_ready"]) == (None, [])
+    assert plan["why"] == "It started before this run had approved it."
 
 
 @pytest.mark.parametrize(
@@ -338,7 +285,7 @@ def test_a_word_that_nobody_knows_ignores_no_vm():
     [
         pytest.param(
             host(None, lost=approval.OTHER_BATCH),
-            "no host of this play is the VM web-2; hosts in later batches of the play were not asked",
+            f"{NO_WEB_2}; hosts in later batches of the play were not asked",
             id="a later batch, which may have the VM",
         ),
         pytest.param(
@@ -349,10 +296,10 @@ def test_a_word_that_nobody_knows_ignores_no_vm():
         pytest.param(host("web-3", lost=approval.OTHER_BATCH), None, id="an earlier batch, which has it not"),
         pytest.param(
             host(None, lost="could not be asked"),
-            "no host of this play is the VM web-2; host-b could not be asked",
+            f"{NO_WEB_2}; host-b could not be asked",
             id="a host that did not answer, which may be the VM",
         ),
-        pytest.param(host("web-3", lost="failed or became unreachable"), None, id="a lost host, which is another VM"),
+        pytest.param(host("web-3", lost=LOST_HOST), None, id="a lost host, which is another VM"),
     ],
 )
 def test_p2_a_vm_that_may_be_a_host_that_did_not_say_so_is_not_ignored(other, obstacle):
@@ -386,31 +333,25 @@ def test_an_event_held_back_is_waited_for_if_its_time_is_near(not_before, max_wa
 
 
 def test_h3_an_event_that_is_held_back_is_not_waited_for_where_nobody_is_prepared():
-    hosts = {
-        "host-a": host("web-1", make_progress(prepared=False)),
-        "host-b": host("web-2", make_progress(prepared=False)),
-    }
+    hosts = {"host-a": host("web-1", make_progress(prepared=False)), **web_2(prepared=False)}
     (plan,) = plan_all(hosts, True, "refuse", 3600.0, NOW)
     assert (plan["blocked"], plan["wait"]) == (True, False)
 
 
 def plan_for(approver, **more):
-    plan = {
-        "event": make_event(),
-        "approver": approver,
-        "resources_ready": ["web-1"],
-        "why": None,
-        "blocked": False,
-        "wait": True,
-    }
-    return {**plan, **more}
+    usual = {"resources_ready": ["web-1"], "why": None, "blocked": False, "wait": True}
+    return {"event": make_event(), "approver": approver, **usual, **more}
 
 
 def result_of(word, in_doubt=False, clear=True, **more):
     return {"approvals": [{"result": word}], "in_doubt": in_doubt, "document_is_clear": clear, **more}
 
 
-REFUSED = result_of("refused", failed=True, msg="It waits for web-2.")
+WAITS = "It waits for web-2."
+REFUSED = result_of("refused", failed=True, msg=WAITS)
+REFUSED_AT_LAST = {**REFUSED, "in_doubt": True}
+NOT_CLEAR = result_of("not_found", clear=False)
+NOT_TOLD = "Not approved: host-a: no document told whether the event is still there"
 FORBIDDEN = {"failed": True, "msg": "HTTP 403", "in_doubt": False}
 LOST = {"failed": True, "msg": "HTTP 500", "in_doubt": True}
 CRASHED = {"failed": True, "msg": "MODULE FAILURE", "changed": False}
@@ -426,23 +367,13 @@ NOT_KNOWN = "Whether host-a approved it is not known: "
         pytest.param(result_of("not_found"), None, "withdrawn", False, [], id="gone"),
         pytest.param(result_of("not_found", True), None, "completed", False, [], id="not answered, and gone"),
         pytest.param(
-            result_of("not_found", clear=False),
-            None,
-            "withdrawn",
-            True,
-            ["Not approved: host-a: no document told whether the event is still there"],
-            id="P4: not listed, but nothing tells that it is gone",
+            NOT_CLEAR, None, "withdrawn", True, [NOT_TOLD], id="P4: not listed, but nothing tells that it is gone"
         ),
-        pytest.param(REFUSED, None, "withdrawn", True, ["Not approved: host-a: It waits for web-2."], id="refused"),
+        pytest.param(REFUSED, None, "withdrawn", True, [f"Not approved: host-a: {WAITS}"], id="refused"),
         pytest.param(FORBIDDEN, None, "withdrawn", True, ["Not approved: host-a: HTTP 403"], id="Azure refused"),
         pytest.param(LOST, None, "completed", True, [NOT_KNOWN + "HTTP 500"], id="not answered"),
         pytest.param(
-            {**REFUSED, "in_doubt": True},
-            None,
-            "completed",
-            True,
-            [NOT_KNOWN + "It waits for web-2."],
-            id="not answered, and then refused",
+            REFUSED_AT_LAST, None, "completed", True, [NOT_KNOWN + WAITS], id="not answered, and then refused"
         ),
         pytest.param(CRASHED, None, "completed", True, [NOT_KNOWN + "MODULE FAILURE"], id="the module did not end"),
         pytest.param({}, None, "completed", True, [NOT_KNOWN + "it gave no answer"], id="nothing"),
@@ -473,7 +404,7 @@ def settle(result, wait=True, max_wait=900.0):
         pytest.param(REFUSED, 870, True, id="refused, and near"),
         pytest.param(REFUSED, 869, False, id="refused, and far off"),
         pytest.param(FORBIDDEN, 869, False, id="Azure refused, and far off"),
-        pytest.param(result_of("not_found", clear=False), 869, False, id="nothing told of it, and far off"),
+        pytest.param(NOT_CLEAR, 869, False, id="nothing told of it, and far off"),
         pytest.param(LOST, 869, True, id="it may be approved"),
         pytest.param(WENT_DOWN, 869, True, id="it may be approved by a host that is lost"),
         pytest.param(result_of("approved"), 869, True, id="approved"),
