@@ -303,12 +303,7 @@ def test_what_a_proxy_says_of_the_address_does_not_count(ask):
         ({}, TEMPLATE, "", (403, access.FORBIDDEN)),
         ({"host_config_key": ""}, TEMPLATE, "", (403, access.FORBIDDEN)),
         ({}, "/job_templates/99/", KEY, (404, {"detail": "Not found."})),
-        (
-            {"inventory": None},
-            TEMPLATE,
-            KEY,
-            (400, {"msg": "Cannot start automatically, an inventory is required."}),
-        ),
+        ({"inventory": None}, TEMPLATE, KEY, (400, {"msg": "Cannot start automatically, an inventory is required."})),
     ],
 )
 def test_a_callback_that_is_refused_is_told_why(ask, template, path, key, answer):

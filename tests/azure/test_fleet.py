@@ -53,11 +53,7 @@ def report(imds, tmp_path, monkeypatch):
             for name in ("web-1", "web-2")
         },
         # As the inventory plugin of azure.azcollection may spell it; a resource_id counts more than an id.
-        "web-3": {
-            **lost,
-            "id": "i-0815",
-            "resource_id": f"{VM}web-3".upper(),
-        },
+        "web-3": {**lost, "id": "i-0815", "resource_id": f"{VM}web-3".upper()},
         "db-9": {**lost, "id": f"{VM}db-9"},
     }
     inventory = tmp_path / "hosts.json"

@@ -60,10 +60,7 @@ class Way(NamedTuple):
 
 def ways(endpoint: str) -> dict[str, Way]:
     info = Way("fleetops.azure_maintenance.scheduled_events_info", json.dumps({"endpoint": endpoint}))
-    table = (
-        ("ANSIBLE_LOAD_CALLBACK_PLUGINS", "1"),
-        ("ANSIBLE_STDOUT_CALLBACK", "fleetops.azure_maintenance.fleet"),
-    )
+    table = (("ANSIBLE_LOAD_CALLBACK_PLUGINS", "1"), ("ANSIBLE_STDOUT_CALLBACK", "fleetops.azure_maintenance.fleet"))
     return {
         "ping": Way("ansible.builtin.ping", ""),
         "uri": Way(

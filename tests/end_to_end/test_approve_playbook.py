@@ -67,9 +67,7 @@ def fleet(ansible, simulator, tmp_path):
 
 @pytest.mark.releases
 @pytest.mark.matrix
-def test_an_event_is_approved_by_its_id_in_any_letter_case_with_vms_that_the_caller_says_are_ready(
-    fleet,
-):
+def test_an_event_is_approved_by_its_id_in_any_letter_case_with_vms_that_the_caller_says_are_ready(fleet):
     wanted = fleet.announce("Reboot", "web-1", "web-2", start_delay=0, started_for=0)
     fleet.announce("Reboot", "web-1")
     run = fleet.approve(

@@ -100,9 +100,7 @@ RAN = {
     "in an included file": [play({"ansible.builtin.include_tasks": "work.yml"})],
     "in an imported file": [play({"ansible.builtin.import_tasks": "work.yml"})],
     "in an imported playbook": [{"ansible.builtin.import_playbook": "other.yml"}],
-    "as a handler": [
-        play(with_keywords(DRAIN, notify="h", tags="always"), handlers=[with_keywords(DRAIN, name="h")]),
-    ],
+    "as a handler": [play(with_keywords(DRAIN, notify="h", tags="always"), handlers=[with_keywords(DRAIN, name="h")])],
     "in a rescue": [play({"block": [FAIL], "rescue": [DRAIN]})],
     "delegated": [play(with_keywords(DRAIN, delegate_to="lb", vars={"ansible_connection": "local"}))],
     "on a host that it added": [play(ELSEWHERE), play(DRAIN, hosts="lb")],

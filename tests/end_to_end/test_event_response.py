@@ -601,10 +601,7 @@ BAD_INPUT = [
     ),
     ({"event_response_prepare_timeout": 1000000000}, "event_response_prepare_timeout must be a whole number of"),
     ({"event_response_reconnect_timeout": -1}, "event_response_reconnect_timeout must be a whole number of seconds"),
-    (
-        {"event_response_due_within": "soon"},
-        "event_response_due_within must be a whole number of seconds, not 'soon'.",
-    ),
+    ({"event_response_due_within": "soon"}, "event_response_due_within must be a whole number of seconds, not 'soon'."),
     ({"event_response_event_types": {"a": 1}}, "event_response_event_types"),
 ]
 # What a file holds, and what is said of it; %s is the path of its folder
@@ -622,10 +619,7 @@ BAD_FILES = [
     ("- debug: {}\n  run_once: yes", "bad-10.yml: run_once: true must not be used"),
     ("- block: [{debug: {}}]\n  run_once: true", "bad-11.yml: run_once: true must not be used"),
     ("- import_tasks: sub/once.yml\n  run_once: true", "bad-12.yml: run_once: true must not be used"),
-    (
-        "- include_tasks: {file: sub/once.yml, apply: {run_once: true}}",
-        "bad-13.yml: run_once: true must not be used",
-    ),
+    ("- include_tasks: {file: sub/once.yml, apply: {run_once: true}}", "bad-13.yml: run_once: true must not be used"),
     ("- include_role: {name: once}", "roles/once/tasks/more.yml: run_once: true must not be used"),
     ("- include_role: {name: once, tasks_from: even}", "roles/once: run_once: true must not be used"),
     ("- include_role: {name: ends}", "roles/ends: meta: end_host must not be used"),
@@ -850,12 +844,7 @@ def install_checker(fleet, host, vm, marks):
         for phase, word in (("on_announced", "prepare"), ("on_ended", "restore"))
     }
     rule = {"name": "Drain", **step, "approve": "when_ready", "retries": 0}
-    config = {
-        "endpoint": fleet.azure.endpoint(vm),
-        "rules": [rule],
-        "poll_interval": 0.5,
-        "timer_interval": 300,
-    }
+    config = {"endpoint": fleet.azure.endpoint(vm), "rules": [rule], "poll_interval": 0.5, "timer_interval": 300}
     (folder / "config.json").write_text(json.dumps(config))
     names = ("config.json", "playbooks", "state", "run", "facts")
     folders = json.dumps([*(str(folder / name) for name in names), str(marks), str(folder / "marks-in-memory")])

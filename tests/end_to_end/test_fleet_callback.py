@@ -24,10 +24,7 @@ INFO = "fleetops.azure_maintenance.scheduled_events_info"
 GUIDE = (Path(__file__).resolve().parents[2] / "docs/docsite/rst/guide_asking.rst").read_text(encoding="utf-8")
 WITHOUT_A_VM = GUIDE.split("\nWithout a VM\n", 1)[1].split("\nApprove\n---", 1)[0]
 AD_HOC = GUIDE.split("\nAd hoc\n---", 1)[1].split("\nWithout a VM\n", 1)[0]
-SWITCHED_ON = {
-    "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
-    "ANSIBLE_STDOUT_CALLBACK": "fleetops.azure_maintenance.fleet",
-}
+SWITCHED_ON = {"ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "fleetops.azure_maintenance.fleet"}
 
 
 def blocks(language, text=AD_HOC):
@@ -250,13 +247,7 @@ SIX = "6 hosts asked: 1 quiet, 2 affected, 1 unreachable, 1 not on Azure, 1 fail
 @pytest.mark.matrix
 def test_of_the_other_tasks_of_a_play_failures_are_told_and_successes_are_not(fleet):
     announce_both(fleet)
-    run = fleet.play(
-        [
-            {"name": "Rest", "ansible.builtin.command": "printf restful"},
-            BREAK_WEB_3,
-            ASK,
-        ]
-    )
+    run = fleet.play([{"name": "Rest", "ansible.builtin.command": "printf restful"}, BREAK_WEB_3, ASK])
     assert run.code == 4, run.err
     # ansible-core 2.21 puts words before "non-zero return code".
     failed = r"^web-3 \| Restart nginx \| FAILED: .*non-zero return code: rc=3: first \\u001b\[31msecond$"

@@ -116,11 +116,7 @@ def break_off(fleet, stage, how):
 
     if stage == "waiting":
         (fleet.folder / "go").touch()
-    reached = {
-        "preparing": controller.exists,
-        "waiting": waits(fleet),
-        "restoring": controller.exists,
-    }
+    reached = {"preparing": controller.exists, "waiting": waits(fleet), "restoring": controller.exists}
     hold = {"prepare" if stage != "restoring" else "restore": HOLD, **TIMEOUTS}
     with fleet.meanwhile(reached[stage], kill):
         run = fleet.respond("-e", "awx_job_id=812", playbook=RESPOND, **hold)

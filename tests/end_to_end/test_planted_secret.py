@@ -366,10 +366,7 @@ def test_tokens_and_addresses_of_the_checker_are_in_nothing_that_it_writes_or_sa
         (tmp_path / name).write_text(SECRETS[name])
     steps = {
         "Freeze": {"awx_job": repeater, "template": 7, "token_file": str(tmp_path / "token")},
-        "Reboot": {
-            "awx_callback": f"{repeater}/api/v2/job_templates/7/callback/",
-            "key_file": str(tmp_path / "key"),
-        },
+        "Reboot": {"awx_callback": f"{repeater}/api/v2/job_templates/7/callback/", "key_file": str(tmp_path / "key")},
         "Redeploy": {"webhook": f"{repeater}/{SECRETS['address']}", "token_file": str(tmp_path / "token")},
     }
     rules = [

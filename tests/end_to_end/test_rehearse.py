@@ -87,13 +87,7 @@ def test_a_rehearsal_of_the_built_artifact_goes_from_announced_to_restored_and_l
     assert run.code == 0, run.out
     lines = timeline(run.out)
     order(
-        lines,
-        "scheduled Reboot",
-        "> prepared",
-        "approved Reboot",
-        "started Reboot",
-        "completed Reboot",
-        "> restored",
+        lines, "scheduled Reboot", "> prepared", "approved Reboot", "started Reboot", "completed Reboot", "> restored"
     )
     story = "\n".join(lines)
     assert story.count("> prepared") == story.count("> restored") == 2, story

@@ -9,13 +9,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
-    FAR_OFF,
-    HOSTS,
-    RESPOND,
-    ROLE,
-    Fleet,
-)
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, HOSTS, RESPOND, ROLE, Fleet
 
 
 @pytest.fixture

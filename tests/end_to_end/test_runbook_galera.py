@@ -34,11 +34,7 @@ class Maintenance(Runbook):
     def __init__(self, ansible, azure, folder, nodes):
         self.nodes = dict(zip(HOSTS, nodes))
         hosts = {
-            host: {
-                "galera_client": node.client,
-                "galera_start": node.start_command,
-                "galera_stop": node.stop_command,
-            }
+            host: {"galera_client": node.client, "galera_start": node.start_command, "galera_stop": node.stop_command}
             for host, node in self.nodes.items()
         }
         super().__init__(ansible, azure, folder, "galera", hosts)

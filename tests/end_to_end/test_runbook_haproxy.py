@@ -45,13 +45,7 @@ class Site:
         self.folder = folder
         self.applications = {name: Application(name) for name in VMS}
         self.balancer = Balancer(PROGRAM, self.applications.values())
-        self.hosts = {
-            name: {
-                "haproxy_balancers": ["lb-1"],
-                "haproxy_backend": "web",
-            }
-            for name in (*VMS, *STRANGERS)
-        }
+        self.hosts = {name: {"haproxy_balancers": ["lb-1"], "haproxy_backend": "web"} for name in (*VMS, *STRANGERS)}
         self.ill_after_reboot = []
         self.balancers = {"lb-1": {"haproxy_socket": str(self.balancer.socket)}}
 

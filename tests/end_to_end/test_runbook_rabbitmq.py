@@ -38,10 +38,7 @@ class Maintenance(Runbook):
         self._queues = []
         self.nodes = dict(zip(HOSTS, nodes))
         hosts = {
-            host: {
-                "rabbitmq_programs": str(node.programs),
-                "rabbitmq_start": node.start_command,
-            }
+            host: {"rabbitmq_programs": str(node.programs), "rabbitmq_start": node.start_command}
             for host, node in self.nodes.items()
         }
         super().__init__(ansible, azure, folder, "rabbitmq", hosts)

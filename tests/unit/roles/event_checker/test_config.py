@@ -307,9 +307,7 @@ BAD = [
     pytest.param(rule(on_announced={}), ["Drain", "on_announced", "a list"], id="on_announced is a mapping"),
     pytest.param(rule(on_waiting=[COMMAND]), ["Drain", "on_waiting", "when_ready"], id="on_waiting alone"),
     pytest.param(
-        rule(on_waiting=[COMMAND], approve="never"),
-        ["Drain", "on_waiting", "never"],
-        id="on_waiting and never",
+        rule(on_waiting=[COMMAND], approve="never"), ["Drain", "on_waiting", "never"], id="on_waiting and never"
     ),
     pytest.param(rule(on_started="x"), ["Drain", "on_started", "a list"], id="on_started is a string"),
     pytest.param(step("drain.yml"), ["Drain", "on_started, step 2", "a mapping"], id="a step is a string"),

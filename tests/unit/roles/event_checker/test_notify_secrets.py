@@ -285,8 +285,7 @@ def test_a_service_that_is_down_tells_no_secret(dead_endpoint, calls, kind):
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["awx.example.com", "10.0.0.1", "localhost.example.com", "127.0.0.1.example.com", "[::2]", "2130706433"],
+    "host", ["awx.example.com", "10.0.0.1", "localhost.example.com", "127.0.0.1.example.com", "[::2]", "2130706433"]
 )
 @pytest.mark.parametrize("kind", SECRETS)
 def test_no_secret_goes_over_plain_http(calls, kind, host):

@@ -39,12 +39,7 @@ def test_only_the_preview_put_an_underscore_before_names(stage, version, shown):
 
 
 def test_the_bytes_are_those_of_a_real_capture(stage):
-    stage.schedule(
-        "Preempt",
-        resources=["WEB-1"],
-        event_id="9c3ee5b7-e5b5-4482-a07f-dd5c10daa97a",
-        notice=30,
-    )
+    stage.schedule("Preempt", resources=["WEB-1"], event_id="9c3ee5b7-e5b5-4482-a07f-dd5c10daa97a", notice=30)
     time = stage.control("GET", "/simulator/clock")["time"]
     due = datetime.strptime(time, "%Y-%m-%dT%H:%M:%S.000Z").replace(tzinfo=timezone.utc).timestamp() + 30
     shown = datetime.fromtimestamp(due, timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT")

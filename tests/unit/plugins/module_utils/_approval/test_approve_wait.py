@@ -76,11 +76,7 @@ def test_one_event_is_waited_for(serve, until_ended, answers, last):
 @pytest.mark.parametrize(
     ("until_ended", "answers", "last"),
     [
-        (
-            False,
-            [document(A="Scheduled", B="Started"), A_SCHEDULED, A_STARTED],
-            {"A": "Started", "B": GONE},
-        ),
+        (False, [document(A="Scheduled", B="Started"), A_SCHEDULED, A_STARTED], {"A": "Started", "B": GONE}),
         (
             True,
             [document(A="Started", B="Started"), document(B="Started"), document(C="Started")],

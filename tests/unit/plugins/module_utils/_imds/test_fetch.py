@@ -32,10 +32,7 @@ def test_p1_the_name_is_known_before_the_document_is_read(serve):
     assert 0 < found.deadline.remaining() < client.timeout
     assert len(found.warnings) == 1
     assert "Event B" in found.warnings[0]
-    assert [request.target.split("?")[0] for request in server.requests] == [
-        PATH,
-        "/metadata/scheduledevents",
-    ]
+    assert [request.target.split("?")[0] for request in server.requests] == [PATH, "/metadata/scheduledevents"]
 
 
 def test_a_name_that_is_given_is_not_asked_for(serve):

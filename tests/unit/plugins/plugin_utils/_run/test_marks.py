@@ -431,10 +431,7 @@ def test_until_when_another_may_be_at_work_on_a_vm(before, told, ends):
 
 @pytest.mark.parametrize(
     ("read_at", "ends"),
-    [
-        pytest.param(-20, 280, id="it began after the last answer"),
-        pytest.param(None, -6900, id="it may be an old one"),
-    ],
+    [pytest.param(-20, 280, id="it began after the last answer"), pytest.param(None, -6900, id="it may be an old one")],
 )
 def test_p3_a_mark_that_is_news_is_no_old_one_whatever_its_clock_says(read_at, ends):
     mark = new_mark(CHECKER, {"event_id": "A1", "event_type": "Reboot"}, "2026-11-21T09:00:00Z")

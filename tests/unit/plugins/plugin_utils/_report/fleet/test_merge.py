@@ -161,10 +161,7 @@ def test_an_event_that_names_no_vm_may_mean_each_that_was_told_of_it(report_on: 
 
 def test_a_vm_that_does_not_know_its_name_is_shown_by_its_host(report_on: Any, said: Any) -> None:
     report = report_on({"classic": said(None, {"resources": ["web-1"], "affects_this_vm": None})})
-    assert report["events"][0]["vms"] == [
-        {"resource": "web-1", "host": None},
-        {"resource": None, "host": "classic"},
-    ]
+    assert report["events"][0]["vms"] == [{"resource": "web-1", "host": None}, {"resource": None, "host": "classic"}]
 
 
 def test_of_two_vms_with_one_name_the_one_is_meant_that_was_told_of_the_event(report_on: Any, said: Any) -> None:
