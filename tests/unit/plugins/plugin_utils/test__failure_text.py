@@ -44,44 +44,40 @@ def test_the_frame_of_a_time_limit_is_left_out_unread(result, plain):
     assert without_frames(result) == plain
 
 
+NOT_STARTED = {"msg": "Error executing command.", "rc": 2}
+FAILED_WHEN = {"failed_when_result": True}
+EVALUATED = "A 'failed_when' expression evaluated to 'True'."
+
+
 @pytest.mark.parametrize(
     ("result", "told"),
     [
         pytest.param(
-            {"msg": "Error executing command.", "rc": 2, "cmd": "redis-cli -a hunter2", "stdout": "", "stderr": ""},
+            {**NOT_STARTED, "cmd": "redis-cli -a hunter2", "stdout": "", "stderr": ""},
             "Error executing command redis-cli",
             id="P12: a program that is not there on ansible-core 2.19, without its arguments",
         ),
         pytest.param(
-            {
-                "msg": "Error executing command.",
-                "rc": 2,
-                "cmd": ["redis-cli", "-a", "hunter2"],
-                "failed_when_result": True,
-            },
+            {**NOT_STARTED, "cmd": ["redis-cli", "-a", "hunter2"], "failed_when_result": True},
             "Error executing command redis-cli",
             id="the same by argv and with failed_when",
         ),
         pytest.param(
-            {"failed_when_result": True, "rc": 0, "stdout": "1\n2\n3\n4\n", "stderr": ""},
+            {**FAILED_WHEN, "rc": 0, "stdout": "1\n2\n3\n4\n", "stderr": ""},
             "failed_when is true: 2 3 4",
             id="failed_when",
         ),
         pytest.param(
-            {"failed_when_result": True, "msg": "Task failed: Action failed: Unknown error.", "stdout": "1"},
+            {**FAILED_WHEN, "msg": "Task failed: Action failed: Unknown error.", "stdout": "1"},
             "failed_when is true: 1",
             id="failed_when on ansible-core 2.19",
         ),
         pytest.param(
-            {
-                "failed_when_result": True,
-                "msg": "Task failed: Module failed: A 'failed_when' expression evaluated to 'True'.",
-                "stdout": "1",
-            },
+            {**FAILED_WHEN, "msg": f"Task failed: Module failed: {EVALUATED}", "stdout": "1"},
             "failed_when is true: 1",
             id="failed_when on ansible-core 2.21",
         ),
-        pytest.param({"failed_when_result": True}, "failed_when is true", id="failed_when without an output"),
+        pytest.param(FAILED_WHEN, "failed_when is true", id="failed_when without an output"),
         pytest.param({"failed_when_result": False, "rc": 1, "msg": "No."}, "No: rc=1", id="it was false"),
         pytest.param(
             {"attempts": 30, "rc": 0, "msg": "", "stdout": "Draining\n17 connections", "stderr": ""},

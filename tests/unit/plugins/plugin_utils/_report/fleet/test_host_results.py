@@ -32,6 +32,9 @@ def answered(*events, **more):
 SSH_ENDS = "Shared connection to 10.0.0.4 closed.\r\n"
 TRACEBACK = 'Traceback (most recent call last):\n  File "AnsiballZ.py", line 1\nOSError: [Errno 28] No space left\n'
 OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
+EMPTY = answered(msg=NO_DOCUMENT, document_received=False)
+ONE_FAILED = {"results": [answered(event()), {**OFF_AZURE, "failed": True}]}
+NO_REASON = "no answer and no reason in the result"
 
 
 @pytest.mark.parametrize(
@@ -47,13 +50,7 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
         pytest.param(OFF_AZURE, False, NOT_ON_AZURE, "Nothing answers.", id="failed_when takes it for no failure"),
         pytest.param({"reason": "timeout", "msg": "Too slow."}, True, FAILED, "Too slow.", id="another reason"),
         pytest.param({"msg": "No option colour."}, True, FAILED, "No option colour.", id="a mistake in the options"),
-        pytest.param(
-            answered(msg=NO_DOCUMENT, document_received=False),
-            False,
-            FAILED,
-            NO_DOCUMENT,
-            id="an empty answer is not quiet",
-        ),
+        pytest.param(EMPTY, False, FAILED, NO_DOCUMENT, id="an empty answer is not quiet"),
         pytest.param(
             answered(event(affects_this_vm=False), document_is_clear=False),
             False,
@@ -62,51 +59,13 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
             id="a document that is unclear is not quiet",
         ),
         pytest.param(answered(event(), document_is_clear=False), False, AFFECTED, "", id="unclear, with an event"),
-        pytest.param(
-            answered(event(not_before="2026-11-21\u009b10:15:00Z")),
-            False,
-            FAILED,
-            "The answer of the host cannot be used: event A-1 has a not_before that is not a time.",
-            id="a time that steers a terminal",
-        ),
-        pytest.param(
-            answered(event(duration_seconds=10**12 + 1)),
-            False,
-            FAILED,
-            "The answer of the host cannot be used: event A-1 has a duration that is not a number of seconds.",
-            id="a duration of no use",
-        ),
-        pytest.param(
-            answered(marks=[{"event_id": "E", "counts": True}]),
-            False,
-            FAILED,
-            "The answer of the host cannot be used: a mark lacks a key, as from another version of the collection.",
-            id="a mark without its words",
-        ),
-        pytest.param(
-            answered(marks=5),
-            False,
-            FAILED,
-            "The answer of the host cannot be used: marks is not a list.",
-            id="marks that are none",
-        ),
         pytest.param(answered(warnings=5), False, QUIET, "", id="warnings that are none"),
-        pytest.param(
-            {"msg": "No packages.", "results": ["Installed: bar"]}, True, FAILED, "No packages.", id="texts, no loop"
-        ),
+        pytest.param({"msg": "No packages.", "results": ["bar"]}, True, FAILED, "No packages.", id="texts, no loop"),
         pytest.param(answered(event(), msg="Bad query."), True, FAILED, "Bad query.", id="answered, then failed"),
         pytest.param({"censored": "hidden: no_log"}, False, FAILED, "hidden: no_log", id="no_log"),
-        pytest.param(
-            {"ansible_job_id": "j1"}, False, FAILED, "no answer and no reason in the result", id="left in background"
-        ),
+        pytest.param({"ansible_job_id": "j1"}, False, FAILED, NO_REASON, id="left in background"),
         pytest.param({"results": [answered(), answered(event())]}, False, AFFECTED, "", id="loop, one has an event"),
-        pytest.param(
-            {"results": [answered(event()), {**OFF_AZURE, "failed": True}]},
-            True,
-            NOT_ON_AZURE,
-            "Nothing answers.",
-            id="loop, one failed",
-        ),
+        pytest.param(ONE_FAILED, True, NOT_ON_AZURE, "Nothing answers.", id="loop, one failed"),
         pytest.param({"results": [{"skipped": True}, answered()]}, False, QUIET, "", id="loop, one skipped"),
         pytest.param({"results": []}, False, QUIET, "", id="loop over nothing"),
     ],
@@ -114,6 +73,33 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers."}
 def test_each_result_puts_its_host_into_one_state(result, failed, state, reason):
     answer = read_answer("web-1", result, failed)
     assert (answer["host"], answer["state"], answer["message"] or "") == ("web-1", state, reason)
+
+
+@pytest.mark.parametrize(
+    ("result", "complaint"),
+    [
+        pytest.param(
+            answered(event(not_before="2026-11-21\u009b10:15:00Z")),
+            "event A-1 has a not_before that is not a time",
+            id="a time that steers a terminal",
+        ),
+        pytest.param(
+            answered(event(duration_seconds=10**12 + 1)),
+            "event A-1 has a duration that is not a number of seconds",
+            id="a duration of no use",
+        ),
+        pytest.param(
+            answered(marks=[{"event_id": "E", "counts": True}]),
+            "a mark lacks a key, as from another version of the collection",
+            id="a mark without its words",
+        ),
+        pytest.param(answered(marks=5), "marks is not a list", id="marks that are none"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_told_by_its_fault(result, complaint):
+    answer = read_answer("web-1", result)
+    assert (answer["host"], answer["state"]) == ("web-1", FAILED)
+    assert answer["message"] == f"The answer of the host cannot be used: {complaint}."
 
 
 @pytest.mark.parametrize(
@@ -154,24 +140,15 @@ def test_p16_a_failure_in_a_loop_hides_no_mark():
         ({"msg": "non-zero return code", "rc": 2, "stdout": "x"}, "non-zero return code: rc=2: x"),
         ({"msg": "MODULE FAILURE", "rc": 1, "module_stderr": "sh: no python"}, "MODULE FAILURE: rc=1: sh: no python"),
         ({"msg": "It failed.", "rc": 1, "module_stderr": "sh: no python"}, "It failed: rc=1: sh: no python"),
-        (
-            {"msg": "Failed.", "rc": 127, "module_stdout": "sh: no python\r\n", "module_stderr": SSH_ENDS},
-            "Failed: rc=127: sh: no python",
-        ),
+        ({"msg": "No.", "rc": 127, "module_stdout": "no sh\r\n", "module_stderr": SSH_ENDS}, "No: rc=127: no sh"),
         ({"msg": "Failed.", "rc": 1, "module_stderr": TRACEBACK}, "Failed: rc=1: OSError: [Errno 28] No space left"),
-        (
-            {"msg": "Modules failed: setup.", "failed_modules": {"setup": {"failed": True, "msg": "no python"}}},
-            "no python",
-        ),
+        ({"msg": "Modules failed.", "failed_modules": {"setup": {"failed": True, "msg": "no python"}}}, "no python"),
         ({"msg": "fine", "rc": 0, "stdout": "much"}, "fine"),
-        (
-            {"msg": "One or more items failed", "results": [{"msg": "no a", "failed": True}, {"msg": "b is fine"}]},
-            "no a",
-        ),
+        ({"msg": "Items failed", "results": [{"msg": "no a", "failed": True}, {"msg": "b is fine"}]}, "no a"),
         ({"results": [{"msg": "no", "failed": True}, {"msg": "no", "unreachable": True}]}, "no"),
         ({"msg": "Failed to install.", "results": ["Installed: bar"], "rc": 1}, "Failed to install: rc=1"),
         ({"msg": "Modules failed.", "failed_modules": {"setup": "odd"}}, "Modules failed."),
-        ({}, "no answer and no reason in the result"),
+        ({}, NO_REASON),
         ({"msg": ["a", "list"]}, "['a', 'list']"),
     ],
 )

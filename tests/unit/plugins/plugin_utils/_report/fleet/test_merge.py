@@ -21,6 +21,12 @@ from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_ut
 
 UNREACHABLE = {"unreachable": True, "msg": "No route to host"}
 OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers", "http_status": None, "imds_reachable": False}
+PORTAL = {"reason": "not_imds", "msg": "A web page"}
+EMPTY = {"events": [], "document_received": False, "resource_name": "web-1", "msg": NO_DOCUMENT}
+NO_PYTHON = {"msg": "It failed.\nSee stdout", "module_stdout": "\nsh: no python\n", "rc": 127}
+SSH_ENDS = "Shared connection to vm closed.\r\n"
+OVER_SSH = {"msg": "It failed.", "module_stdout": "sh: no python\r\n", "module_stderr": SSH_ENDS}
+CANNOT_BE_USED = "The answer of the host cannot be used"
 
 
 @pytest.mark.parametrize(
@@ -28,41 +34,13 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers", "http_status": N
     [
         pytest.param(UNREACHABLE, "unreachable", "unreachable", "No route to host", id="Ansible cannot connect"),
         pytest.param(OFF_AZURE, "not_on_azure", "unreachable", "Nothing answers", id="nothing answers"),
-        pytest.param(
-            {"reason": "not_imds", "msg": "A web page"}, "not_on_azure", "not_imds", "A web page", id="a portal answers"
-        ),
+        pytest.param(PORTAL, "not_on_azure", "not_imds", "A web page", id="a portal answers"),
         pytest.param({"reason": "timeout", "msg": "Too slow"}, "failed", "timeout", "Too slow", id="IMDS too slow"),
         pytest.param({"reason": "throttled", "msg": "429"}, "failed", "throttled", "429", id="throttled"),
+        pytest.param(EMPTY, "failed", "no_document", NO_DOCUMENT, id="an empty answer is not no events"),
+        pytest.param(NO_PYTHON, "failed", "module_failed", "It failed. (sh: no python)", id="no Python"),
         pytest.param(
-            {
-                "events": [],
-                "document_received": False,
-                "document_incarnation": None,
-                "resource_name": "web-1",
-                "msg": NO_DOCUMENT,
-            },
-            "failed",
-            "no_document",
-            NO_DOCUMENT,
-            id="an empty answer is not no events",
-        ),
-        pytest.param(
-            {"msg": "The module failed.\nSee stdout", "module_stdout": "\n/bin/sh: 1: python: not found\n", "rc": 127},
-            "failed",
-            "module_failed",
-            "The module failed. (/bin/sh: 1: python: not found)",
-            id="no Python",
-        ),
-        pytest.param(
-            {
-                "msg": "Failed.",
-                "module_stdout": "sh: no python\r\n",
-                "module_stderr": "Shared connection to vm closed.\r\n",
-            },
-            "failed",
-            "module_failed",
-            "Failed. (sh: no python)",
-            id="no Python, over ssh with a terminal",
+            OVER_SSH, "failed", "module_failed", "It failed. (sh: no python)", id="no Python, over ssh with a terminal"
         ),
         pytest.param({"failed": True}, "failed", "module_failed", "The host gave no reason.", id="failed in silence"),
         pytest.param({"unreachable": True, "msg": " \n"}, *["unreachable"] * 2, "The host gave no reason.", id="blank"),
@@ -72,14 +50,14 @@ OFF_AZURE = {"reason": "unreachable", "msg": "Nothing answers", "http_status": N
             {"events": [], "resource_name": 7},
             "failed",
             "malformed",
-            "The answer of the host cannot be used: resource_name is not a text.",
+            f"{CANNOT_BE_USED}: resource_name is not a text.",
             id="a name that is none",
         ),
         pytest.param(
             {"events": ["Reboot"]},
             "failed",
             "malformed",
-            "The answer of the host cannot be used: an event is not a dictionary.",
+            f"{CANNOT_BE_USED}: an event is not a dictionary.",
             id="an event that is none",
         ),
     ],
@@ -114,7 +92,7 @@ def test_a_vm_that_returns_what_no_module_returns_cannot_spoil_the_report(
     report_on: Any, said: Any, changes: dict[str, Any], complaint: str
 ) -> None:
     report = report_on({"bad": said("web-1", changes), "web-2": said("web-2", {})})
-    assert report["hosts"][0]["message"] == f"The answer of the host cannot be used: {complaint}."
+    assert report["hosts"][0]["message"] == f"{CANNOT_BE_USED}: {complaint}."
     assert [event["told_by"] for event in report["events"]] == [["web-2"]]
 
 
@@ -171,21 +149,22 @@ def test_of_two_vms_with_one_name_the_one_is_meant_that_was_told_of_the_event(re
     assert event["contradictions"] == []
 
 
+HAS_STARTED = {"event_status": "Started", "not_before": None}
+STARTED = {**HAS_STARTED, "seconds_until_start": 0}
+USUAL = {"event_source": "Platform", "description": "Host server is undergoing maintenance."}
+FIVE_S, NO_TIME = {"duration_seconds": 5}, {"duration_seconds": 0}
+THREE = {"resources": ["web-1", "web-2", "web-3"]}
+
+
 @pytest.mark.parametrize(
     ("first", "second", "merged", "told"),
     [
         pytest.param({}, {}, {"event_status": "Scheduled"}, [], id="both say the same"),
+        pytest.param({}, HAS_STARTED, STARTED, ["event_status: Scheduled (a), Started (b)"], id="started for one"),
         pytest.param(
+            {**HAS_STARTED, "event_status": "STARTED"},
             {},
-            {"event_status": "Started", "not_before": None},
-            {"event_status": "Started", "not_before": None, "seconds_until_start": 0},
-            ["event_status: Scheduled (a), Started (b)"],
-            id="started for one",
-        ),
-        pytest.param(
-            {"event_status": "STARTED", "not_before": None},
-            {},
-            {"event_status": "Started", "not_before": None, "seconds_until_start": 0},
+            STARTED,
             ["event_status: STARTED (a), Scheduled (b)"],
             id="started for one, in capitals",
         ),
@@ -202,34 +181,10 @@ def test_of_two_vms_with_one_name_the_one_is_meant_that_was_told_of_the_event(re
         pytest.param(
             {"event_type": "Freeze"}, {}, {"event_type": "Freeze"}, ["event_type: Freeze (a), Reboot (b)"], id="type"
         ),
-        pytest.param(
-            {"event_source": None, "description": None},
-            {},
-            {"event_source": "Platform", "description": "Host server is undergoing maintenance."},
-            [],
-            id="an older api-version contradicts nobody",
-        ),
-        pytest.param(
-            {"duration_seconds": 5},
-            {"duration_seconds": None},
-            {"duration_seconds": 5},
-            [],
-            id="a length that only one knows",
-        ),
-        pytest.param(
-            {"duration_seconds": 0},
-            {"duration_seconds": 5},
-            {"duration_seconds": 0},
-            ["duration_seconds: 0 (a), 5 (b)"],
-            id="lengths",
-        ),
-        pytest.param(
-            {"resources": ["web-1", "web-2", "web-3"]},
-            {},
-            {"resources": ["web-1", "web-2", "web-3"]},
-            ["resources: web-1, web-2, web-3 (a), web-1, web-2 (b)"],
-            id="VMs",
-        ),
+        pytest.param(dict.fromkeys(USUAL), {}, USUAL, [], id="an older api-version contradicts nobody"),
+        pytest.param(FIVE_S, {"duration_seconds": None}, FIVE_S, [], id="a length that only one knows"),
+        pytest.param(NO_TIME, FIVE_S, NO_TIME, ["duration_seconds: 0 (a), 5 (b)"], id="lengths"),
+        pytest.param(THREE, {}, THREE, ["resources: web-1, web-2, web-3 (a), web-1, web-2 (b)"], id="VMs"),
         pytest.param(
             {},
             {"resources": ["web-2", "web-1"]},
