@@ -32,7 +32,15 @@ def said(*responses, event_id="a1", heard=True):
     return told(record(*responses, event_id=event_id), heard=heard)
 
 
+FAILED = response(2, state="failed")
 OVER = record(response(1), response(2, phase="ended", state="failed"), phase="ended")
+
+
+BEFORE_BOOT = {**STEP, "in_this_boot": False}
+SKIPPED_STEP = {**STEP, "state": "skipped"}
+FAILED_STEPS = [IGNORED_STEP, {**STEP, "state": "failed"}]
+OF_1999 = {**STEP, "finished_at": "1999-01-01T00:00:00Z"}
+TOO_EARLY = "prepared it before the last boot"
 
 
 @pytest.mark.parametrize(
@@ -45,39 +53,25 @@ OVER = record(response(1), response(2, phase="ended", state="failed"), phase="en
         pytest.param(said(), "has no preparation", id="no rule"),
         pytest.param(said(response(phase="ended")), "has no preparation", id="restored only"),
         pytest.param(said(response(state="running")), "response 1 of its checker is running.", id="not yet"),
-        pytest.param(
-            said(response(1), response(2, state="failed")),
-            "response 2 of its checker failed.",
-            id="the last one failed",
-        ),
+        pytest.param(said(response(1), FAILED), "response 2 of its checker failed.", id="the last one failed"),
         pytest.param(said(response(state="skipped")), "response 1 of its checker was skipped.", id="not prepared"),
-        pytest.param(
-            said(response(steps=[{**STEP, "state": "skipped"}])),
-            "a step of response 1 of its checker is skipped",
-            id="step",
-        ),
+        pytest.param(said(response(steps=[SKIPPED_STEP])), "a step of response 1 of its checker is skipped", id="step"),
         # Such as a webhook: the rule goes on, and the checker approves events of its own VM alone all the same.
         pytest.param(
             said(response(steps=[IGNORED_STEP, STEP])), None, id="a step failed whose failure the rule ignores"
         ),
         pytest.param(
-            said(response(state="failed", steps=[IGNORED_STEP, {**STEP, "state": "failed"}])),
+            said(response(state="failed", steps=FAILED_STEPS)),
             "response 1 of its checker failed.",
             id="one failed whose failure counts",
         ),
         pytest.param(
-            said(response(steps=[IGNORED_STEP, {**STEP, "in_this_boot": False}])),
-            "prepared it before the last boot",
+            said(response(steps=[IGNORED_STEP, BEFORE_BOOT])),
+            TOO_EARLY,
             id="P2: before the last boot, with an ignored failure",
         ),
-        pytest.param(
-            said(response(steps=[{**STEP, "in_this_boot": False}, STEP])),
-            "prepared it before the last boot",
-            id="P2: before the last boot",
-        ),
-        pytest.param(
-            said(response(steps=[{**STEP, "finished_at": "1999-01-01T00:00:00Z"}])), None, id="P2: no clock is asked"
-        ),
+        pytest.param(said(response(steps=[BEFORE_BOOT, STEP])), TOO_EARLY, id="P2: before the last boot"),
+        pytest.param(said(response(steps=[OF_1999])), None, id="P2: no clock is asked"),
         pytest.param(said(response(steps=[OLD_STEP])), "install the checker of this version", id="an older checker"),
         pytest.param(told(OVER), "does not know the event", id="P2: before the event that had this id ended"),
         pytest.param(
@@ -87,9 +81,7 @@ OVER = record(response(1), response(2, phase="ended", state="failed"), phase="en
         ),
         pytest.param(told(OVER, record(response(3))), None, id="prepared for the event that has this id now"),
         pytest.param(
-            told(record(response(1)), record(response(2, state="failed"))),
-            "response 2 of its checker failed.",
-            id="P2: the newer record",
+            told(record(response(1)), record(FAILED)), "response 2 of its checker failed.", id="P2: the newer record"
         ),
         pytest.param("", "cannot be read", id="nothing"),
         pytest.param("azure-maintenance: not found", "cannot be read", id="no JSON"),
