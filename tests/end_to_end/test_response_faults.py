@@ -597,17 +597,6 @@ def test_b4_a_host_without_a_python_is_named_with_the_words_of_its_shell(each_al
     assert [ids for _vm, ids in fleet.approved] == [[events[hosts["well"]]]]
 
 
-@pytest.mark.releases
-@pytest.mark.matrix
-def test_the_playbook_names_who_could_not_be_asked_where_a_vm_is_missing(make_fleet):
-    fleet = make_fleet(["host-a", "host-b"], HOSTS)
-    fleet.announce("web-1", "web-2", notice=FAR_OFF)
-    (fleet.folder / "host-b.up").unlink()
-    run = fleet.respond(playbook=RESPOND)
-    assert run.code == 2, run.out + run.err
-    assert "no host of this play is the VM web-2; host-b could not be asked." in run.words
-
-
 @pytest.mark.matrix
 def test_a_role_alone_names_who_was_lost(make_fleet):
     """Ansible does not bring it back in the same play; the others go on."""

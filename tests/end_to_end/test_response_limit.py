@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import (
-    DUE,
     FAR_OFF,
     HOSTS,
-    LONG,
     RESPOND,
     Fleet,
 )
@@ -49,23 +47,6 @@ def test_two_events_of_a_tier_go_one_after_the_other_and_another_tier_does_not_w
 
 
 @pytest.mark.matrix
-def test_p3_a_host_is_restored_before_it_is_prepared_for_its_second_event_which_waits_its_turn(three):
-    """An event of another host comes between them. Without the restore each host would wait for the other."""
-    events = [
-        three.announce(name, notice=FAR_OFF + later) for name, later in (("web-1", 0), ("web-2", 10), ("web-1", 20))
-    ]
-    order = three.folder / "order"
-    both = "- name: Note the order\n  ansible.builtin.raw: echo {} {{{{ inventory_hostname }}}} >>" + str(order)
-    files = {"prepare": both.format("prepare"), "restore": both.format("restore")}
-    run = three.respond(playbook=RESPOND, event_response_max_unavailable=1, **files)
-    assert run.code == 0, run.out + run.err
-    assert three.approved == list(zip(["web-1", "web-2", "web-1"], [[event] for event in events]))
-    turns = [f"{word} {host}" for host in ("host-a", "host-b", "host-a") for word in ("prepare", "restore")]
-    assert order.read_text().splitlines() == turns
-    assert f"Reboot {events[2]} of host-a waits its turn:" in run.words
-
-
-@pytest.mark.matrix
 def test_a_host_without_the_variable_of_its_group_holds_its_event_back(three):
     three.announce("web-1", "web-2", notice=FAR_OFF)
     for host in ("host-a", "host-c"):
@@ -74,30 +55,6 @@ def test_a_host_without_the_variable_of_its_group_holds_its_event_back(three):
     assert run.code == 2
     assert three.approved == []
     assert "event_response_group_by: this host has no variable tier, or it is empty." in run.words
-
-
-@pytest.mark.matrix
-def test_a_vm_that_azure_has_taken_down_without_a_notice_is_waited_for_before_the_next_is_approved(three):
-    three.announce("web-1", notice=DUE, started_for=LONG)
-    three.pass_time(DUE)
-    second = three.announce("web-2", notice=FAR_OFF)
-    approved_before_its_end = []
-
-    def is_waited_for():
-        requests = three.azure.control("GET", "/simulator/journal")["requests"]
-        return sum(one["vm"] == "web-1" and "/metadata/scheduledevents" in one["path"] for one in requests) > 2
-
-    def end():
-        approved_before_its_end.extend(three.approved)
-        three.pass_time(LONG)
-
-    with three.meanwhile(is_waited_for, end):
-        run = three.respond(playbook=RESPOND, event_response_max_unavailable=1)
-    assert run.code == 0, run.out + run.err
-    assert f"Reboot {second} of host-b waits its turn:" in run.words
-    assert approved_before_its_end == []
-    assert three.approved == [("web-2", [second])]
-    assert three.story("host-a") == []
 
 
 @pytest.mark.matrix
