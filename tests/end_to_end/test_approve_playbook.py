@@ -259,18 +259,6 @@ def test_one_vm_sends_the_approval_and_no_host_outside_the_event_reports_a_chang
         assert (f"approved {event}" in run.out) is not bool(argv)
 
 
-@pytest.mark.release
-def test_the_endpoint_may_be_that_of_a_simulator(ansible, simulator, tmp_path):
-    imds = simulator("--vms", "web-1,web-2")
-    event = imds.announce("Reboot", "web-2")
-    (tmp_path / "hosts.ini").write_text("".join(f"{vm} {ON_THIS_MACHINE}\n" for vm in ("web-1", "web-2")))
-    endpoint = imds.endpoint("web-1").replace("web-1", "{{ inventory_hostname }}")
-    variables = {"approve_event_types": "Reboot", "azure_maintenance_endpoint": endpoint}
-    run = ansible("ansible-playbook", "-i", str(tmp_path / "hosts.ini"), APPROVE, "-e", json.dumps(variables))
-    assert run.code == 0, run.out
-    assert imds.posted() == [("web-2", {"StartRequests": [{"EventId": event}]})]
-
-
 @pytest.mark.matrix
 def test_a_host_that_is_no_azure_vm_fails_in_words_and_the_others_go_on(fleet, tmp_path):
     event = fleet.announce("Reboot", "web-1")

@@ -360,17 +360,6 @@ def test_a_run_that_fails_because_something_is_due_takes_text_of_azure_as_text(f
 
 
 @pytest.mark.matrix
-@pytest.mark.release
-def test_the_endpoint_may_be_that_of_a_simulator(fleet):
-    event = fleet.announce("Reboot", "web-2")
-    fleet.inventory.write_text(f"web-2 ansible_connection=local ansible_python_interpreter={sys.executable}\n")
-    endpoint = fleet.simulator.endpoint("web-2").replace("web-2", "{{ inventory_hostname }}")
-    run = fleet.report(azure_maintenance_endpoint=endpoint)
-    assert run.code == 0, run.out
-    assert [each["event_id"] for each in fleet.written()["events"]] == [event]
-
-
-@pytest.mark.matrix
 @pytest.mark.releases
 def test_a_host_whose_endpoint_cannot_be_told_is_not_asked_at_azures_address(fleet):
     """An inventory has the variable for some hosts only; what a rehearsal asks must not be the real service."""
