@@ -140,6 +140,10 @@ class Fleet:
         self.no_marks: set[str] = set()
         # What others have on a host when it is to begin: the marks that are in the way, once
         self.hindered_by: dict[str, list[str]] = {}
+        # Done just before, and just after, a host takes its part in such a turn: {"prepare": function of the host};
+        # what the latter returns is in the report of the host, too
+        self.before: dict[str, Callable[[str], None]] = {}
+        self.after: dict[str, Callable[[str], dict[str, Any] | None]] = {}
         # The first so many turns that a run takes; it is broken off then
         self.most_turns: int | None = None
         self.approval: Callable[[FleetEvent], dict[str, Any]] | None = None
@@ -211,9 +215,12 @@ class Fleet:
         reports = {}
         for host, order in orders.items():
             self.now += 0.1
+            if do in self.before:
+                self.before[do](host)
             report = getattr(self, f"_{do}")(host, order)
             if report is not None:
-                reports[host] = report
+                more = self.after[do](host) if do in self.after else None
+                reports[host] = {**report, **(more or {})}
         self.now = max(self.now, begun + 1.0)
         return reports
 

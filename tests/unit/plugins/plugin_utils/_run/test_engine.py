@@ -56,28 +56,24 @@ def test_no_variable_for_all_is_read_from_a_host_on_which_it_cannot_be_evaluated
 @pytest.mark.parametrize(("seconds", "asks"), [(50.0, False), (70.0, True)])
 def test_p2_an_answer_that_is_older_than_a_minute_when_the_last_has_prepared_is_not_that_of_now(seconds, asks):
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]))
-    prepare = fleet._prepare
 
-    def takes_long(host, order):
+    def takes_long(host):
         fleet.now += seconds if host == "web-2" else 0.0
-        return prepare(host, order)
 
-    fleet._prepare = takes_long
+    fleet.before["prepare"] = takes_long
     fleet.go()
     assert fleet.done[2:4] == (["ask", "approve"] if asks else ["approve", "wait"])
 
 
 def test_p2_who_boots_while_others_prepare_is_not_approved_by_an_answer_older_than_a_minute():
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"], notice=90000.0))
-    prepare = fleet._prepare
 
-    def takes_long(host, order):
+    def takes_long(host):
         if host == "web-2":
             fleet.boots["web-1"] = "boot-2"
             fleet.now += 70.0
-        return prepare(host, order)
 
-    fleet._prepare = takes_long
+    fleet.before["prepare"] = takes_long
     fleet.go()
     assert fleet.posted == []
     assert "web-1 is not prepared: it booted after its preparation" in fleet.said
@@ -187,17 +183,16 @@ def test_a4_a_vm_that_answered_after_its_deletion_was_over_is_not_taken_for_gone
 
 def test_a4_a_vm_that_nobody_has_asked_for_a_while_is_asked_again_before_it_counts_as_deleted():
     """Seed 100051164 of the campaign: lost for its reboot, its deletion was withdrawn while another host prepared."""
-
-    class SlowFleet(Fleet):
-        def _prepare(self, host, order):
-            self.now += 200.0 if host == "web-2" else 0.0
-            return super()._prepare(host, order)
-
     deletion = FleetEvent("D1", ["web-1", "web-2"], event_type="Terminate", notice=120.0)
     deletion.withdrawn_at = START + 80.0
     reboot = FleetEvent("R1", ["web-1", "web-3"], notice=30.0, lasts=20.0)
     hosts = ["web-1", "web-2", "web-3"]
-    fleet = SlowFleet(hosts, reboot, deletion, max_unavailable="2", prepare_timeout=100, reconnect_timeout=120)
+    fleet = Fleet(hosts, reboot, deletion, max_unavailable="2", prepare_timeout=100, reconnect_timeout=120)
+
+    def takes_long(host):
+        fleet.now += 200.0 if host == "web-2" else 0.0
+
+    fleet.before["prepare"] = takes_long
     fleet.down["web-1"] = (START + 4.0, START + 30.0)
     fleet.go()
     assert fleet.story["web-1"] == ["prepare R1", "restore R1"]
@@ -241,18 +236,15 @@ def test_d5_an_event_that_arrives_while_the_run_goes_on_enters_it():
 def test_d5_a_vm_that_azure_adds_to_an_event_just_before_its_approval_is_asked_and_prepared():
     event = FleetEvent("A1", ["web-1", "web-2"])
     fleet = Fleet(["web-1", "web-2", "web-3"], event)
-    prepare, ask = fleet._prepare, fleet._ask
 
-    def takes_long(host, order):
+    def takes_long(host):
         fleet.now += 70.0 if host == "web-2" else 0.0
-        return prepare(host, order)
 
-    def grows(host, order):
+    def grows(host):
         if fleet.done.count("ask") == 2:
             event.vms = ["web-1", "web-2", "web-3"]
-        return ask(host, order)
 
-    fleet._prepare, fleet._ask = takes_long, grows
+    fleet.before = {"prepare": takes_long, "ask": grows}
     fleet.go()
     assert fleet.story == {host: ["prepare A1", "restore A1"] for host in ("web-1", "web-2", "web-3")}
     assert fleet.posted == [("web-1", "A1", ["web-1", "web-2", "web-3"])]
@@ -424,16 +416,13 @@ def test_p14_a_fault_in_an_id_is_not_forgotten_where_a_host_must_be_asked_again_
 def test_p16_an_event_for_which_a_host_cannot_be_reached_any_more_is_held_back_when_nothing_is_left_to_wait_for():
     first, second = FleetEvent("A1", ["web-2"]), FleetEvent("B2", ["web-1", "web-2"], notice=90000.0)
     fleet = Fleet(["web-1", "web-2"], first, second, wait_timeout=600)
-    prepare = fleet._prepare
 
-    def goes_down_after_it(host, order):
-        report = prepare(host, order)
+    def goes_down(host):
         if host == "web-2":
             fleet.down[host] = (fleet.now, START + 1e9)
-            report["host"] = fleet._known(host)
-        return report
+        return {"host": fleet._known(host)}
 
-    fleet._prepare = goes_down_after_it
+    fleet.after["prepare"] = goes_down
     fleet.go()
     assert "HELD BACK: Reboot B2" in fleet.said
     assert fleet.story["web-1"] == ["prepare B2", "restore B2"]

@@ -104,13 +104,11 @@ def test_p2_who_was_asked_before_a_long_restore_of_another_is_asked_again_before
     first, second = FleetEvent("1A", ["web-1"], notice=500.0), FleetEvent("2A", ["web-2"], notice=550.0)
     first.withdrawn_at = START + 2.0
     fleet = Fleet(WEB, first, second, max_unavailable="1")
-    restore = fleet._restore
 
-    def takes_long(host, order):
+    def takes_long(host):
         fleet.now += 90.0 if host == "web-1" else 0.0
-        return restore(host, order)
 
-    fleet._restore = takes_long
+    fleet.before["restore"] = takes_long
     fleet.go()
     assert fleet.done[:5] == ["ask", "prepare", "restore", "ask", "approve"]
     assert in_order(fleet) == ["2A"]
@@ -259,15 +257,13 @@ def test_a_host_that_another_run_has_not_put_back_yet_counts_also_after_this_one
     fleet = Fleet(WEB, first, second, max_unavailable="1")
     fleet.hindered_by["web-1"] = ["of-another-run"]
     mark = new_mark(RUN, first.told("web-1", START), "2026-11-21T09:59:00Z", controller="control", user="ben", run="b")
-    prepare = fleet._prepare
 
-    def prepare_beside_another(host, order):
+    def let_another_prepare(host):
         if host == "web-1":
             first.withdrawn_at = fleet.now
             fleet.marks[host]["1A other"] = {**mark, "state": PREPARED, "counts": True}
-        return prepare(host, order)
 
-    fleet._prepare = prepare_beside_another
+    fleet.before["prepare"] = let_another_prepare
     fleet.go()
     assert fleet.story["web-1"] == ["mark removed 1A"]
     assert in_order(fleet) == []

@@ -192,15 +192,13 @@ def test_d2_p2_who_was_restored_by_another_run_is_prepared_again_before_the_appr
 
 def test_d2_p2_who_is_restored_by_somebody_else_twice_is_not_approved():
     fleet = Fleet(["web-1"], FleetEvent("B2", ["web-1"], notice=9000.0))
-    prepare = fleet._prepare
 
-    def prepare_in_vain(host, order):
-        report = prepare(host, order)
+    def put_back(host):
         fleet.marks[host].clear()
         fleet.now += 1
-        return {**report, "host": fleet._known(host)}
+        return {"host": fleet._known(host)}
 
-    fleet._prepare = prepare_in_vain
+    fleet.after["prepare"] = put_back
     fleet.go()
     assert fleet.posted == []
     assert fleet.story["web-1"] == ["prepare B2", "prepare B2"]
@@ -217,17 +215,15 @@ def test_d2_p2_who_is_restored_by_somebody_else_twice_is_not_approved():
 )
 def test_p2_who_is_put_back_while_others_still_prepare_is_prepared_again_once(times, approvals, story):
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=3000.0))
-    prepare = fleet._prepare
 
-    def prepare_with_slow_others(host, order):
-        report = prepare(host, order)
-        put_back = fleet.story[host].count("restored by hand") < times
-        if put_back:
-            # Its mark is written anew when the last host is prepared.
-            fleet.story[host].append("restored by hand")
-        return {**report, "was_marked": not put_back}
+    def put_back(host):
+        if fleet.story[host].count("restored by hand") == times:
+            return {"was_marked": True}
+        # Its mark is written anew when the last host is prepared.
+        fleet.story[host].append("restored by hand")
+        return {"was_marked": False}
 
-    fleet._prepare = prepare_with_slow_others
+    fleet.after["prepare"] = put_back
     fleet.go()
     assert fleet.story["web-1"] == story
     assert len(fleet.posted) == approvals
@@ -241,16 +237,14 @@ def test_p2_who_is_put_back_while_it_is_prepared_for_an_id_that_azure_uses_anew_
     first = FleetEvent("A1", ["web-1"])
     anew = FleetEvent("A1", ["web-1"], announced_after=900.0, notice=3000.0)
     fleet = Fleet(["web-1", "web-2"], first, anew, FleetEvent("B2", ["web-2"], lasts=1500.0))
-    prepare = fleet._prepare
 
-    def prepare_with_slow_others(host, order):
-        report = prepare(host, order)
+    def put_back(host):
         if fleet.story[host].count("prepare A1") == 2:
             fleet.story[host].append("restored by hand")
-            report["was_marked"] = False
-        return report
+            return {"was_marked": False}
+        return None
 
-    fleet._prepare = prepare_with_slow_others
+    fleet.after["prepare"] = put_back
     fleet.go()
     both = ["prepare A1", "restore A1", "prepare A1", "restored by hand", "prepare A1", "restore A1"]
     assert fleet.story == {"web-1": both, "web-2": ["prepare B2", "restore B2"]}
@@ -275,17 +269,14 @@ def test_p2_who_is_put_back_after_one_of_its_events_by_name_is_prepared_again_fo
     first = FleetEvent("A1", ["web-1"], notice=3000.0, lasts=9000.0)
     second = FleetEvent("B2", ["web-1"], notice=20000.0, announced_after=60.0)
     fleet = Fleet(["web-1"], first, second, wait_timeout=20000)
-    prepare = fleet._prepare
 
-    def prepare_before_a_person(host, order):
-        report = prepare(host, order)
-        if order["event_id"] == "B2" and "restored by hand" not in fleet.story[host]:
+    def put_back(host):
+        if fleet.story[host][-1] == "prepare B2" and "restored by hand" not in fleet.story[host]:
             fleet.story[host].append("restored by hand")
             fleet.marks[host] = {key: mark for key, mark in fleet.marks[host].items() if mark["event_id"] != "A1"}
-            report["host"] = fleet._known(host)
-        return report
+        return {"host": fleet._known(host)}
 
-    fleet._prepare = prepare_before_a_person
+    fleet.after["prepare"] = put_back
     fleet.go()
     assert fleet.story["web-1"] == ["prepare A1", "prepare B2", "restored by hand", "prepare B2", "restore B2"]
     assert [event_id for _host, event_id, _ready in fleet.posted] == ["A1", "B2"]
@@ -339,19 +330,15 @@ def restored_by_another_run(fleet, until, longest=None):
     if longest is not None:
         mark = set_state(mark, RESTORING, datetime.fromtimestamp(START, timezone.utc), longest)
     fleet.marks["web-1"]["A1"] = mark
-    answer, prepare = fleet.answer, fleet._prepare
-    fleet.prepared_at = []
+    answer, fleet.prepared_at = fleet.answer, []
 
     def answer_by_then(host):
         if fleet.now >= until and fleet.marks["web-1"].get("A1", {}).get("run") == "another run":
             del fleet.marks["web-1"]["A1"]
         return answer(host)
 
-    def prepare_at(host, order):
-        fleet.prepared_at.append(fleet.now - START)
-        return prepare(host, order)
-
-    fleet.answer, fleet._prepare = answer_by_then, prepare_at
+    fleet.answer = answer_by_then
+    fleet.before["prepare"] = lambda host: fleet.prepared_at.append(fleet.now - START)
 
 
 def test_p3_a_vm_that_another_run_puts_back_at_this_moment_is_prepared_afterwards():
@@ -471,16 +458,14 @@ def test_p16_a_vm_whose_second_mark_cannot_be_written_loses_the_first_because_no
 def test_p16_a_vm_that_is_lost_while_its_mark_is_written_loses_it_when_it_is_back():
     """The mark may be there, and nothing was prepared."""
     fleet = Fleet(["web-1", "web-2"], FleetEvent("A1", ["web-1", "web-2"]))
-    prepare = fleet._prepare
 
-    def lose(host, order):
-        report = prepare(host, order)
+    def lose(host):
         if host == "web-2":
-            return report
+            return None
         fleet.down[host] = (fleet.now, fleet.now + 20)
         return {"host": fleet._known(host), "reached": False, "began": False, "why": "The connection was lost."}
 
-    fleet._prepare = lose
+    fleet.after["prepare"] = lose
     fleet.stop_after(2)
     assert len(fleet.marks["web-1"]) == 1
     fleet.go()
@@ -603,13 +588,7 @@ def test_p13_who_was_not_prepared_because_of_another_run_loses_its_mark_and_no_m
     fleet.hindered_by["web-1"] = ["a1.vm.run.mark.json"]
     restored_by_another_run(fleet, START + 500)
     fleet.marks["web-1"]["A1"]["state"] = "prepared"
-    prepare = fleet._prepare
-
-    def prepare_too_late(host, order):
-        fleet.marks["web-1"]["A1"]["state"] = RESTORING
-        return prepare(host, order)
-
-    fleet._prepare = prepare_too_late
+    fleet.before["prepare"] = lambda host: fleet.marks[host]["A1"].update(state=RESTORING)
     fleet.go()
     assert fleet.story["web-1"] == ["mark removed B2"]
     assert fleet.marks == {"web-1": {}}
