@@ -32,13 +32,8 @@ def make_progress(event=None, **changes):
 
 
 def make_plan(event=None, **changes):
-    plan = {
-        "event": {**EVENT, **(event or {})},
-        "blocked": True,
-        "wait": True,
-        "why": "Not approved: host-b is not prepared.",
-    }
-    return {**plan, **changes}
+    usual = {"blocked": True, "wait": True, "why": "Not approved: host-b is not prepared."}
+    return {"event": {**EVENT, **(event or {})}, **usual, **changes}
 
 
 FAILED = make_progress(prepared=False, failed=True, why=["host-b could not be prepared: Drain: rc=1: no such pool"])
@@ -85,32 +80,23 @@ def test_it_says_when_azure_starts_it_as_far_as_it_is_known(not_before, words):
     assert all(len(line) <= 68 for line in lines if "ansible-playbook" not in line)
 
 
+THEY_RESTORE = "the checkers restore their hosts after the event."
+IT_RESTORES = "It restores each host that is prepared for no other event."
+
+
 @pytest.mark.parametrize(
-    ("wait", "wait_timeout", "check_mode", "of_checkers", "words"),
+    ("wait", "wait_timeout", "options", "words"),
     [
-        (True, 3600, False, False, "This run keeps the hosts prepared and waits for it."),
-        (True, 3600, True, False, "A real run keeps the hosts prepared and waits for it."),
-        (True, 3600, False, True, "This run waits for it. The checkers restore their hosts after it."),
-        (
-            False,
-            0,
-            False,
-            True,
-            "This run does not wait. It restores no host: the checkers restore their hosts after the event.",
-        ),
-        (
-            False,
-            600,
-            False,
-            False,
-            "This run waits 10 min at most (event_response_wait_timeout). "
-            "It restores each host that is prepared for no other event.",
-        ),
-        (False, 0, True, False, "A real run does not wait. It restores each host that is prepared for no other event."),
+        (True, 3600, {}, "This run keeps the hosts prepared and waits for it."),
+        (True, 3600, {"check_mode": True}, "A real run keeps the hosts prepared and waits for it."),
+        (True, 3600, {"of_checkers": True}, "This run waits for it. The checkers restore their hosts after it."),
+        (False, 0, {"of_checkers": True}, f"This run does not wait. It restores no host: {THEY_RESTORE}"),
+        (False, 600, {}, f"This run waits 10 min at most (event_response_wait_timeout). {IT_RESTORES}"),
+        (False, 0, {"check_mode": True}, f"A real run does not wait. {IT_RESTORES}"),
     ],
 )
-def test_it_says_what_becomes_of_the_hosts(wait, wait_timeout, check_mode, of_checkers, words):
-    lines = format_held_back(make_plan(wait=wait), {}, wait_timeout, NOW, check_mode, of_checkers)
+def test_it_says_what_becomes_of_the_hosts(wait, wait_timeout, options, words):
+    lines = format_held_back(make_plan(wait=wait), {}, wait_timeout, NOW, **options)
     assert words in " ".join(" ".join(lines).split())
 
 
@@ -136,12 +122,7 @@ STARTED = {"event_id": "b2", "event_type": "Freeze", "event_status": "Started", 
             id="lost",
         ),
         pytest.param(
-            {
-                "host-a": [
-                    make_progress(phase="started", no_answer="No."),
-                    make_progress(phase="ended", no_answer="No."),
-                ]
-            },
+            {"host-a": [make_progress(phase=phase, no_answer="No.") for phase in ("started", "ended")]},
             "Waiting for host-a, 8 min 20 s at most: Reboot C7061BAC has started; cannot be asked now: host-a",
             id="silent",
         ),
@@ -241,19 +222,16 @@ def test_no_text_from_outside_steers_the_terminal():
     assert sum("No: web-9" in line for line in format_outcome(summarize({"host-a": [each]}), faults, known)) == 1
 
 
+FAILED_SO, NOT_APPROVED = "could not be prepared: No.", "Not approved: c is not prepared."
+
+
 @pytest.mark.parametrize(
     ("reasons", "told"),
     [
-        (
-            [("web-1", "web-1 could not be prepared: No."), ("web-2", "web-2 could not be prepared: No.")],
-            ["web-1, web-2 could not be prepared: No."],
-        ),
+        ([("a", f"a {FAILED_SO}"), ("b", f"b {FAILED_SO}")], [f"a, b {FAILED_SO}"]),
         ([("a", "a was not restored: No."), ("b", "b was not restored: No.")], ["a, b were not restored: No."]),
         ([("a", "a is not known"), ("b", "b was lost")], ["a is not known", "b was lost"]),
-        (
-            [("a", "Not approved: c is not prepared."), ("b", "Not approved: c is not prepared.")],
-            ["Not approved: c is not prepared."],
-        ),
+        ([("a", NOT_APPROVED), ("b", NOT_APPROVED)], [NOT_APPROVED]),
     ],
 )
 def test_i8_one_fault_is_one_sentence_however_many_hosts_have_it(reasons, told):
@@ -266,20 +244,17 @@ def test_i4_the_command_that_approves_all_the_same_names_the_hosts_of_the_event(
     assert any(line.endswith("approve -e target=host-a") for line in lines)
 
 
+BY_ID = f"-e approve_event_ids={EVENT['event_id']}"
+
+
 @pytest.mark.parametrize(
     ("host", "vm", "command"),
     [
-        (
-            "web 1",
-            "web-1",
-            """approve -e '{"target": "web 1,"}' -e approve_event_ids=C7061BAC-AFDC-4513-B24B-AA5F13A16123"""
-            " -e approve_resources_ready=web-1",
-        ),
+        ("web 1", "web-1", f"""approve -e '{{"target": "web 1,"}}' {BY_ID} -e approve_resources_ready=web-1"""),
         (
             "b\u00fcro's",
             "x;reboot",
-            """approve -e '{"target": "b\u00fcro'"'"'s,"}' -e approve_event_ids=C7061BAC-AFDC-4513-B24B-AA5F13A16123"""
-            """ -e '{"approve_resources_ready": "x;reboot"}'""",
+            f"""approve -e '{{"target": "b\u00fcro'"'"'s,"}}' {BY_ID} -e '{{"approve_resources_ready": "x;reboot"}}'""",
         ),
     ],
 )

@@ -50,16 +50,13 @@ def row(event_id="A1", seen=0, notice=900, approved=None, started=None, ended=No
     }
 
 
+def printed(text):
+    return {"rc": 0, "stdout": text}
+
+
 def said(*rows, name="web-1", **more):
-    found = {
-        "resource_name": name,
-        "history_format": 1,
-        "version": "1.1.0",
-        "warnings": [],
-        "history": list(rows),
-        **more,
-    }
-    return {"rc": 0, "stdout": json.dumps(found)}
+    usual = {"history_format": 1, "version": "1.1.0", "warnings": []}
+    return printed(json.dumps({"resource_name": name, **usual, "history": list(rows), **more}))
 
 
 def merge(hosts, **options):
@@ -178,9 +175,12 @@ def test_of_a_host_in_two_parts_the_newest_counts_and_who_is_in_none_is_named():
     report = merge_slices([new, old], NOW, ["host-a", "host-b"])
     assert [event["event_id"] for event in report["events"]] == ["NEW"]
     assert [(host["host"], host["state"]) for host in report["hosts"]] == [("host-a", "told"), ("host-b", "not_asked")]
-    old = make_slice({"host-a": said(row("OLD"))}, "old", NOW - timedelta(hours=2))
     report = merge_slices([old], NOW, ["host-a"], max_age=3600)
     assert (report["left_out_parts"], report["hosts"][0]["state"]) == (["old"], "not_asked")
+
+
+TIMED_OUT = "Timed out after 60 second(s)."
+NO_KEY = "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
 
 
 @pytest.mark.parametrize(
@@ -202,22 +202,11 @@ def test_of_a_host_in_two_parts_the_newest_counts_and_who_is_in_none_is_named():
             "command_failed",
             "non-zero return code: rc=1: state.db: Permission denied.",
         ),
+        ({"msg": TIMED_OUT, "timedout": {"period": 60}}, "failed", "timeout", TIMED_OUT),
+        (printed("{"), "damaged", "not_json", f"The output of the checker is not JSON ({NO_KEY})."),
+        (printed("[]"), "damaged", "malformed", "The output of the checker is not a dictionary."),
         (
-            {"msg": "Timed out after 60 second(s).", "timedout": {"period": 60}},
-            "failed",
-            "timeout",
-            "Timed out after 60 second(s).",
-        ),
-        (
-            {"rc": 0, "stdout": "{"},
-            "damaged",
-            "not_json",
-            "The output of the checker is not JSON (Expecting property name enclosed in double quotes: line 1 column 2 "
-            "(char 1)).",
-        ),
-        ({"rc": 0, "stdout": "[]"}, "damaged", "malformed", "The output of the checker is not a dictionary."),
-        (
-            {"rc": 0, "stdout": '{"events": []}'},
+            printed('{"events": []}'),
             "other_version",
             "no_history",
             "The checker keeps no history: install the checker of this version.",
@@ -234,7 +223,7 @@ def test_of_a_host_in_two_parts_the_newest_counts_and_who_is_in_none_is_named():
         # Times of ISO 8601 that are as long as those of the checker
         (said({**row(), "ended_at": "2026-11-21T10+01:00Z"}), "damaged", "damaged", "1 of 1 rows cannot be read."),
         (said({**row(), "ended_at": "2026-W47-6T10:00:00Z"}), "damaged", "damaged", "1 of 1 rows cannot be read."),
-        ({"rc": 0, "stdout": "[" * 100_000}, "damaged", "not_json", None),
+        (printed("[" * 100_000), "damaged", "not_json", None),
     ],
 )
 def test_a_host_without_a_whole_history_is_named_with_the_reason(result, state, reason, message):
@@ -247,7 +236,7 @@ def test_a_host_without_a_whole_history_is_named_with_the_reason(result, state, 
 @pytest.mark.parametrize("odd", ["NaN", "1e999", "[" * 900 + "]" * 900])
 def test_what_another_version_adds_to_a_row_is_left_out(odd):
     history = said({**row(), "added": 1})["stdout"].replace('"added": 1', f'"added": {odd}')
-    told = read_answer("host-a", {"rc": 0, "stdout": history})
+    told = read_answer("host-a", printed(history))
     assert (told["state"], told["rows"]) == ("told", [row()])
 
 
