@@ -69,14 +69,6 @@ def test_one_event_of_both_systems_is_prepared_approved_once_and_restored(fleet)
 
 
 @pytest.mark.release
-def test_check_mode_of_both_systems_approves_nothing(fleet):
-    fleet.announce(*VMS.values())
-    run = fleet.respond("--check", playbook=RESPOND)
-    assert run.code == 0, run.out + run.err
-    assert fleet.approved == []
-
-
-@pytest.mark.release
 def test_a_windows_vm_that_is_lost_holds_the_event_back(fleet):
     fleet.announce(*VMS.values())
     fleet.announce("web-1")
@@ -118,14 +110,6 @@ def test_a_windows_vm_that_is_to_be_prepared_by_its_checker_is_told_that_there_i
     assert fleet.approved == []
     why = "There is no checker for Windows: give this host a file that prepares it."
     assert f"host-c could not be prepared: {why}" in run.words
-
-
-def test_the_strategy_free_is_refused_for_both_systems_before_anything_is_asked(fleet):
-    fleet.announce(*VMS.values())
-    run = fleet.respond(play={"strategy": "free"})
-    assert run.code != 0
-    assert "The strategy must be linear, not free" in run.words
-    assert fleet.azure.asked() == set()
 
 
 @pytest.mark.release
@@ -310,16 +294,13 @@ def test_p3_a_windows_vm_stays_as_it_is_while_another_run_has_it_prepared(fleet)
     other = fleet.announce("app-1", event_type="Freeze", notice=FAR_OFF)
     vm_id = fleet.azure.vm_id("app-1")
 
-    def started():
-        return "started" in {event["phase"] for event in fleet.azure.control("GET", "/simulator/events")["events"]}
-
     def be_prepared_for_the_other():
         own = files_of(fleet, "host-c")
         mark = windows.left_by_killed_run({"event_id": other, "event_type": "Freeze"}, vm_id)
         keep(fleet, "host-c", {**own, **mark})
         fleet.pass_time(LONG)
 
-    with fleet.meanwhile(started, be_prepared_for_the_other):
+    with fleet.meanwhile(fleet.is_one_started, be_prepared_for_the_other):
         run = fleet.respond(playbook=RESPOND, event_response_event_types="Reboot", event_response_wait_timeout=30)
     assert run.code == 2, run.out + run.err
     assert fleet.story("host-c") == ["prepare host-c Reboot"]

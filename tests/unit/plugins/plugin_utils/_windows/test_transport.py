@@ -14,12 +14,21 @@ import re
 import socket
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.plugins.module_utils import _errors
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import approve
+from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._errors import (
+    HttpStatusError,
+    ImdsError,
+    MalformedError,
+    NoAnswerError,
+    NotImdsError,
+    UnreachableError,
+    failure_data,
+)
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import client as imds
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.transport import AGENT_HEADER
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._module import info as module_info
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows import transport
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._windows.transport import WindowsHostError
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.connection import windows_stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.module_utils.conftest import (
     APPROVE_OPTIONS,
@@ -88,19 +97,12 @@ def test_what_is_asked_of_win_uri():
         "return_content": True,
         "follow_redirects": "none",
         "use_proxy": False,
+        "url_timeout": None,
     }
+    body = {"content_type": "application/json", "body": '{"StartRequests": [{"EventId": "A-1"}]}'}
     assert [(module, {**options, "url_timeout": None}) for module, options in vm.asked] == [
-        ("ansible.windows.win_uri", {**common, "url_method": "GET", "url_timeout": None}),
-        (
-            "ansible.windows.win_uri",
-            {
-                **common,
-                "url_method": "POST",
-                "url_timeout": None,
-                "content_type": "application/json",
-                "body": '{"StartRequests": [{"EventId": "A-1"}]}',
-            },
-        ),
+        ("ansible.windows.win_uri", {**common, "url_method": "GET"}),
+        ("ansible.windows.win_uri", {**common, "url_method": "POST", **body}),
     ]
     assert {type(options["url_timeout"]) for _module, options in vm.asked} == {int}
     assert all(1 <= options["url_timeout"] <= 10 for _module, options in vm.asked)
@@ -127,7 +129,7 @@ def test_a_boot_is_told_by_the_clock_of_the_controller_and_never_early(monkeypat
     ],
 )
 def test_a_vm_that_does_not_tell_when_it_booted(result, words):
-    with pytest.raises(transport.WindowsHostError, match=words):
+    with pytest.raises(WindowsHostError, match=words):
         transport.read_boot_time(Vm(result).run)
 
 
@@ -147,71 +149,67 @@ NO_ANSWER = {"failed": True, "elapsed": 0.1, "status_code": None, "msg": "Zeitü
 CLOSED = {"failed": True, "elapsed": 4.0, "wait_attempts": 1, "msg": "timeout while waiting for 127.0.0.1:9"}
 OPEN = {"changed": False, "elapsed": 0.0, "wait_attempts": 1}
 DEAD = {"failed": True, "_ansible_parsed": False, "module_stdout": "", "module_stderr": "sh: PowerShell: not found\n"}
+OLD = {"failed": True, "msg": "Unsupported parameters", "_ansible_parsed": True}
+NO_OUTPUT = {"failed": True, "_ansible_parsed": False, "msg": "MODULE FAILURE"}
+# As ansible-core says it of any module that cannot begin: its sources are compiled on the disk of the VM.
+FULL = {"failed": True, "changed": False, "msg": "Unhandled exception while executing module: Nicht genug Speicher"}
+CUT = "broke the connection before its answer was complete"
 BAD = {
-    "no answer and a closed port": ([NO_ANSWER, CLOSED], _errors.UnreachableError, "Nothing answers at"),
-    "no answer and an open port": ([NO_ANSWER, OPEN], _errors.NoAnswerError, "gave no complete answer"),
+    "no answer and a closed port": ([NO_ANSWER, CLOSED], UnreachableError, "Nothing answers at"),
+    "no answer and an open port": ([NO_ANSWER, OPEN], NoAnswerError, "gave no complete answer"),
     "the probe refuses its options": (
         [NO_ANSWER, {"failed": True, "msg": "Unsupported"}],
-        transport.WindowsHostError,
+        WindowsHostError,
         'win_wait_for could not look whether .*"Unsupported"',
     ),
-    "the probe does not run": ([NO_ANSWER, DEAD], transport.WindowsHostError, "win_wait_for did not run to its end"),
+    "the probe does not run": ([NO_ANSWER, DEAD], WindowsHostError, "win_wait_for did not run to its end"),
     "an old ansible.windows": (
-        [{"failed": True, "msg": "Unsupported parameters", "_ansible_parsed": True}],
-        transport.WindowsHostError,
+        [OLD],
+        WindowsHostError,
         '"Unsupported parameters". Install a newer one: ansible-galaxy collection install ansible.windows --upgrade',
     ),
-    "Windows by name only": ([DEAD], transport.WindowsHostError, "did not run to its end .*PowerShell: not found.*"),
-    "no output at all": (
-        [{"failed": True, "_ansible_parsed": False, "msg": "MODULE FAILURE"}],
-        transport.WindowsHostError,
-        '"MODULE FAILURE". The host must be Windows with PowerShell',
-    ),
-    # As ansible-core says it of any module that cannot begin: its sources are compiled on the disk of the VM.
+    "Windows by name only": ([DEAD], WindowsHostError, "did not run to its end .*PowerShell: not found.*"),
+    "no output at all": ([NO_OUTPUT], WindowsHostError, '"MODULE FAILURE". The host must be Windows with PowerShell'),
     "a full disk": (
-        [{"failed": True, "changed": False, "msg": "Unhandled exception while executing module: Nicht genug Speicher"}],
-        transport.WindowsHostError,
+        [FULL],
+        WindowsHostError,
         'win_uri failed on this host: "Unhandled exception .* Nicht genug Speicher"[.] See whether other modules',
     ),
-    "an empty result": ([{}], transport.WindowsHostError, "win_uri failed on this host"),
-    "a result of JSON that is too deep": ([RecursionError()], _errors.MalformedError, "nested too deeply"),
+    "an empty result": ([{}], WindowsHostError, "win_uri failed on this host"),
+    "a result of JSON that is too deep": ([RecursionError()], MalformedError, "nested too deeply"),
     "JSON of 10,000 levels": (
         [{**OK, "content": "[" * 10000 + "]" * 10000}],
-        _errors.MalformedError,
+        MalformedError,
         "The scheduled events document (is not JSON|has more than)",
     ),
-    "status 0": ([{**OK, "status_code": 0}], _errors.NotImdsError, "has the status 0, which must be a number from"),
-    "a status of text": ([{**OK, "status_code": "200"}], _errors.NotImdsError, 'has the status "200"'),
-    "a status of yes": ([{**OK, "status_code": True}], _errors.NotImdsError, "has the status true"),
-    "a status of 200.0": ([{**OK, "status_code": 200.0}], _errors.NotImdsError, "has the status 200.0"),
-    "a list as the status": ([{**OK, "status_code": [200]}], _errors.NotImdsError, r"has the status \[200\]"),
-    "no content": ([{**OK, "content": None}], _errors.NoAnswerError, "broke the connection before its answer"),
-    "a number as the content": ([{**OK, "content": 7}], _errors.MalformedError, "the body of the answer 7, which must"),
-    "a dictionary as the content": ([{**OK, "content": {"Events": []}}], _errors.MalformedError, "must be a text"),
+    "status 0": ([{**OK, "status_code": 0}], NotImdsError, "has the status 0, which must be a number from"),
+    "a status of text": ([{**OK, "status_code": "200"}], NotImdsError, 'has the status "200"'),
+    "a status of yes": ([{**OK, "status_code": True}], NotImdsError, "has the status true"),
+    "a status of 200.0": ([{**OK, "status_code": 200.0}], NotImdsError, "has the status 200.0"),
+    "a list as the status": ([{**OK, "status_code": [200]}], NotImdsError, r"has the status \[200\]"),
+    "no content": ([{**OK, "content": None}], NoAnswerError, "broke the connection before its answer"),
+    "a number as the content": ([{**OK, "content": 7}], MalformedError, "the body of the answer 7, which must"),
+    "a dictionary as the content": ([{**OK, "content": {"Events": []}}], MalformedError, "must be a text"),
     "a body of 2 MiB": (
         [{**OK, "content": '{"Events": [], "x": "' + "x" * 2**21 + '"}'}],
-        _errors.MalformedError,
+        MalformedError,
         "answered with more than 1 MiB, no scheduled events document",
     ),
-    "a body that ends early": (
-        [{**OK, "content_length": len(DOCUMENT) + 1}],
-        _errors.NoAnswerError,
-        "broke the connection before its answer was complete",
-    ),
+    "a body that ends early": ([{**OK, "content_length": len(DOCUMENT) + 1}], NoAnswerError, CUT),
     "a body that ends early, after a header of text": (
         [{**OK, "content_length": str(len(DOCUMENT) + 1)}],
-        _errors.NoAnswerError,
-        "broke the connection before its answer was complete",
+        NoAnswerError,
+        CUT,
     ),
-    "a page": ([{**OK, "content": "<html>login</html>"}], _errors.NotImdsError, "web page"),
+    "a page": ([{**OK, "content": "<html>login</html>"}], NotImdsError, "web page"),
     "a redirect to a list": (
         [{**OK, "status_code": 302, "failed": True, "location": ["x"]}],
-        _errors.NotImdsError,
+        NotImdsError,
         r'redirects \(HTTP 302\) to ""',
     ),
     "an error without a body": (
         [{**OK, "status_code": 500, "failed": True, "content": ""}],
-        _errors.HttpStatusError,
+        HttpStatusError,
         "answered HTTP 500",
     ),
 }
@@ -221,7 +219,7 @@ BAD = {
 def test_bad_input_is_one_clear_sentence_and_approves_nothing(case):
     results, error_class, words = BAD[case]
     vm = Vm(*results)
-    if issubclass(error_class, _errors.ImdsError):
+    if issubclass(error_class, ImdsError):
         result = approve.run_approval(APPROVE, client(vm), pytest.fail, False)
         message = result["msg"]
         assert (result["failed"], result["reason"], result["in_doubt"]) == (True, error_class.reason, False)
@@ -274,9 +272,7 @@ def test_an_approval_without_an_answer_stays_in_doubt(lost):
 
 @pytest.mark.parametrize("result", [DEAD, {"failed": True, "msg": "Unhandled exception while executing module: x"}])
 def test_powershell_that_dies_with_an_approval_says_so(result):
-    with pytest.raises(
-        transport.WindowsHostError, match="The approval may have been sent, and Azure may have taken it"
-    ):
+    with pytest.raises(WindowsHostError, match="The approval may have been sent, and Azure may have taken it"):
         approve.run_approval(APPROVE, client(Vm(OK, result)), pytest.fail, False)
 
 
@@ -340,8 +336,8 @@ def ask(params, asking):
     warnings = []
     try:
         info = module_info.get_info(params, asking, warnings.append, "boot-1")
-    except _errors.ImdsError as error:
-        return {"msg": str(error), **_errors.failure_data(error), "retry_after": error.retry_after}, warnings
+    except ImdsError as error:
+        return {"msg": str(error), **failure_data(error), "retry_after": error.retry_after}, warnings
     except ValueError as error:
         return {"msg": str(error)}, warnings
     return info, warnings
