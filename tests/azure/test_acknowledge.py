@@ -10,8 +10,6 @@ from functools import partial
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.acknowledge import SPEC, acknowledge
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
-from azure.identity import ClientSecretCredential
-from azure.mgmt.maintenance import MaintenanceManagementClient
 
 GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
 VM, PAIR = f"{GROUP}/virtualMachines/web-1", f"{GROUP}/availabilitySets/pair"
@@ -376,30 +374,3 @@ def test_an_answer_that_fails_before_anything_is_sent(principal, approve):
     principal.add_fault(GRAPH, 403, body={"error": {"code": "AuthorizationFailed", "message": "No role."}})
     result = approve(event_ids=[FIRST])
     assert (result["failed"], result["reason"], result["in_doubt"]) == (True, "forbidden", False)
-
-
-def test_microsofts_client_sends_the_same(principal, approve, certificate):
-    for each in (FIRST, SECOND):
-        principal.add_event(each, VM, ["web-1"])
-    approve(event_ids=[FIRST], resources_ready=["web-1"])
-    approve(event_ids=[FIRST, SECOND], resources_ready=["web-1"])
-    tls = {"connection_verify": str(certificate.with_suffix(".crt"))}
-    credential = ClientSecretCredential(
-        stand_in.TENANT,
-        stand_in.CLIENT_ID,
-        stand_in.SECRET,
-        authority=principal.url,
-        disable_instance_discovery=True,
-        **tls,
-    )
-    client = MaintenanceManagementClient(
-        credential,
-        stand_in.SUBSCRIPTION,
-        base_url=principal.url,
-        credential_scopes=[f"{stand_in.AUDIENCE}/.default"],
-        **tls,
-    )
-    client.scheduled_events.acknowledge("web", "virtualMachines", "web-1", FIRST)
-    client.scheduled_events.acknowledge_list("web", "virtualMachines", "web-1", {"value": [FIRST, SECOND]})
-    sent = [(each["method"], each["path"].lower(), each["query"], each["body"]) for each in posts(principal)]
-    assert sent[:2] == sent[2:]

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.acknowledge import SPEC, acknowledge
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
@@ -69,6 +70,19 @@ def test_acknowledge(azure, options):
     answer = client.scheduled_events.acknowledge("web", "virtualMachines", "web-1", FIRST)
     assert answer.value == "Successfully Approved"
     assert [event_id for _parent, event_id in azure.approved] == [FIRST]
+
+
+def test_scheduled_event_acknowledge_sends_the_same(principal, run, options):
+    for each in (FIRST, SECOND):
+        principal.add_event(each, VM, ["web-1"])
+    for event_ids in ([FIRST], [FIRST, SECOND]):
+        run(SPEC, acknowledge, event_ids=event_ids, resources_ready=["web-1"])
+    client = MaintenanceManagementClient(subscription_id=stand_in.SUBSCRIPTION, **options)
+    client.scheduled_events.acknowledge("web", "virtualMachines", "web-1", FIRST)
+    client.scheduled_events.acknowledge_list("web", "virtualMachines", "web-1", {"value": [FIRST, SECOND]})
+    posts = principal.requests("/scheduledevents")
+    sent = [(each["method"], each["path"].lower(), each["query"], each["body"]) for each in posts]
+    assert sent[:2] == sent[2:]
 
 
 def test_acknowledge_of_an_unknown_event(azure, options):
