@@ -336,17 +336,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.flush()
 
     def _answer(self, status, body, headers):
-        if isinstance(body, bytes):
-            content = body
-        elif isinstance(body, str):
-            content = body.encode()
-        else:
-            content = b"" if body is None else json.dumps(body).encode()
+        text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
+        content = text.encode()
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), str(value))
-        if "Content_Type" not in headers:
-            self.send_header("Content-Type", "application/json; charset=utf-8")
+        self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         with contextlib.suppress(OSError):

@@ -375,10 +375,7 @@ def run(server, **options):
         ({"event_ids": [], "wait_timeout": -5.0}, "wait_timeout must be more than 0 seconds, not -5.0"),
         ({"wait_timeout": float("inf")}, "wait_timeout must be a number of seconds with an end, not inf"),
         ({"event_sources": ["Azure"]}, 'event_sources must be any of Platform, User, not "Azure"'),
-        (
-            {"event_ids": ["A1"], "resources_ready": ['["web-2"]']},
-            "resources_ready must be a list, or words with commas",
-        ),
+        ({"resources_ready": ['["web-2"]']}, "resources_ready must be a list, or words with commas"),
     ],
 )
 def test_a_wrong_option_is_refused_before_anything_is_asked(serve, options, message):
@@ -421,24 +418,20 @@ def test_a_lost_answer_and_then_an_event_that_started_or_went_is_a_change_and_a_
     assert "failed" not in result
 
 
+ANSWERED = "answered the approval with"
 PAGE = b"<html>Sign in to the portal</html>"
 
 
 @pytest.mark.parametrize(
     ("answers", "reason", "said"),
     [
-        pytest.param([(200, b"\n" + PAGE)], "not_imds", "answered the approval with", id="a page after a line"),
-        pytest.param(
-            [(200, b"\xef\xbb\xbf" + PAGE)],
-            "not_imds",
-            "answered the approval with",
-            id="a page after a byte order mark",
-        ),
+        pytest.param([(200, b"\n" + PAGE)], "not_imds", ANSWERED, id="a page after a line"),
+        pytest.param([(200, b"\xef\xbb\xbf" + PAGE)], "not_imds", ANSWERED, id="a page after a byte order mark"),
         pytest.param([LOST, (403, b"")], "timeout", "", id="no answer, and then a failure"),
         pytest.param(
             [(200, b'{"error": "Bad request.\\n"}')],
             "malformed",
-            r'answered the approval with HTTP 200 and the error "Bad request.\n"',
+            ANSWERED + r' HTTP 200 and the error "Bad request.\n"',
             id="p13 an error with the status of a success",
         ),
         pytest.param(
@@ -488,17 +481,15 @@ def test_an_approval_that_azure_took_is_not_in_doubt(serve, body):
 def test_p4_an_event_that_an_unclear_document_does_not_list_is_waited_for(serve):
     server = serve(NAME, document(None), document(None), document(event("A")), document(event("A", "Started")))
     result, warnings = run(server, wait_for="started")
-    assert result["approvals"] == [
-        {"event_id": "A", "result": "not_found", "waiting_for": [], "event_status": "Started"}
-    ]
+    (approval,) = result["approvals"]
+    assert approval == {"event_id": "A", "result": "not_found", "waiting_for": [], "event_status": "Started"}
     assert not result["changed"]
     assert [warning for warning in warnings if "Event A is not in the document: an entry" in warning]
 
 
 def test_p4_an_event_that_was_named_by_its_beginning_is_waited_for_when_it_is_listed_later(serve):
-    server = serve(
-        NAME, (200, b""), document(event("C7061BAC-1")), document(event("C7061BAC-1", "Started"), event("B", "Started"))
-    )
+    later = document(event("C7061BAC-1", "Started"), event("B", "Started"))
+    server = serve(NAME, (200, b""), document(event("C7061BAC-1")), later)
     result, _warnings = run(server, event_ids=["c7061bac"], wait_for="started")
     assert [(each["result"], each["event_status"]) for each in result["approvals"]] == [("not_found", "Started")]
     assert len(server.requests) == 4

@@ -342,36 +342,27 @@ def test_without_a_time_it_is_now(tmp_path: Path) -> None:
 
 # Damage: skipped, and said
 
-
 DHCLIENT_FILE = "var/lib/dhcp/dhclient.eth0.leases"
 NETWORKD_FILE = "run/systemd/netif/leases/2"
 DHCPCD_FILE = "var/lib/dhcpcd/eth0.lease"
+NOT_WHOLE, TOO_LARGE = "could not be read: not a whole lease of", "could not be read: larger than 1048576 bytes"
 UNUSABLE = "names option 245, but no lease in it is whole, valid and has a usable address"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "note"),
     [
-        pytest.param(DHCLIENT_FILE, bytes(512), "could not be read: not a whole lease of dhclient", id="zeros"),
-        pytest.param(
-            DHCLIENT_FILE, bytes(range(256)), "could not be read: not a whole lease of dhclient", id="rubbish"
-        ),
+        pytest.param(DHCLIENT_FILE, bytes(512), f"{NOT_WHOLE} dhclient", id="zeros"),
+        pytest.param(DHCLIENT_FILE, bytes(range(256)), f"{NOT_WHOLE} dhclient", id="rubbish"),
         pytest.param(DHCLIENT_FILE, lease(expire=PASSED), UNUSABLE, id="expired"),
         pytest.param(DHCLIENT_FILE, lease()[:-2], UNUSABLE, id="torn"),
         pytest.param(DHCLIENT_FILE, lease("ff:ff:ff:ff"), UNUSABLE, id="broadcast"),
-        pytest.param(
-            NETWORKD_FILE,
-            b"\xff\xfe\0",
-            "could not be read: not a whole lease of systemd-networkd",
-            id="networkd rubbish",
-        ),
+        pytest.param(NETWORKD_FILE, b"\xff\xfe\0", f"{NOT_WHOLE} systemd-networkd", id="networkd rubbish"),
         pytest.param(NETWORKD_FILE, "OPTION_245=a83f", UNUSABLE, id="networkd torn"),
-        pytest.param(DHCPCD_FILE, b"lease {}\n", "could not be read: not a whole lease of dhcpcd", id="dhcpcd rubbish"),
-        pytest.param(DHCPCD_FILE, PACKET[:249], "could not be read: not a whole lease of dhcpcd", id="dhcpcd torn"),
+        pytest.param(DHCPCD_FILE, b"lease {}\n", f"{NOT_WHOLE} dhcpcd", id="dhcpcd rubbish"),
+        pytest.param(DHCPCD_FILE, PACKET[:249], f"{NOT_WHOLE} dhcpcd", id="dhcpcd torn"),
         pytest.param(DHCPCD_FILE, packet((245, b"\0\0\0\0")), UNUSABLE, id="dhcpcd no address"),
-        pytest.param(
-            DHCPCD_FILE, PACKET + bytes(1024 * 1024), "could not be read: larger than 1048576 bytes", id="too large"
-        ),
+        pytest.param(DHCPCD_FILE, PACKET + bytes(1024 * 1024), TOO_LARGE, id="too large"),
     ],
 )
 def test_a_damaged_file_is_noted_and_the_others_still_count(name: str, content: Any, note: str, tmp_path: Path) -> None:
@@ -520,20 +511,19 @@ def test_the_answer_of_nmcli_is_found(nmcli: Path, tmp_path: Path) -> None:
     assert found == ([(WIRE_SERVER, "NetworkManager")], [])
 
 
+NOT_ASKED = "NetworkManager could not be asked: "
+
+
 @pytest.mark.parametrize(
     ("text", "notes"),
     [
         pytest.param(None, [], id="not installed"),
         pytest.param("echo 'Error: NetworkManager is not running.' >&2; exit 8", [], id="not running"),
         pytest.param("printf '\\377\\376\\0'", [], id="rubbish"),
-        pytest.param("exit 1", ["NetworkManager could not be asked: nmcli ended with status 1"], id="fails"),
-        pytest.param("kill -9 $$", ["NetworkManager could not be asked: nmcli ended with status -9"], id="killed"),
-        pytest.param("exec sleep 600", ["NetworkManager could not be asked: no answer within 0.2 s"], id="hangs"),
-        pytest.param(
-            'sleep 600 & echo $! >"$0.child"; wait',
-            ["NetworkManager could not be asked: no answer within 0.2 s"],
-            id="child hangs",
-        ),
+        pytest.param("exit 1", [f"{NOT_ASKED}nmcli ended with status 1"], id="fails"),
+        pytest.param("kill -9 $$", [f"{NOT_ASKED}nmcli ended with status -9"], id="killed"),
+        pytest.param("exec sleep 600", [f"{NOT_ASKED}no answer within 0.2 s"], id="hangs"),
+        pytest.param('sleep 600 & echo $! >"$0.child"; wait', [f"{NOT_ASKED}no answer within 0.2 s"], id="child hangs"),
         pytest.param(
             "echo 'DHCP4.OPTION[1]:private_245 = 0:0:0:0'",
             ["NetworkManager names option 245, but no usable address"],
@@ -559,7 +549,7 @@ def test_nmcli_that_may_not_be_run(nmcli: Path, tmp_path: Path) -> None:
     nmcli.write_text("", encoding="utf-8")
     nmcli.chmod(0o644)
     found = dhcp_lease.find_endpoint_addresses(str(tmp_path), NOW, dhcp_lease.ask_networkmanager)
-    assert found == ([], ["NetworkManager could not be asked: Permission denied"])
+    assert found == ([], [f"{NOT_ASKED}Permission denied"])
 
 
 def test_importing_does_not_load_subprocess() -> None:
@@ -569,10 +559,5 @@ def test_importing_does_not_load_subprocess() -> None:
         "spec.loader.exec_module(importlib.util.module_from_spec(spec))\n"
         "print('subprocess' in sys.modules)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, str(dhcp_lease.__file__)],
-        stdout=subprocess.PIPE,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.decode().strip() == "False"
+    command = [sys.executable, "-I", "-S", "-c", code, str(dhcp_lease.__file__)]
+    assert subprocess.check_output(command, timeout=60).decode().strip() == "False"

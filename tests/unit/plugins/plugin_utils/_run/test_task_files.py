@@ -15,34 +15,19 @@ REFUSED = (
     "drain.yml: run_once: true must not be used: the task runs for one host, and its result counts for all "
     "hosts, also for those that only wait. Use delegate_to without it."
 )
-
-
 STOPS_ALL = "drain.yml: any_errors_fatal: true must not be used: where the task fails for one host, Ansible ends the "
 
 
 def task(action="raw", **more):
-    return SimpleNamespace(
-        **{
-            "action": action,
-            "args": {},
-            "notify": None,
-            "run_once": None,
-            "any_errors_fatal": None,
-            "async_val": 0,
-            "poll": 15,
-            "_role": None,
-            **more,
-        }
-    )
+    unset = dict.fromkeys(("notify", "run_once", "any_errors_fatal", "_role"))
+    return SimpleNamespace(**{"action": action, "args": {}, **unset, "async_val": 0, "poll": 15, **more})
 
 
 def handler(name, *, role=None, listen=(), **more):
     role = role and SimpleNamespace(_role_path=f"/roles/{role}", _from_files={}, name=role)
     names = {False: f"{role.name} : {name}", True: f"ns.{role.name} : {name}"} if role else dict.fromkeys((0, 1), name)
-    said = {"timeout": 60, **more}
-    return task(
-        name=name, listen=listen, _role=role, get_name=lambda include_role_fqcn: names[include_role_fqcn], **said
-    )
+    known = {"name": name, "listen": listen, "_role": role, "timeout": 60, **more}
+    return task(get_name=lambda include_role_fqcn: names[include_role_fqcn], **known)
 
 
 def find_faults(tasks, blocks=(), handlers=()):
@@ -85,7 +70,7 @@ def test_what_one_host_would_do_for_all_is_refused(tasks, refused):
 
 
 FOR_ALL = (
-    "{} must not be used: Ansible runs it for the first host only, also its when, and its result counts for "
+    "must not be used: Ansible runs it for the first host only, also its when, and its result counts for "
     "all hosts, also for those that only wait."
 )
 WAIT = " To wait N seconds, use ansible.builtin.wait_for with timeout: N."
@@ -95,17 +80,14 @@ WAIT = " To wait N seconds, use ansible.builtin.wait_for with timeout: N."
     ("tasks", "blocks", "told"),
     [
         pytest.param([task("wait_for")], [], [], id="another action"),
-        pytest.param([task("pause"), task("pause")], [], [f"drain.yml: {FOR_ALL.format('pause')}{WAIT}"], id="pause"),
+        pytest.param([task("pause"), task("pause")], [], [f"drain.yml: pause {FOR_ALL}{WAIT}"], id="pause"),
         pytest.param(
-            [task("ansible.builtin.add_host")],
-            [],
-            [f"drain.yml: {FOR_ALL.format('ansible.builtin.add_host')}"],
-            id="another one",
+            [task("ansible.builtin.add_host")], [], [f"drain.yml: ansible.builtin.add_host {FOR_ALL}"], id="another one"
         ),
         pytest.param(
             [task("include_role")],
             [task("ansible.builtin.pause")],
-            [f"/roles/drain: {FOR_ALL.format('ansible.builtin.pause')}{WAIT}"],
+            [f"/roles/drain: ansible.builtin.pause {FOR_ALL}{WAIT}"],
             id="in a role",
         ),
     ],

@@ -101,6 +101,7 @@ HOST = {
     "resource_id": None,
     "azure_events": [],
 }
+ID_ALONE = {"event_id": "A-1"}
 OF_AZURE = {
     **dict.fromkeys(("event_type", "event_status", "not_before", "description", "event_source", "duration_seconds")),
     "event_id": "A-1",
@@ -117,18 +118,20 @@ def test_p13_a_part_of_a_machine_whose_clock_is_ahead_hides_no_later_answer(said
         fleet_report.fleet_report([ahead, part_of({"web-1": said("web-1")})], now="2026-11-21T12:00:00Z")
 
 
+OLDER = (
+    'Part slice-1.json holds results of another version of the collection (format "0", this one reads 3): delete it, '
+    "and run that slice again with the same version as the merge."
+)
+NO_VMS = "host a: an event from Azure has no list of VMs"
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         pytest.param("{", "Part slice-1.json is not JSON", id="not JSON"),
         pytest.param("[]", "Part slice-1.json is not a part of a fleet report", id="not an object"),
         pytest.param("{}", "Part slice-1.json is not a part of a fleet report", id="something else"),
-        pytest.param(
-            broken(version=0),
-            'Part slice-1.json holds results of another version of the collection (format "0", this one reads 3): '
-            "delete it, and run that slice again with the same version as the merge.",
-            id="an older version",
-        ),
+        pytest.param(broken(version=0), OLDER, id="an older version"),
         pytest.param(broken(version=None), "of another version of the collection", id="no version"),
         pytest.param(broken(asked_at="2026-11-21\u009b10:00:00Z"), "is damaged", id="a time that steers a terminal"),
         pytest.param(broken(asked_at="2026-11-21Z"), "is damaged", id="a day without a time"),
@@ -147,17 +150,13 @@ def test_p13_a_part_of_a_machine_whose_clock_is_ahead_hides_no_later_answer(said
         pytest.param(broken(hosts=[{**HOST, "document_is_clear": 1}]), "does not tell of its document", id="document"),
         pytest.param(broken(hosts=[{**HOST, "azure_events": {}}]), "no list of events from Azure", id="Azure's events"),
         pytest.param(
-            broken(hosts=[{**HOST, "azure_events": [{"event_id": "A-1"}]}]),
+            broken(hosts=[{**HOST, "azure_events": [ID_ALONE]}]),
             "host a: an event lacks 'event_type'",
             id="an event of Azure of another version",
         ),
+        pytest.param(broken(hosts=[{**HOST, "azure_events": [OF_AZURE]}]), NO_VMS, id="an event of Azure without VMs"),
         pytest.param(
-            broken(hosts=[{**HOST, "azure_events": [OF_AZURE]}]),
-            "host a: an event from Azure has no list of VMs",
-            id="an event of Azure without VMs",
-        ),
-        pytest.param(
-            broken(hosts=[{**HOST, "events": [{"event_id": "A-1"}]}]),
+            broken(hosts=[{**HOST, "events": [ID_ALONE]}]),
             "Part slice-1.json cannot be merged (host a: an event lacks 'event_type', as from another version",
             id="an event of an older version",
         ),
