@@ -30,6 +30,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import (
 pytestmark = pytest.mark.matrix
 
 RUNBOOK = TREE / "docs" / "runbooks" / "service"
+FILES = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
 # Of shop.service, whose state is in a file. It fails on what it does not know.
 SYSTEMCTL = """#!{python}
 import pathlib, sys
@@ -109,12 +110,11 @@ def test_no_request_is_cut_off_by_a_reboot(fleet, has_runbook):
         time.sleep(3)
         fleet.pass_time(60)
 
-    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
     # Without the runbook it starts with the VM.
     boot = (lambda: None) if has_runbook else shop.start
     try:
         with clients.asking(), power_cycle(fleet.azure, go_down, boot):
-            run = fleet.respond(playbook=RESPOND, **(files if has_runbook else NO_RUNBOOK))
+            run = fleet.respond(playbook=RESPOND, **(FILES if has_runbook else NO_RUNBOOK))
     finally:
         shop.lose_power()
     assert run.code == 0, run.out + run.err
@@ -146,8 +146,7 @@ def test_a_service_that_a_killed_run_has_stopped_is_started_and_one_that_an_oper
         name, mark = left_by_killed_run(event, fleet.azure.vm_id("web-1"))
         (folder / name).write_bytes(mark)
     (fleet.folder / "state").write_text("inactive")
-    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
-    run = fleet.respond(playbook=RESPOND, **files)
+    run = fleet.respond(playbook=RESPOND, **FILES)
     assert run.code == 0, run.out + run.err
     assert fleet.approved == [("web-1", [event["event_id"]])]
     assert (fleet.folder / "state").read_text() == state
@@ -166,14 +165,13 @@ def test_p13_a_service_that_a_killed_run_has_stopped_is_started_also_where_the_n
     (fleet.folder / "state").write_text("inactive")
     busy = fleet.folder / "busy"
     busy.touch()
-    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
 
     def let_the_event_end(over):
         wait_until(lambda: over.is_set() or not busy.exists())
         fleet.pass_time(3600)
 
     with beside(let_the_event_end):
-        run = fleet.respond(playbook=RESPOND, **files)
+        run = fleet.respond(playbook=RESPOND, **FILES)
     assert run.code == 2, run.out + run.err
     assert "Failed to get properties: Connection timed out" in run.words
     assert fleet.approved == []
@@ -201,7 +199,6 @@ def test_p13_a_service_that_another_run_stops_between_the_question_and_the_mark_
     (programs / "id").write_text(ID.format(new=new, mark=place, state=state, path=os.environ["PATH"]))
     (programs / "id").chmod(0o755)
     play = {"hosts": "host-a", "environment": {"PATH": f"{programs}:{fleet.settings['PATH']}"}}
-    files = {f"event_response_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
-    run = fleet.respond(play=play, **files)
+    run = fleet.respond(play=play, **FILES)
     assert run.code == 0, run.out + run.err
     assert state.read_text() == "active"
