@@ -73,9 +73,7 @@ def clock(monkeypatch):
     send = http_client.send
     # Where only pauses take time, an answer takes none, however busy the machine is.
     monkeypatch.setattr(
-        http_client,
-        "send",
-        lambda requests, options, _seconds: send(requests, {**options, "timeout": STOP}, STOP),
+        http_client, "send", lambda requests, options, _seconds: send(requests, {**options, "timeout": STOP}, STOP)
     )
     return clock
 
@@ -118,10 +116,8 @@ KINDS = pytest.mark.parametrize("kind", STEPS)
 
 def test_a_webhook_gets_the_payload_as_plain_json(serve):
     server = serve((200, b"thanks"))
-    assert (
-        notify.webhook(server.endpoint + "/hook?x=1", VARIABLES, STOP)
-        == f"{server.endpoint} took the event (HTTP 200)."
-    )
+    said = notify.webhook(server.endpoint + "/hook?x=1", VARIABLES, STOP)
+    assert said == f"{server.endpoint} took the event (HTTP 200)."
     (request,) = server.requests
     assert (request.method, request.target) == ("POST", "/hook?x=1")
     assert request.header("Content-Type") == ["application/json"]
@@ -266,14 +262,11 @@ def test_awx_callback_names_the_template_as_awx_wants_it(serve, secret, written,
 @pytest.mark.parametrize(("template", "asked"), [("Drain++Ops", 2), ("7", 1)])
 def test_a_template_that_has_a_name_is_looked_for_twice(serve, secret, template, asked):
     """A process of AWX that was given a wrong name does not find the next one, whoever asks for it."""
-    calls = {
-        "callback": lambda url: notify.awx_callback(
-            f"{url}/api/v2/job_templates/{template}/callback/", {}, STOP, key_file=secret
-        ),
-        "job": lambda url: notify.awx_job(f"{url}/api/v2", template, {}, STOP, token_file=secret, mark=MARK),
-    }
-    unknown = (404, b'{"detail": "Not found."}')
-    for call in calls.values():
+    path, unknown = f"/api/v2/job_templates/{template}/callback/", (404, b'{"detail": "Not found."}')
+    for call in (
+        lambda url: notify.awx_callback(url + path, {}, STOP, key_file=secret),
+        lambda url: notify.awx_job(f"{url}/api/v2", template, {}, STOP, token_file=secret, mark=MARK),
+    ):
         server = serve(then=unknown)
         assert failure(call, server.endpoint).permanent is True
         assert len(server.requests) == asked
@@ -394,9 +387,8 @@ def test_p6_a_list_that_is_too_long_for_one_answer_is_read_in_smaller_parts(serv
 def test_where_awx_does_not_tell_its_jobs_nothing_is_launched_again(serve, secret, clock, answer):
     server = serve(["reset"], then=answer)
     error = failure(lambda: launch(server, secret, 1.5))
-    assert "HTTP 403" in str(
-        error
-    ) or f"{server.endpoint}/api/v2/job_templates/7/jobs/ lists no jobs of the template" in str(error)
+    lists_none = f"{server.endpoint}/api/v2/job_templates/7/jobs/ lists no jobs of the template"
+    assert "HTTP 403" in str(error) or lists_none in str(error)
     assert [request.method for request in server.requests].count("POST") == 1
 
 
@@ -449,6 +441,8 @@ def test_p13_a_callback_fails_where_the_job_of_somebody_else_stays(serve, secret
     assert noted == [notify.OTHER_JOB]
 
 
+CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: "
+REFUSED = (403, 404, 405, 410, 451)
 IGNORED = "AWX started job 17, but without variables that the job template 7 does not ask for on launch."
 
 
@@ -466,14 +460,10 @@ IGNORED = "AWX started job 17, but without variables that the job template 7 doe
         ("awx_job", (201, b'{"job": true}'), "AWX started a job."),
         ("awx_job", (201, b"[" * 100000), "AWX started a job."),
         ("awx_job", (201, b'{"job": 17, "ignored_fields": {"extra_vars": {"a": 1}}}'), IGNORED),
-        (
-            "awx_job",
-            [b"HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n", 0.3, b'{"job": 17}'],
-            "AWX started job 17.",
-        ),
+        ("awx_job", [CREATED + b"11\r\n\r\n", 0.3, b'{"job": 17}'], "AWX started job 17."),
         # What AWX has begun stays begun, even if nobody can tell its number.
-        ("awx_job", [b'HTTP/1.1 201 Created\r\nContent-Length: 999\r\n\r\n{"job": 17'], "AWX started a job."),
-        ("awx_job", [b"HTTP/1.1 201 Created\r\nContent-Length: 999\r\n\r\n", "reset"], "AWX started a job."),
+        ("awx_job", [CREATED + b'999\r\n\r\n{"job": 17'], "AWX started a job."),
+        ("awx_job", [CREATED + b"999\r\n\r\n", "reset"], "AWX started a job."),
     ],
 )
 def test_good_answers_of_awx(serve, steps, kind, reply, said):
@@ -484,14 +474,9 @@ def test_good_answers_of_awx(serve, steps, kind, reply, said):
     ("kind", "reply", "said"),
     [
         *((kind, (status, b"No\x1b[31m\nway"), '"No\\u001b[31m\\nway"') for kind in STEPS for status in (400, 401)),
-        *(
-            (kind, (status, b"Nope"), f'HTTP {status}: "Nope".')
-            for kind in STEPS
-            for status in (403, 404, 405, 410, 451)
-        ),
+        *((kind, (status, b"Nope"), f'HTTP {status}: "Nope".') for kind in STEPS for status in REFUSED),
         *((kind, (403,), "HTTP 403. Check the address") for kind in STEPS),
-        ("webhook", (400, b'{"msg":"Host callback job already pending."}'), "Host callback job already pending."),
-        ("awx_job", (400, b'{"msg":"Host callback job already pending."}'), "Host callback job already pending."),
+        *((kind, BUSY, "Host callback job already pending.") for kind in ("webhook", "awx_job")),
         ("awx_job", (400, b'{"variables_needed_to_start":["x"]}'), '{\\"variables_needed_to_start\\":[\\"x\\"]}'),
         ("awx_job", (404, b'{"detail":"Not found."}'), 'HTTP 404: "Not found.". Check the address, the job template 7'),
         ("awx_callback", (400, b'{"msg":"No matching host could be found!"}'), '"No matching host could be found!"'),
@@ -558,10 +543,8 @@ def test_what_does_not_pass_in_time_is_told(serve, steps, clock, fault):
 def test_nothing_listens(dead_endpoint, steps, clock):
     error = failure(steps["webhook"], dead_endpoint, 5)
     assert error.permanent is False
-    assert (
-        str(error)
-        == f"{dead_endpoint} cannot be reached (Connection refused). It was tried {len(clock.pauses) + 1} times."
-    )
+    tries = f"It was tried {len(clock.pauses) + 1} times."
+    assert str(error) == f"{dead_endpoint} cannot be reached (Connection refused). {tries}"
 
 
 @pytest.mark.parametrize(
