@@ -160,20 +160,6 @@ def test_our_own_restarts_are_approved_and_no_others(fleet):
     assert [(vm, body["StartRequests"]) for vm, body in fleet.simulator.posted()] == [("web-1", [{"EventId": ours}])]
 
 
-@pytest.mark.matrix
-def test_a_wide_terminal_shows_whole_ids(fleet):
-    reboot, freeze = announce_both(fleet)
-    run = fleet.ask(COLUMNS="160")
-    assert [line.split()[-2] for line in run.out.splitlines() if "Freeze" in line] == [freeze]
-    assert f"{reboot}  web-1, web-2\n" in run.out
-
-
-def test_a_quiet_fleet_is_told_on_one_line(fleet):
-    run = fleet.ask("--limit", "web-1,web-2")
-    assert run.code == 0, run.err
-    assert run.out == "2 hosts asked: 2 quiet, 0 affected, 0 unreachable, 0 not on Azure, 0 failed\n"
-
-
 @pytest.mark.releases
 def test_ansible_cfg_switches_it_on_as_the_guide_says_and_one_setting_alone_does_not(fleet):
     settings = re.findall(r"`((?:bin_ansible_callbacks|stdout_callback) = [\w.]+)`", AD_HOC)
@@ -210,13 +196,6 @@ def test_text_from_azure_steers_no_terminal(fleet):
     assert "\x1b" not in run.out
     assert '  "\\u001b[2JReboot"  ' in run.out
     assert run.out.splitlines()[1].endswith('  "b\\r\\nc", web-1')
-
-
-@pytest.mark.matrix
-def test_a_mistake_in_the_options_is_told_for_every_host(fleet):
-    run = fleet.ask("-a", "due_within=-1", "--limit", "web-1,web-2")
-    assert run.code == 2
-    assert run.out.count("failed: due_within must be 0 seconds or more, not -1.") == 2
 
 
 @pytest.mark.matrix
