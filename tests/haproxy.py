@@ -15,11 +15,12 @@ import subprocess
 import tempfile
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.ports import free_port
+from ansible_collections.fleetops.azure_maintenance.tests.quiet_handler import QuietHandler
 
 CONFIGURATION = """
 global
@@ -55,7 +56,7 @@ class Application:
     def start(self):
         application = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self):  # pylint: disable=invalid-name
                 if self.path.endswith("/hold"):
                     application.holds.set()
@@ -67,9 +68,6 @@ class Application:
                     self.end_headers()
                     if not asked_how_it_is:
                         self.wfile.write(application.name.encode())
-
-            def log_message(self, *_arguments):
-                pass
 
         ThreadingHTTPServer.request_queue_size = 128
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)

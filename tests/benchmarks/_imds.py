@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
+
+from ansible_collections.fleetops.azure_maintenance.tests.quiet_handler import QuietHandler
 
 _COMPUTE = b'{"name": "vm", "vmId": "02aab8a4-74ef-476e-8182-f6d2ba4166a6", "resourceId": "/subscriptions/s"}'
 
@@ -15,17 +17,9 @@ _COMPUTE = b'{"name": "vm", "vmId": "02aab8a4-74ef-476e-8182-f6d2ba4166a6", "res
 def serve(document: bytes) -> str:
     """Answer with this document from a free port of loopback until this process ends, and return the endpoint."""
 
-    class Imds(BaseHTTPRequestHandler):
+    class Imds(QuietHandler):
         def do_GET(self) -> None:
-            body = _COMPUTE if "/instance/" in self.path else document
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_unused: object) -> None:
-            """Keep quiet: the benchmark's own lines are what is read."""
+            self.reply(200, _COMPUTE if "/instance/" in self.path else document)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Imds)
     threading.Thread(target=server.serve_forever, daemon=True).start()

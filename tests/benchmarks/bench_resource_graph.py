@@ -33,6 +33,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure 
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.cloud import Cloud
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.credentials import Login
 from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
+from ansible_collections.fleetops.azure_maintenance.tests.quiet_handler import QuietHandler
 
 ROWS, PAGES = 10_000, 20
 ROUNDS = 15
@@ -78,7 +79,7 @@ def make_row(number: int) -> dict[str, Any]:
     }
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """Gives the page that a $skipToken asks for."""
 
     protocol_version = "HTTP/1.1"
@@ -87,16 +88,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     pages: Sequence[bytes] = ()
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        page = self.pages[int(asked["options"].get("$skipToken", "page 0").split()[1])]
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        self.wfile.write(page)
-
-    def log_message(self, *_args: Any) -> None:
-        pass
+        asked = self.read_json()
+        self.reply(200, self.pages[int(asked["options"].get("$skipToken", "page 0").split()[1])])
 
 
 def serve(pages: list[bytes], certificate: Path, port: Any) -> None:

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+from ansible_collections.fleetops.azure_maintenance.tests.quiet_handler import QuietHandler
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import ROOT, plain_environment
 
 # Seconds. Ends what hangs; no test judges by it.
@@ -157,31 +158,23 @@ class Awx:
         self._jobs = {}
         awx = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self):
                 parts = urlsplit(self.path)
-                awx._reply(self, *awx._get(parts.path, {key: one for key, (one,) in parse_qs(parts.query).items()}))
+                query = {key: one for key, (one,) in parse_qs(parts.query).items()}
+                self.reply(*awx._noted(self, *awx._get(parts.path, query)))
 
             def do_POST(self):
-                content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                awx._reply(self, *awx._post(self.path, content, self.headers["Authorization"]))
-
-            def log_message(self, *_unused):
-                """Keep quiet."""
+                self.reply(*awx._noted(self, *awx._post(self.path, self.read_json(), self.headers["Authorization"])))
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def _reply(self, handler, status, content):
+    def _noted(self, handler, status, content):
         if status >= 400:
             self.unexpected.append(f"{handler.command} {handler.path}")
-        body = json.dumps(content).encode()
-        handler.send_response(status)
-        handler.send_header("Content-Type", "application/json")
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
+        return status, content
 
     def _get(self, path, query):
         if path == "/api/v2/config/":

@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import sys
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from ansible_collections.fleetops.azure_maintenance.tests.end_to_end import wind
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import NOWHERE
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import RESPOND, Fleet
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_root
+from ansible_collections.fleetops.azure_maintenance.tests.quiet_handler import QuietHandler
 from ansible_collections.fleetops.azure_maintenance.tests.unit.plugins.plugin_utils.conftest import make_event
 
 pytestmark = pytest.mark.releases
@@ -299,38 +300,27 @@ sys.exit(cli.main(sys.argv[2:], folders))
 """
 
 
-class Repeater(BaseHTTPRequestHandler):
+class Repeater(QuietHandler):
     """A service that refuses each request, and repeats what it was sent in each spelling."""
 
     processes = ""
     told = 0
 
     def do_GET(self):
-        body = b'{"current_version": "/api/v2/"}'
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(200, {"current_version": "/api/v2/"})
 
     def do_POST(self):
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with contextlib.suppress(OSError):
                 Repeater.processes += path.read_bytes().decode("utf-8", "replace")
         Repeater.told += 1
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.read_json()
         # A message has no more than the first 200 characters of an answer, so what is masked makes room for the rest.
-        body = json.dumps({"detail": " ".join(sorted(self.repeated()))}).encode()
-        self.send_response(403)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.reply(403, {"detail": " ".join(sorted(self.repeated()))})
 
     def repeated(self):
         name = {"launch": "token", "callback": "key"}.get(self.path.rstrip("/").rpartition("/")[2], "address")
         return spellings(SECRETS[name])
-
-    def log_message(self, *args):
-        """Say nothing."""
 
 
 @pytest.fixture

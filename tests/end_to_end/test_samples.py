@@ -11,9 +11,10 @@ import json
 import os
 import re
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.quiet_handler import QuietHandler
 from ansible_collections.fleetops.azure_maintenance.tests.samples import (
     DOCUMENTS,
     EVENTS,
@@ -43,24 +44,15 @@ VM = [
 ]
 
 
-class Samples(BaseHTTPRequestHandler):
+class Samples(QuietHandler):
     """Serves each sample at the endpoint /NAME, all to one VM."""
 
     def do_GET(self):
         name, _slash, path = self.path[1:].partition("/")
-        found = path.startswith("metadata/scheduledevents?") and name in SERVED
-        if found:
-            body = (FOLDER / name).read_bytes().strip()
-        else:
-            assert path == "metadata/instance/compute?api-version=2021-02-01", path
-            body = json.dumps(COMPUTE).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_unused):
-        """Keep quiet."""
+        if path.startswith("metadata/scheduledevents?") and name in SERVED:
+            return self.reply(200, (FOLDER / name).read_bytes().strip())
+        assert path == "metadata/instance/compute?api-version=2021-02-01", path
+        return self.reply(200, COMPUTE)
 
 
 @pytest.fixture(scope="module")
