@@ -30,6 +30,8 @@ POD = {
     "AZURE_FEDERATED_TOKEN_FILE": "/var/run/secrets/token",
 }
 PROFILE = {"AZURE_PROFILE": "other"}
+PUBLIC = {"cloud_environment": "AzureCloud"}
+OTHERS = {"subscription_id": "o-subscription", **PUBLIC}
 FILE = """
 [default]
 subscription_id = f-subscription
@@ -62,21 +64,9 @@ x509_certificate_path = /etc/g.pem
         ({}, {**POD, **ENVIRONMENT}, None, SECRET, {"client_id": "e-client"}),
         ({"auth_source": "workload"}, {**POD, **ENVIRONMENT}, None, WORKLOAD, {"tenant": "e-tenant"}),
         ({**OPTIONS, "secret": "", "x509_certificate_path": "/c.pem"}, {}, None, CERTIFICATE, {"secret": None}),
-        (
-            {"cloud_environment": "AzureCloud"},
-            {**ENVIRONMENT, "AZURE_CLOUD_ENVIRONMENT": "AzureUSGovernment"},
-            None,
-            SECRET,
-            {"cloud_environment": "AzureCloud"},
-        ),
+        (PUBLIC, {**ENVIRONMENT, "AZURE_CLOUD_ENVIRONMENT": "AzureUSGovernment"}, None, SECRET, PUBLIC),
         # The section has both, and the task names others.
-        (
-            {"profile": "default", "subscription_id": "o-subscription", "cloud_environment": "AzureCloud"},
-            ENVIRONMENT,
-            FILE,
-            SECRET,
-            {"client_id": "f-client", "subscription_id": "o-subscription", "cloud_environment": "AzureCloud"},
-        ),
+        ({"profile": "default", **OTHERS}, ENVIRONMENT, FILE, SECRET, {"client_id": "f-client", **OTHERS}),
         ({"profile": "default"}, ENVIRONMENT, FILE, SECRET, {"subscription_id": "f-subscription"}),
         # As azure.azcollection: the section that the environment names goes before its other variables.
         ({}, {**ENVIRONMENT, **PROFILE}, FILE, CERTIFICATE, {"client_id": "g-client"}),

@@ -21,6 +21,8 @@ SAME = {"approve": True, "wait": True, "wait_timeout": 3600.0, "outside_vms": "r
 _TIMES = ("prepare_timeout", "restore_timeout", "reconnect_timeout", "wait_timeout", "ask_timeout")
 NOT_GIVEN = dict.fromkeys(("prepare", "restore", "due_within", *_TIMES), "")
 MUST = "event_response_{} must be the same for all hosts of a run, because one of them decides for all: it is {}. "
+MANY_HOSTS = "true for host-0, host-1, host-2 and 2 more, and false for host-5"
+MANY_VALUES = "1 for host-0, 2 for host-1, 3 for host-2, and others for 2 more"
 DO = "Give all of them the same value, or respond in a run for each value, with another target or --limit."
 
 
@@ -42,18 +44,8 @@ DO = "Give all of them the same value, or respond in a run for each value, with 
         ),
         pytest.param("wait", [True, "yes", "On", "1", 1], None, id="words for the same"),
         pytest.param("wait", ["no", "yes"], "no for host-0, and yes for host-1", id="words for different ones"),
-        pytest.param(
-            "approve",
-            [True] * 5 + [False],
-            "true for host-0, host-1, host-2 and 2 more, and false for host-5",
-            id="many hosts",
-        ),
-        pytest.param(
-            "wait_timeout",
-            [1, 2, 3, 4, 5],
-            "1 for host-0, 2 for host-1, 3 for host-2, and others for 2 more",
-            id="many values",
-        ),
+        pytest.param("approve", [True] * 5 + [False], MANY_HOSTS, id="many hosts"),
+        pytest.param("wait_timeout", [1, 2, 3, 4, 5], MANY_VALUES, id="many values"),
     ],
 )
 def test_what_one_host_decides_for_all_must_be_the_same_for_all(name, values, said):

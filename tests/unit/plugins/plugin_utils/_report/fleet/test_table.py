@@ -81,7 +81,7 @@ def test_a_fleet_as_it_is_seen_at_80_columns():
         look("vm-9", AFFECTED, "", "db-1", [freeze]),
         look("web-9", QUIET),
         look(
-            "laptop", NOT_ON_AZURE, "Nothing answers at http://127.0.0.1:9. " + "This machine is not an Azure VM. " * 4
+            "laptop", NOT_ON_AZURE, f"Nothing answers at http://127.0.0.1:9. {'This machine is not an Azure VM. ' * 4}"
         ),
         look("gone", UNREACHABLE, "No route to host"),
         look("slow", FAILED, "No complete answer."),
@@ -217,12 +217,8 @@ def test_a_host_name_that_is_cut_keeps_its_closing_bracket(names, width):
 
 
 def test_i5_what_is_over_is_told_by_its_outcome_and_without_the_time_before_which_it_would_not_have_started():
-    shown = table.fleet_lines(
-        [look("web-1", AFFECTED, "", "web-1", [event(), event(OTHER_ID, **STARTED)])],
-        80,
-        NOW,
-        {ID.lower(): "completed"},
-    )
+    looks = [look("web-1", AFFECTED, "", "web-1", [event(), event(OTHER_ID, **STARTED)])]
+    shown = table.fleet_lines(looks, 80, NOW, {ID.lower(): "completed"})
     assert [line.split()[:3] for line in shown[1:3]] == [["started", "-", "Reboot"], ["completed", "-", "Reboot"]]
 
 
