@@ -10,10 +10,12 @@ import json
 import sys
 from pathlib import Path
 
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import RESPOND
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import CONNECTIONS, RESPOND
 
 RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+# For hosts that can be lost
+MORTAL = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_PIPELINING": "true"}
 # Seconds: an event that does not come as long as a test lasts
 FAR_OFF = 900
 
@@ -43,12 +45,15 @@ class Runbook:
     def run(self, *arguments, playbook=RESPOND, **variables):
         groups = {"vms": {"hosts": self.hosts}, "others": {"hosts": self.others}}
         inventory = self.folder / "inventory.json"
-        inventory.write_text(json.dumps({"all": {"vars": LOCAL, "children": groups}}))
-        roles = ("event_response", "rehearse")
-        files = {f"{role}_{name}": file for role in roles for name, file in self._files.items()}
-        settings = {"target": "vms", "event_response_wait_timeout": 300, **files, **variables}
+        shared, role = dict(LOCAL), "rehearse"
+        settings = {"target": "vms"}
         if "rehearse" not in playbook:
-            settings["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
+            role = "event_response"
+            settings["event_response_wait_timeout"] = 300
+            # Where a host has another name than its VM, a variable of its own counts more.
+            shared["azure_maintenance_endpoint"] = self.azure.url + "/vm/{{ inventory_hostname }}"
+        settings.update({f"{role}_{name}": file for name, file in self._files.items()}, **variables)
+        inventory.write_text(json.dumps({"all": {"vars": shared, "children": groups}}))
         argv = ["-i", str(inventory), playbook, "--extra-vars", json.dumps(settings)]
         return self._ansible("ansible-playbook", *argv, *arguments, env=self._env)
 

@@ -17,48 +17,37 @@ import textwrap
 import threading
 import time
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import left_by_killed_run
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import MORTAL, RUNBOOKS, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.haproxy import Application, Balancer
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import NO_RUNBOOK
 
 PROGRAM = need_program("haproxy", package="haproxy", folders=["/usr/sbin"])
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-DOCSITE = DOCS / "docsite" / "rst"
-RUNBOOK = DOCS / "runbooks" / "haproxy"
-CONNECTIONS = str(Path(__file__).with_name("connection"))
+DOCSITE = RUNBOOKS.parent / "docsite" / "rst"
+RUNBOOK = RUNBOOKS / "haproxy"
 VMS = ("web-1", "web-2", "web-3")
 # Hosts that HAProxy does not know
 STRANGERS = ("web-4", "web-5", "web-6")
 
 
-class Site:
+class Site(Runbook):
     """Three VMs with an application each, behind one balancer."""
 
     def __init__(self, ansible, azure, folder):
-        self._ansible = ansible
-        self.azure = azure
-        self.folder = folder
         self.applications = {name: Application(name) for name in VMS}
         self.balancer = Balancer(PROGRAM, self.applications.values())
-        self.hosts = {name: {"haproxy_balancers": ["lb-1"], "haproxy_backend": "web"} for name in (*VMS, *STRANGERS)}
         self.ill_after_reboot = []
-        self.balancers = {"lb-1": {"haproxy_socket": str(self.balancer.socket)}}
+        hosts = {name: {"haproxy_balancers": ["lb-1"], "haproxy_backend": "web"} for name in (*VMS, *STRANGERS)}
+        balancers = {"lb-1": {"haproxy_socket": str(self.balancer.socket)}}
+        super().__init__(ansible, azure, folder, "haproxy", hosts, balancers, MORTAL)
 
     def announce(self, *resources, **more):
         event = {"event_type": "Reboot", "resources": list(resources), "started_for": 2, **more}
         return self.azure.control("POST", "/simulator/events", event)["event_id"]
-
-    def inventory(self):
-        shared = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        inventory = {"web": {"hosts": self.hosts}, "balancers": {"hosts": self.balancers}}
-        path = self.folder / "inventory.json"
-        path.write_text(json.dumps({"all": {"vars": shared, "children": inventory}}))
-        return str(path)
 
     def restore_by_hand(self, target):
         """Run the playbook that the guide gives as first aid."""
@@ -66,30 +55,12 @@ class Site:
         lines = textwrap.dedent(guide.split(":caption: refill_now.yml", 1)[1].split(".. code-block", 1)[0])
         playbook = self.folder / "refill_now.yml"
         playbook.write_text(lines.replace("import_tasks: refill.yml", f"import_tasks: {RUNBOOK / 'restore.yml'}"))
-        return self._ansible("ansible-playbook", "-i", self.inventory(), str(playbook), "-e", f"target={target}")
+        return self.run(playbook=str(playbook), target=target)
 
     def respond(self, *arguments, **variables):
         """Run the playbook with the runbook, while Azure reboots the VMs whose events start."""
-        settings = {
-            "target": "web",
-            "azure_maintenance_endpoint": self.azure.url + "/vm/{{ inventory_hostname }}",
-            "event_response_prepare": str(RUNBOOK / "prepare.yml"),
-            "event_response_restore": str(RUNBOOK / "restore.yml"),
-            "event_response_wait_timeout": PATIENCE,
-            **variables,
-        }
         with self._rebooting():
-            return self._run("respond", settings, *arguments)
-
-    def rehearse(self):
-        files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
-        return self._run("rehearse", {"target": "web", **files})
-
-    def _run(self, playbook, settings, *arguments):
-        extra = ["--extra-vars", json.dumps(settings)]
-        env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS}
-        playbook = f"fleetops.azure_maintenance.{playbook}"
-        return self._ansible("ansible-playbook", "-i", self.inventory(), playbook, *extra, *arguments, env=env)
+            return self.run(*arguments, **variables)
 
     @contextlib.contextmanager
     def _rebooting(self):
@@ -380,7 +351,7 @@ def test_p13_such_a_server_is_put_back_also_where_the_next_preparation_finds_no_
     (folder / name).write_bytes(mark)
     site.balancer.order("set server web/web-1 state maint")
     socket = tmp_path / "admin.sock"
-    site.balancers["lb-1"]["haproxy_socket"] = str(socket)
+    site.others["lb-1"]["haproxy_socket"] = str(socket)
 
     def come_back(over):
         wait_until(lambda: over.is_set() or any(event["phase"] == "started" for event in site.events()))
@@ -419,7 +390,7 @@ def test_an_application_that_is_ill_after_the_reboot_gets_no_requests(site):
 @pytest.mark.matrix
 @pytest.mark.release
 def test_what_cannot_be_taken_out_is_named_and_left_alone(site):
-    site.balancers["lb-2"] = {"ansible_connection": "mortal", "up_file": str(site.folder / "never")}
+    site.others["lb-2"] = {"ansible_connection": "mortal", "up_file": str(site.folder / "never")}
     wrong_input = "Check the input: Give haproxy_balancers (a list of hosts of the inventory), haproxy_backend"
     cases = [
         ({"haproxy_backend": "shop"}, "Check the answers to look: lb-1: HAProxy has no backend shop."),

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import glob
-import json
 import shlex
 import time
 from datetime import datetime
 from pathlib import Path
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import Nowhere, Runbook
+from ansible_collections.fleetops.azure_maintenance.tests.beside import beside, wait_until
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, MORTAL, Nowhere, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.postgresql import USER, pair_of_servers
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import NO_RUNBOOK
@@ -28,33 +27,24 @@ from ansible_collections.fleetops.azure_maintenance.tests.slow_requests import N
 # Not on PATH, for Debian keeps several versions side by side
 FOLDERS = glob.glob("/usr/lib/postgresql/*/bin")
 PROGRAMS = Path(need_program("pg_controldata", package="postgresql", folders=FOLDERS)).resolve().parent
-ROOT = Path(__file__).resolve().parents[2]
-RUNBOOK = ROOT / "docs" / "runbooks" / "postgresql"
-CONNECTIONS = str(Path(__file__).with_name("connection"))
 VMS = {"db-1": "vm-1", "db-2": "vm-2"}
-FAR_OFF = 900
 KILLED = "received immediate shutdown request"
 STARTED = "SELECT pg_postmaster_start_time()"
 
 
-class Maintenance:
+class Maintenance(Runbook):
     """The pair as hosts of an inventory. In the beginning db-1 is the primary."""
 
-    def __init__(self, ansible, simulator, folder, pair):
-        self._ansible = ansible
-        self._folder = folder
+    def __init__(self, ansible, azure, folder, pair):
         self.pair = pair
         self.servers = dict(zip(VMS, pair.both, strict=True))
-        self.azure = simulator("--vms", ",".join(VMS.values()))
-        self.hosts = {}
-        for host, peer in zip(VMS, reversed(VMS), strict=True):
-            server = self.servers[host]
-            self.hosts[host] = {
+        hosts = {
+            host: {
                 "ansible_connection": "mortal",
                 "ansible_become_method": "su",
                 "ansible_python_interpreter": str(pair.python),
                 "up_file": str(folder / f"{host}.up"),
-                "azure_maintenance_endpoint": self.azure.endpoint(VMS[host]),
+                "azure_maintenance_endpoint": azure.endpoint(VMS[host]),
                 "postgresql_peer": peer,
                 "postgresql_user": USER,
                 "postgresql_programs": str(server.programs),
@@ -64,29 +54,15 @@ class Maintenance:
                 "postgresql_environment": {"PGHOST": str(server.folder), "PGPORT": str(server.port)},
                 "postgresql_timeout": 120,
             }
-            (folder / f"{host}.up").touch()
-
-    def respond(self, *arguments, **variables):
-        settings = {
-            "event_response_prepare": str(RUNBOOK / "prepare.yml"),
-            "event_response_restore": str(RUNBOOK / "restore.yml"),
-            "event_response_wait_timeout": PATIENCE,
-            **variables,
+            for (host, server), peer in zip(self.servers.items(), reversed(VMS), strict=True)
         }
-        return self._run("respond", settings, *arguments)
+        for host in hosts:
+            (folder / f"{host}.up").touch()
+        super().__init__(ansible, azure, folder, "postgresql", hosts, env=MORTAL)
 
     def rehearse(self, **variables):
-        files = {f"rehearse_{name}": str(RUNBOOK / f"{name}.yml") for name in ("prepare", "restore")}
-        return self._run("rehearse", {"target": "db-1,db-2", "rehearse_listen": "127.0.0.1:0", **files, **variables})
-
-    def _run(self, playbook, settings, *arguments):
-        inventory = self._folder / "inventory.json"
-        inventory.write_text(json.dumps({"all": {"hosts": self.hosts}}))
-        argv = ["ansible-playbook", "-i", str(inventory), f"fleetops.azure_maintenance.{playbook}"]
-        env = {"ANSIBLE_CONNECTION_PLUGINS": CONNECTIONS, "ANSIBLE_PIPELINING": "true"}
-        run = self._ansible(*argv, "--extra-vars", json.dumps(settings), *arguments, env=env)
-        print(run.out, run.err)
-        return run
+        """Hosts that are not local by their connection need an address that they reach."""
+        return super().rehearse(rehearse_listen="127.0.0.1:0", **variables)
 
     @contextlib.contextmanager
     def watched(self, meanwhile=lambda: None):
@@ -150,10 +126,6 @@ class Maintenance:
     def rows(self, host):
         return {int(row) for row in self.servers[host].ask("SELECT number FROM entries").split()}
 
-    @property
-    def approved(self):
-        return [vm for vm, _body in self.azure.posted()]
-
 
 @pytest.fixture(scope="module")
 def servers():
@@ -165,7 +137,7 @@ def servers():
 def maintenance(ansible, simulator, tmp_path, servers):
     servers.renew()
     try:
-        yield Maintenance(ansible, simulator, tmp_path, servers)
+        yield Maintenance(ansible, simulator("--vms", ",".join(VMS.values())), tmp_path, servers)
     finally:
         servers.stop()
 
@@ -173,7 +145,7 @@ def maintenance(ansible, simulator, tmp_path, servers):
 def test_the_standby_takes_over_before_the_primary_reboots(maintenance):
     maintenance.azure.announce("Reboot", "vm-1", started_for=3)
     with maintenance.watched() as seen, maintenance.rebooting("db-1"):
-        run = maintenance.respond()
+        run = maintenance.run()
     assert run.code == 0, run.out + run.err
     assert maintenance.approved == ["vm-1"]
     maintenance.assert_whole("db-2", seen)
@@ -191,7 +163,7 @@ def test_without_the_runbook_nobody_can_write_while_the_primary_reboots(maintena
     """What README compares with: a real VM needs longer for it."""
     maintenance.azure.announce("Reboot", "vm-1", started_for=30)
     with maintenance.watched() as seen, maintenance.rebooting("db-1"):
-        run = maintenance.respond(**NO_RUNBOOK)
+        run = maintenance.run(**NO_RUNBOOK)
         wait_until(lambda: maintenance.pair.write(-1), "it can be written again")
     assert run.code == 0, run.out + run.err
     maintenance.tell("without the runbook", seen)
@@ -221,7 +193,7 @@ def test_a_withdrawn_event_is_not_approved_and_the_new_primary_stays(maintenance
 
     withdrawn = []
     with maintenance.watched(withdraw) as seen:
-        run = maintenance.respond()
+        run = maintenance.run()
     assert run.code == 0, run.out + run.err
     assert f"Reboot {event} withdrawn" in run.out
     assert maintenance.approved == []
@@ -234,7 +206,7 @@ def test_a_standby_may_reboot_at_once(maintenance):
     maintenance.azure.announce("Reboot", "vm-2", started_for=3)
     started = maintenance.servers["db-1"].ask(STARTED)
     with maintenance.watched() as seen, maintenance.rebooting("db-2"):
-        run = maintenance.respond()
+        run = maintenance.run()
     assert run.code == 0, run.out + run.err
     assert maintenance.approved == ["vm-2"]
     maintenance.assert_whole("db-1", seen)
@@ -247,7 +219,7 @@ def test_a_standby_may_reboot_at_once(maintenance):
 def test_check_mode_asks_both_servers_and_changes_nothing(maintenance):
     event = maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
     started = [server.ask(STARTED) for server in maintenance.pair.both]
-    run = maintenance.respond("--check")
+    run = maintenance.run("--check")
     assert run.code == 0, run.out + run.err
     assert f"Reboot {event} announced, would be approved by db-1" in run.words
     assert maintenance.approved == []
@@ -288,7 +260,7 @@ def test_an_event_is_held_back_where_nobody_can_take_over(maintenance, vms, arra
     for host in maintenance.hosts.values():
         host.update(postgresql_timeout=2, postgresql_max_lag=0)
     started = maintenance.servers["db-1"].ask(STARTED)
-    run = maintenance.respond()
+    run = maintenance.run()
     assert run.code == 2
     assert why in " ".join(run.out.split())
     assert maintenance.approved == []
@@ -303,7 +275,7 @@ def test_an_event_of_the_standby_counts_although_the_run_leaves_out_its_type(mai
     maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
     maintenance.azure.announce("Freeze", "vm-2", notice=FAR_OFF)
     maintenance.azure.announce("Preempt", "vm-2", notice=FAR_OFF)
-    run = maintenance.respond(event_response_event_types=["Reboot", "Redeploy"])
+    run = maintenance.run(event_response_event_types=["Reboot", "Redeploy"])
     assert run.code == 2
     assert "There is nothing to fail over to: db-2 has maintenance of its own (Preempt)." in run.words
     assert maintenance.approved == []
@@ -320,7 +292,7 @@ def test_a_standby_that_does_not_get_it_all_is_not_promoted(maintenance):
     )
     maintenance.hosts["db-1"]["postgresql_timeout"] = 4
     with maintenance.watched() as seen:
-        run = maintenance.respond()
+        run = maintenance.run()
     assert run.code == 2
     assert "db-2 was not promoted, because it has not replayed all that db-1 had written." in run.out
     assert maintenance.approved == []
@@ -333,7 +305,7 @@ def test_a_promotion_whose_answer_is_lost_is_not_undone(maintenance, servers):
     maintenance.azure.announce("Reboot", "vm-1", notice=FAR_OFF)
     maintenance.hosts["db-2"]["postgresql_programs"] = str(programs_that_lose_an_answer(servers.folder))
     with maintenance.watched() as seen:
-        run = maintenance.respond()
+        run = maintenance.run()
     assert run.code == 2
     assert "db-2 did not say that it was promoted" in run.out
     assert maintenance.approved == []
@@ -348,7 +320,7 @@ def test_a_switchover_that_was_cut_off_is_ended_by_the_next_run(maintenance):
     lost = ["rm", maintenance.hosts["db-2"]["up_file"]]
     maintenance.hosts["db-1"]["postgresql_stop"] = one_after_the_other(lost, first.stop_command, first.start_command)
     with maintenance.watched() as seen:
-        run = maintenance.respond()
+        run = maintenance.run()
         assert run.code == 2
         assert "What the PostgreSQL server of db-2 is cannot be told, so nothing is done" in run.out
         assert maintenance.approved == []
@@ -356,7 +328,7 @@ def test_a_switchover_that_was_cut_off_is_ended_by_the_next_run(maintenance):
 
         Path(maintenance.hosts["db-2"]["up_file"]).touch()
         maintenance.hosts["db-1"]["postgresql_stop"] = first.stop_command
-        run = maintenance.respond()
+        run = maintenance.run()
     assert run.code == 0, run.out + run.err
     assert maintenance.approved == ["vm-1"]
     maintenance.assert_whole("db-2", seen)
