@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import runpy
 from pathlib import Path
 
@@ -21,6 +22,16 @@ EDA = Path(__file__).resolve().parents[2] / "extensions" / "eda"
 SOURCE = EDA / "plugins" / "event_source" / "scheduled_events.py"
 # Seconds. Ends what hangs; no test judges by it.
 LONGEST_WAIT = 600
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a test that is a coroutine."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+    return True
 
 
 @pytest.fixture(autouse=True)

@@ -31,140 +31,112 @@ def brief(told):
     return told["maintenance_phase"], told["maintenance_outcome"]
 
 
-def test_one_event_is_told_at_each_of_its_phases_and_not_in_between(simulator, watch):
+async def test_one_event_is_told_at_each_of_its_phases_and_not_in_between(simulator, watch):
     azure = simulator("--vms", "web-1,web-2", "--clock", "manual")
-
-    async def scenario():
-        async with watch(azure) as source:
-            assert await source.silent()
-            event_id = azure.announce("Reboot", "web-1", "web-2", notice=60, started_for=10)
-            announced = await source.next()
-            assert await source.silent()
-            azure.control("POST", "/simulator/clock", {"advance": 61})
-            started = await source.next()
-            assert await source.silent()
-            azure.control("POST", "/simulator/clock", {"advance": 10})
-            ended = await source.next()
-            assert await source.silent()
-        told = [announced, started, ended]
-        assert [brief(one) for one in told] == [("announced", None), ("started", None), ("ended", "completed")]
-        for one in told:
-            assert set(one) == KEYS
-            assert one["maintenance_event"]["event_id"] == event_id
-            assert one["maintenance_event"]["resources"] == ["web-1", "web-2"]
-            assert one["resource_name"] == "web-1"
-            assert one["meta"]["hosts"] == ["web-1"]
-        assert len({one["meta"]["uuid"] for one in told}) == 3
-
-    asyncio.run(scenario())
+    async with watch(azure) as source:
+        assert await source.silent()
+        event_id = azure.announce("Reboot", "web-1", "web-2", notice=60, started_for=10)
+        announced = await source.next()
+        assert await source.silent()
+        azure.control("POST", "/simulator/clock", {"advance": 61})
+        started = await source.next()
+        assert await source.silent()
+        azure.control("POST", "/simulator/clock", {"advance": 10})
+        ended = await source.next()
+        assert await source.silent()
+    told = [announced, started, ended]
+    assert [brief(one) for one in told] == [("announced", None), ("started", None), ("ended", "completed")]
+    for one in told:
+        assert set(one) == KEYS
+        assert one["maintenance_event"]["event_id"] == event_id
+        assert one["maintenance_event"]["resources"] == ["web-1", "web-2"]
+        assert one["resource_name"] == "web-1"
+        assert one["meta"]["hosts"] == ["web-1"]
+    assert len({one["meta"]["uuid"] for one in told}) == 3
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_what_is_listed_at_the_start_is_told_again_with_the_same_uuid(simulator, watch, tmp_path, remembers):
+async def test_what_is_listed_at_the_start_is_told_again_with_the_same_uuid(simulator, watch, tmp_path, remembers):
     azure = simulator("--vms", "web-1", "--clock", "manual")
     azure.announce("Reboot", "web-1")
     azure.announce("Freeze", "web-1", event_status="Started")
     args = {"state_file": str(tmp_path / "state.json")} if remembers else {}
-
-    async def scenario():
-        seen = []
-        for _time in range(2):
-            async with watch(azure, **args) as source:
-                told = [await source.next(), await source.next()]
-                assert await source.silent()
-            seen.append({brief(one)[0]: one["meta"]["uuid"] for one in told})
-        assert set(seen[0]) == {"announced", "started"}
-        assert seen[0] == seen[1]
-
-    asyncio.run(scenario())
+    seen = []
+    for _time in range(2):
+        async with watch(azure, **args) as source:
+            told = [await source.next(), await source.next()]
+            assert await source.silent()
+        seen.append({brief(one)[0]: one["meta"]["uuid"] for one in told})
+    assert set(seen[0]) == {"announced", "started"}
+    assert seen[0] == seen[1]
 
 
-def test_events_of_other_vms_are_not_told(simulator, watch):
+async def test_events_of_other_vms_are_not_told(simulator, watch):
     azure = simulator("--vms", "web-1,web-2")
     azure.announce("Reboot", "web-2")
-
-    async def scenario():
-        async with watch(azure) as source:
-            assert await source.silent()
-
-    asyncio.run(scenario())
+    async with watch(azure) as source:
+        assert await source.silent()
 
 
-def test_a_withdrawn_event_has_ended(simulator, watch):
+async def test_a_withdrawn_event_has_ended(simulator, watch):
     azure = simulator("--vms", "web-1")
-
-    async def scenario():
-        async with watch(azure, resource_name="WEB-1") as source:
-            event_id = azure.announce("Reboot", "web-1")
-            await source.next()
-            azure.control("DELETE", f"/simulator/events/{event_id}")
-            assert brief(await source.next()) == ("ended", "withdrawn")
-
-    asyncio.run(scenario())
+    async with watch(azure, resource_name="WEB-1") as source:
+        event_id = azure.announce("Reboot", "web-1")
+        await source.next()
+        azure.control("DELETE", f"/simulator/events/{event_id}")
+        assert brief(await source.next()) == ("ended", "withdrawn")
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-def test_an_end_that_came_while_nothing_ran_is_told_with_a_state_file_only(simulator, watch, tmp_path, remembers):
+async def test_an_end_that_came_while_nothing_ran_is_told_with_a_state_file_only(simulator, watch, tmp_path, remembers):
     azure = simulator("--vms", "web-1")
     event_id = azure.announce("Reboot", "web-1")
     args = {"state_file": str(tmp_path / "state.json")} if remembers else {}
-
-    async def scenario():
-        async with watch(azure, **args) as source:
-            await source.next()
-        azure.control("DELETE", f"/simulator/events/{event_id}")
-        async with watch(azure, **args) as source:
-            if remembers:
-                ended = await source.next()
-                assert brief(ended) == ("ended", "withdrawn")
-                assert ended["maintenance_event"]["event_id"] == event_id
-            assert await source.silent()
-        async with watch(azure, **args) as source:
-            assert await source.silent()
-
-    asyncio.run(scenario())
+    async with watch(azure, **args) as source:
+        await source.next()
+    azure.control("DELETE", f"/simulator/events/{event_id}")
+    async with watch(azure, **args) as source:
+        if remembers:
+            ended = await source.next()
+            assert brief(ended) == ("ended", "withdrawn")
+            assert ended["maintenance_event"]["event_id"] == event_id
+        assert await source.silent()
+    async with watch(azure, **args) as source:
+        assert await source.silent()
     files = {"state.json", "state.json.lock"} if remembers else set()
     assert {path.name for path in tmp_path.iterdir()} == files
 
 
 @pytest.mark.parametrize(("changed", "told"), [("BootId", ("ended", "completed")), ("Resources", None)])
-def test_the_state_file_knows_the_boot_and_the_vm(simulator, watch, tmp_path, changed, told):
+async def test_the_state_file_knows_the_boot_and_the_vm(simulator, watch, tmp_path, changed, told):
     """An event during which this VM rebooted has taken place; one that a copied disk brought along is another VM's."""
     azure = simulator("--vms", "web-1,web-9")
     event_id = azure.announce("Reboot", "web-1")
     state = tmp_path / "state.json"
-
-    async def scenario():
-        async with watch(azure, state_file=str(state)) as source:
-            await source.next()
-        content = json.loads(state.read_text())
-        content["Events"][0][changed] = {"BootId": "another", "Resources": ["web-9"]}[changed]
-        state.write_text(json.dumps(content))
-        azure.control("DELETE", f"/simulator/events/{event_id}")
-        async with watch(azure, state_file=str(state)) as source:
-            if told:
-                assert brief(await source.next()) == told
-            assert await source.silent()
-
-    asyncio.run(scenario())
+    async with watch(azure, state_file=str(state)) as source:
+        await source.next()
+    content = json.loads(state.read_text())
+    content["Events"][0][changed] = {"BootId": "another", "Resources": ["web-9"]}[changed]
+    state.write_text(json.dumps(content))
+    azure.control("DELETE", f"/simulator/events/{event_id}")
+    async with watch(azure, state_file=str(state)) as source:
+        if told:
+            assert brief(await source.next()) == told
+        assert await source.silent()
 
 
-def test_a_state_file_that_cannot_be_written_later_on_costs_no_event(simulator, watch, tmp_path, caplog):
+async def test_a_state_file_that_cannot_be_written_later_on_costs_no_event(simulator, watch, tmp_path, caplog):
     azure = simulator("--vms", "web-1")
     folder = tmp_path / "state"
     folder.mkdir()
-
-    async def scenario():
-        async with watch(azure, state_file=str(folder / "state.json")) as source:
-            await source.polled(1)
-            for file in folder.iterdir():
-                file.unlink()
-            folder.rmdir()
-            azure.announce("Reboot", "web-1")
-            assert brief(await source.next()) == ("announced", None)
-            await source.polled(2)
-
-    asyncio.run(scenario())
+    async with watch(azure, state_file=str(folder / "state.json")) as source:
+        await source.polled(1)
+        for file in folder.iterdir():
+            file.unlink()
+        folder.rmdir()
+        azure.announce("Reboot", "web-1")
+        assert brief(await source.next()) == ("announced", None)
+        await source.polled(2)
     assert [line for line in said(caplog) if "cannot be written" in line] == [
         f"state_file {folder / 'state.json'} cannot be written: No such file or directory."
     ]
@@ -190,18 +162,14 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-def test_a_damaged_state_file_is_put_aside_and_the_source_goes_on(simulator, watch, tmp_path, caplog, content):
+async def test_a_damaged_state_file_is_put_aside_and_the_source_goes_on(simulator, watch, tmp_path, caplog, content):
     azure = simulator("--vms", "web-1")
     azure.announce("Reboot", "web-1")
     state = tmp_path / "state.json"
     state.write_bytes(content)
-
-    async def scenario():
-        async with watch(azure, state_file=str(state)) as source:
-            assert brief(await source.next()) == ("announced", None)
-            await source.polled(2)
-
-    asyncio.run(scenario())
+    async with watch(azure, state_file=str(state)) as source:
+        assert brief(await source.next()) == ("announced", None)
+        await source.polled(2)
     (aside,) = tmp_path.glob("state.json.damaged-*")
     assert aside.read_bytes() == content
     assert said(caplog) == [
@@ -210,18 +178,14 @@ def test_a_damaged_state_file_is_put_aside_and_the_source_goes_on(simulator, wat
     assert len(json.loads(state.read_text())["Events"]) == 1
 
 
-def test_a_record_that_cannot_be_read_costs_no_other(simulator, watch, tmp_path, caplog):
+async def test_a_record_that_cannot_be_read_costs_no_other(simulator, watch, tmp_path, caplog):
     azure = simulator("--vms", "web-1")
     state = tmp_path / "state.json"
     write_state(state, of_web_1(None), "rubbish", of_web_1("A1", NotBefore=5, DurationInSeconds="x"))
-
-    async def scenario():
-        async with watch(azure, state_file=str(state)) as source:
-            ended = await source.next()
-            assert (*brief(ended), ended["maintenance_event"]["event_id"]) == ("ended", "completed", "A1")
-            await source.polled(2)
-
-    asyncio.run(scenario())
+    async with watch(azure, state_file=str(state)) as source:
+        ended = await source.next()
+        assert (*brief(ended), ended["maintenance_event"]["event_id"]) == ("ended", "completed", "A1")
+        await source.polled(2)
     first, second = said(caplog)
     assert first.startswith(f"state_file {state}: event 1 cannot be read and is left out: ")
     assert second.startswith(f"state_file {state}: event 2 cannot be read and is left out: ")
@@ -229,7 +193,7 @@ def test_a_record_that_cannot_be_read_costs_no_other(simulator, watch, tmp_path,
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("victim")], ids=["FIFO", "link"])
-def test_what_somebody_put_at_the_name_of_the_state_file_blocks_nothing_and_stays_as_it_was(
+async def test_what_somebody_put_at_the_name_of_the_state_file_blocks_nothing_and_stays_as_it_was(
     simulator, watch, tmp_path, caplog, make
 ):
     azure = simulator("--vms", "web-1")
@@ -237,31 +201,23 @@ def test_what_somebody_put_at_the_name_of_the_state_file_blocks_nothing_and_stay
     victim, state = tmp_path / "victim", tmp_path / "state.json"
     victim.write_text("untouched")
     make(state)
-
-    async def scenario():
-        async with watch(azure, state_file=str(state)) as source:
-            assert brief(await source.next()) == ("announced", None)
-            await source.polled(2)
-
-    asyncio.run(scenario())
+    async with watch(azure, state_file=str(state)) as source:
+        assert brief(await source.next()) == ("announced", None)
+        await source.polled(2)
     assert "is not a regular file. It was renamed" in said(caplog)[0]
     assert victim.read_text() == "untouched"
     assert state.is_file()
     assert not state.is_symlink()
 
 
-def test_p16_two_sources_do_not_replace_the_events_of_each_other(simulator, watch, plugin, tmp_path):
+async def test_p16_two_sources_do_not_replace_the_events_of_each_other(simulator, watch, plugin, tmp_path):
     azure = simulator("--vms", "web-1")
     state = str(tmp_path / "state.json")
     options = plugin["read_options"]({"endpoint": azure.endpoint("web-1"), "state_file": state})
-
-    async def scenario():
-        async with watch(azure, state_file=state) as source:
-            await source.polled(1)
-            with pytest.raises(ValueError, match=f"{re.escape(state)} is in use by another source[.] Give each source"):
-                plugin["make_watcher"](options)
-
-    asyncio.run(scenario())
+    async with watch(azure, state_file=state) as source:
+        await source.polled(1)
+        with pytest.raises(ValueError, match=f"{re.escape(state)} is in use by another source[.] Give each source"):
+            plugin["make_watcher"](options)
     plugin["make_watcher"](options).close()
 
 
@@ -294,19 +250,15 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: str(fault.get("status", fault["fault"])))
-def test_a_fault_ends_no_event_and_is_said_once(simulator, watch, caplog, fault):
+async def test_a_fault_ends_no_event_and_is_said_once(simulator, watch, caplog, fault):
     azure = simulator("--vms", "web-1")
     azure.announce("Reboot", "web-1")
-
-    async def scenario():
-        async with watch(azure) as source:
-            await source.next()
-            azure.control("POST", "/simulator/faults", {**fault, "times": 2})
-            assert await source.silent(4)
-            azure.announce("Freeze", "web-1")
-            assert brief(await source.next()) == ("announced", None)
-
-    asyncio.run(scenario())
+    async with watch(azure) as source:
+        await source.next()
+        azure.control("POST", "/simulator/faults", {**fault, "times": 2})
+        assert await source.silent(4)
+        azure.announce("Freeze", "web-1")
+        assert brief(await source.next()) == ("announced", None)
     first, last = said(caplog)
     assert first.startswith("The metadata service could not be asked: ")
     assert last == "The metadata service answers again, after 2 polls that failed."
@@ -319,33 +271,25 @@ UNCLEAR = [
 
 
 @pytest.mark.parametrize(("fault", "line"), UNCLEAR)
-def test_an_unclear_answer_ends_no_event_and_is_said_once(simulator, watch, caplog, fault, line):
+async def test_an_unclear_answer_ends_no_event_and_is_said_once(simulator, watch, caplog, fault, line):
     azure = simulator("--vms", "web-1")
     azure.announce("Reboot", "web-1")
-
-    async def scenario():
-        async with watch(azure) as source:
-            await source.next()
-            azure.control("POST", "/simulator/faults", {**fault, "times": 3})
-            assert await source.silent(4)
-
-    asyncio.run(scenario())
+    async with watch(azure) as source:
+        await source.next()
+        azure.control("POST", "/simulator/faults", {**fault, "times": 3})
+        assert await source.silent(4)
     (only,) = said(caplog)
     assert line in only
 
 
-def test_a_vm_whose_name_cannot_be_asked_yet(simulator, watch, caplog):
+async def test_a_vm_whose_name_cannot_be_asked_yet(simulator, watch, caplog):
     azure = simulator("--vms", "web-1")
     azure.announce("Reboot", "web-1")
     azure.control("PATCH", "/simulator/settings", {"instance_name": "missing"})
-
-    async def scenario():
-        async with watch(azure) as source:
-            assert await source.silent(2)
-            azure.control("PATCH", "/simulator/settings", {"instance_name": "present"})
-            assert brief(await source.next()) == ("announced", None)
-
-    asyncio.run(scenario())
+    async with watch(azure) as source:
+        assert await source.silent(2)
+        azure.control("PATCH", "/simulator/settings", {"instance_name": "present"})
+        assert brief(await source.next()) == ("announced", None)
     assert "Set resource_name " in said(caplog)[0]
 
 
@@ -386,16 +330,12 @@ def test_an_answer_that_is_held_blocks_neither_the_loop_nor_the_end(simulator, w
 
 
 @pytest.mark.hostile_text
-def test_text_from_azure_is_no_template(simulator, watch):
+async def test_text_from_azure_is_no_template(simulator, watch):
     azure = simulator("--vms", "web-1")
     azure.announce("Reboot", "web-1", description="{{ lookup('pipe', 'id') }}")
-
-    async def scenario():
-        async with watch(azure) as source:
-            told = await source.next()
-        assert told["maintenance_event"]["description"] == "{ { lookup('pipe', 'id') }}"
-
-    asyncio.run(scenario())
+    async with watch(azure) as source:
+        told = await source.next()
+    assert told["maintenance_event"]["description"] == "{ { lookup('pipe', 'id') }}"
 
 
 UNKNOWN = (
