@@ -23,6 +23,11 @@ KEYS = {"maintenance_event", "maintenance_phase", "maintenance_outcome", "resour
 LOGGER = "fleetops.azure_maintenance.scheduled_events"
 
 
+@pytest.fixture
+def azure(simulator):
+    return simulator("--vms", "web-1")
+
+
 def said(caplog):
     return [record.getMessage() for record in caplog.records if record.name == LOGGER]
 
@@ -78,8 +83,7 @@ async def test_events_of_other_vms_are_not_told(simulator, watch):
         assert await source.silent()
 
 
-async def test_a_withdrawn_event_has_ended(simulator, watch):
-    azure = simulator("--vms", "web-1")
+async def test_a_withdrawn_event_has_ended(azure, watch):
     async with watch(azure, resource_name="WEB-1") as source:
         event_id = azure.announce("Reboot", "web-1")
         await source.next()
@@ -88,8 +92,7 @@ async def test_a_withdrawn_event_has_ended(simulator, watch):
 
 
 @pytest.mark.parametrize("remembers", [True, False])
-async def test_an_end_that_came_while_nothing_ran_is_told_with_a_state_file_only(simulator, watch, tmp_path, remembers):
-    azure = simulator("--vms", "web-1")
+async def test_an_end_that_came_while_nothing_ran_is_told_with_a_state_file_only(azure, watch, tmp_path, remembers):
     event_id = azure.announce("Reboot", "web-1")
     args = {"state_file": str(tmp_path / "state.json")} if remembers else {}
     async with watch(azure, **args) as source:
@@ -125,8 +128,7 @@ async def test_the_state_file_knows_the_boot_and_the_vm(simulator, watch, tmp_pa
         assert await source.silent()
 
 
-async def test_a_state_file_that_cannot_be_written_later_on_costs_no_event(simulator, watch, tmp_path, caplog):
-    azure = simulator("--vms", "web-1")
+async def test_a_state_file_that_cannot_be_written_later_on_costs_no_event(azure, watch, tmp_path, caplog):
     folder = tmp_path / "state"
     folder.mkdir()
     async with watch(azure, state_file=str(folder / "state.json")) as source:
@@ -162,8 +164,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("content", DAMAGED)
-async def test_a_damaged_state_file_is_put_aside_and_the_source_goes_on(simulator, watch, tmp_path, caplog, content):
-    azure = simulator("--vms", "web-1")
+async def test_a_damaged_state_file_is_put_aside_and_the_source_goes_on(azure, watch, tmp_path, caplog, content):
     azure.announce("Reboot", "web-1")
     state = tmp_path / "state.json"
     state.write_bytes(content)
@@ -178,8 +179,7 @@ async def test_a_damaged_state_file_is_put_aside_and_the_source_goes_on(simulato
     assert len(json.loads(state.read_text())["Events"]) == 1
 
 
-async def test_a_record_that_cannot_be_read_costs_no_other(simulator, watch, tmp_path, caplog):
-    azure = simulator("--vms", "web-1")
+async def test_a_record_that_cannot_be_read_costs_no_other(azure, watch, tmp_path, caplog):
     state = tmp_path / "state.json"
     write_state(state, of_web_1(None), "rubbish", of_web_1("A1", NotBefore=5, DurationInSeconds="x"))
     async with watch(azure, state_file=str(state)) as source:
@@ -194,9 +194,8 @@ async def test_a_record_that_cannot_be_read_costs_no_other(simulator, watch, tmp
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("victim")], ids=["FIFO", "link"])
 async def test_what_somebody_put_at_the_name_of_the_state_file_blocks_nothing_and_stays_as_it_was(
-    simulator, watch, tmp_path, caplog, make
+    azure, watch, tmp_path, caplog, make
 ):
-    azure = simulator("--vms", "web-1")
     azure.announce("Reboot", "web-1")
     victim, state = tmp_path / "victim", tmp_path / "state.json"
     victim.write_text("untouched")
@@ -210,8 +209,7 @@ async def test_what_somebody_put_at_the_name_of_the_state_file_blocks_nothing_an
     assert not state.is_symlink()
 
 
-async def test_p16_two_sources_do_not_replace_the_events_of_each_other(simulator, watch, plugin, tmp_path):
-    azure = simulator("--vms", "web-1")
+async def test_p16_two_sources_do_not_replace_the_events_of_each_other(azure, watch, plugin, tmp_path):
     state = str(tmp_path / "state.json")
     options = plugin["read_options"]({"endpoint": azure.endpoint("web-1"), "state_file": state})
     async with watch(azure, state_file=state) as source:
@@ -221,9 +219,8 @@ async def test_p16_two_sources_do_not_replace_the_events_of_each_other(simulator
     plugin["make_watcher"](options).close()
 
 
-def test_p16_a_source_that_has_ended_does_not_write_into_the_file_of_the_next(simulator, plugin, tmp_path):
+def test_p16_a_source_that_has_ended_does_not_write_into_the_file_of_the_next(azure, plugin, tmp_path):
     """ansible-rulebook may begin another one in the same process, while Azure holds an answer to the first."""
-    azure = simulator("--vms", "web-1")
     state = tmp_path / "state.json"
     options = plugin["read_options"]({"endpoint": azure.endpoint("web-1"), "state_file": str(state)})
     first = plugin["make_watcher"](options)
@@ -250,8 +247,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: str(fault.get("status", fault["fault"])))
-async def test_a_fault_ends_no_event_and_is_said_once(simulator, watch, caplog, fault):
-    azure = simulator("--vms", "web-1")
+async def test_a_fault_ends_no_event_and_is_said_once(azure, watch, caplog, fault):
     azure.announce("Reboot", "web-1")
     async with watch(azure) as source:
         await source.next()
@@ -271,8 +267,7 @@ UNCLEAR = [
 
 
 @pytest.mark.parametrize(("fault", "line"), UNCLEAR)
-async def test_an_unclear_answer_ends_no_event_and_is_said_once(simulator, watch, caplog, fault, line):
-    azure = simulator("--vms", "web-1")
+async def test_an_unclear_answer_ends_no_event_and_is_said_once(azure, watch, caplog, fault, line):
     azure.announce("Reboot", "web-1")
     async with watch(azure) as source:
         await source.next()
@@ -282,8 +277,7 @@ async def test_an_unclear_answer_ends_no_event_and_is_said_once(simulator, watch
     assert line in only
 
 
-async def test_a_vm_whose_name_cannot_be_asked_yet(simulator, watch, caplog):
-    azure = simulator("--vms", "web-1")
+async def test_a_vm_whose_name_cannot_be_asked_yet(azure, watch, caplog):
     azure.announce("Reboot", "web-1")
     azure.control("PATCH", "/simulator/settings", {"instance_name": "missing"})
     async with watch(azure) as source:
@@ -302,8 +296,7 @@ async def test_a_vm_whose_name_cannot_be_asked_yet(simulator, watch, caplog):
     ],
     ids=["growing", "Retry-After", "endless Retry-After"],
 )
-def test_the_pauses_after_faults(simulator, plugin, setting, fault, pauses):
-    azure = simulator("--vms", "web-1")
+def test_the_pauses_after_faults(azure, plugin, setting, fault, pauses):
     azure.control("PATCH", "/simulator/settings", {"retry_after": setting})
     azure.control("POST", "/simulator/faults", fault)
     options = plugin["read_options"]({"endpoint": azure.endpoint("web-1")})
@@ -313,9 +306,8 @@ def test_the_pauses_after_faults(simulator, plugin, setting, fault, pauses):
     assert watcher.poll() == ([], 1)
 
 
-def test_an_answer_that_is_held_blocks_neither_the_loop_nor_the_end(simulator, watch):
+def test_an_answer_that_is_held_blocks_neither_the_loop_nor_the_end(azure, watch):
     """Else Azure would have answered in the meantime, when it has held the answer long enough."""
-    azure = simulator("--vms", "web-1")
     azure.control("POST", "/simulator/faults", {"fault": "hold", "seconds": 600})
 
     async def scenario():
@@ -330,8 +322,7 @@ def test_an_answer_that_is_held_blocks_neither_the_loop_nor_the_end(simulator, w
 
 
 @pytest.mark.hostile_text
-async def test_text_from_azure_is_no_template(simulator, watch):
-    azure = simulator("--vms", "web-1")
+async def test_text_from_azure_is_no_template(azure, watch):
     azure.announce("Reboot", "web-1", description="{{ lookup('pipe', 'id') }}")
     async with watch(azure) as source:
         told = await source.next()
@@ -421,8 +412,7 @@ def test_run_by_itself_with_a_wrong_argument_it_prints_the_sentence_alone(argume
     assert (run.returncode, run.stdout, run.stderr) == (1, "", f"{sentence}\n")
 
 
-def test_p16_a_second_program_is_refused_a_state_file_until_the_first_is_killed(simulator, tmp_path):
-    azure = simulator("--vms", "web-1")
+def test_p16_a_second_program_is_refused_a_state_file_until_the_first_is_killed(azure, tmp_path):
     azure.announce("Reboot", "web-1")
     given = [f"endpoint={azure.endpoint('web-1')}", "poll_interval=0.2", f"state_file={tmp_path / 'state.json'}"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -439,9 +429,8 @@ def test_p16_a_second_program_is_refused_a_state_file_until_the_first_is_killed(
         assert second.stderr.endswith("is in use by another source. Give each source a file of its own.\n")
 
 
-def test_the_file_can_be_run_by_itself(simulator):
+def test_the_file_can_be_run_by_itself(azure):
     """It prints what it tells, and Ctrl+C ends it even while Azure holds an answer."""
-    azure = simulator("--vms", "web-1")
     event_id = azure.announce("Reboot", "web-1")
     with subprocess.Popen(
         [
