@@ -167,8 +167,8 @@ class Fleet:
         self.azure.events = [event]
         return event
 
-    def run(self, what, *argv, env=None, **variables):
-        """Run a playbook by its name, or a list of tasks; no text is a template in it."""
+    def run(self, what, *argv, env=None, code=0, **variables):
+        """Run a playbook by its name, or a list of tasks: it must end with this code, and run no text as a template."""
         if not isinstance(what, str):
             play = [{"hosts": "all", "gather_facts": False, "tasks": what}]
             what = str(self.folder / "play.yml")
@@ -178,15 +178,15 @@ class Fleet:
         env = {"ANSIBLE_SHOW_CUSTOM_STATS": "true", "ANSIBLE_PIPELINING": "true", **(env or {})}
         command = ("ansible-playbook", "-i", str(self._inventory), what, "-e", f"@{settings}")
         run = self._ansible(*command, *argv, env=env)
-        assert self.text.ran() == [], run.out + run.err
+        assert (self.text.ran(), run.code) == ([], code), run.out + run.err
         return run
 
-    def respond(self, *argv, tasks="", env=None, **variables):
+    def respond(self, *argv, tasks="", **variables):
         for kind in ("prepare", "restore"):
             (self.folder / f"{kind}.yml").write_text(USER_TASKS + (tasks if kind == "prepare" else ""))
             variables.setdefault(f"event_response_{kind}", str(self.folder / f"{kind}.yml"))
         variables.setdefault("event_response_wait_timeout", 20)
-        return self.run(NAMESPACE + "respond", *argv, env=env, **variables)
+        return self.run(NAMESPACE + "respond", *argv, **variables)
 
     def told(self, host, phase):
         return json.loads((self.story / f"{host}-{phase}").read_text())
@@ -226,7 +226,6 @@ def check_event(told, event):
 def test_respond_prepares_approves_and_restores(pair, env):
     event = pair.announce()
     run = pair.respond(env=env)
-    assert run.code == 0, run.out + run.err
     assert pair.azure.approved == [event["EventId"]]
     for host in HOSTS:
         check_event(pair.told(host, "announced"), event)
@@ -238,8 +237,7 @@ def test_respond_prepares_approves_and_restores(pair, env):
 def test_respond_says_which_vm_is_missing(fleet):
     stranger = fleet.text("stranger")
     fleet.announce(stranger)
-    run = fleet.respond()
-    assert run.code == 2, run.out + run.err
+    run = fleet.respond(code=2)
     assert f"no host of this play is the VM {stranger}" in run.out
     assert fleet.azure.approved == []
 
@@ -247,8 +245,7 @@ def test_respond_says_which_vm_is_missing(fleet):
 def test_respond_says_what_azure_refused_with(fleet):
     event = fleet.announce()
     fleet.azure.refusal = fleet.text("refusal")
-    run = fleet.respond()
-    assert run.code == 2, run.out + run.err
+    run = fleet.respond(code=2)
     assert fleet.azure.approved == [event["EventId"]]
     assert fleet.azure.refusal in run.out
 
@@ -265,38 +262,33 @@ def test_respond_says_why_a_preparation_failed(fleet):
   ansible.builtin.fail:
     msg: "{{{{ maintenance_event.description }}}} {{{{ drain.stdout }}}}"
 """
-    run = fleet.respond(tasks=tasks)
-    assert run.code == 2, run.out + run.err
+    run = fleet.respond(tasks=tasks, code=2)
     assert f"host-a could not be prepared: Fail: {fleet.text('description')} {fleet.text('page')}" in run.out
     assert fleet.azure.approved == []
 
 
 def test_respond_names_the_files_of_a_user_that_do_not_exist(fleet):
     files = {f"event_response_{kind}": Unsafe(fleet.text(kind)) for kind in ("prepare", "restore")}
-    run = fleet.respond(**files)
-    assert run.code == 2, run.out + run.err
+    run = fleet.respond(code=2, **files)
     for name in files:
         assert f"{name}: there is no file" in run.out
 
 
 @pytest.mark.parametrize("name", ["event_response_due_within", "event_response_outside_vms"])
 def test_respond_refuses_a_setting(fleet, name):
-    run = fleet.respond(**{name: Unsafe(fleet.text("setting"))})
-    assert run.code == 2, run.out + run.err
+    run = fleet.respond(code=2, **{name: Unsafe(fleet.text("setting"))})
     assert fleet.text("setting") in run.out
 
 
 @pytest.mark.parametrize("name", ["event_response_event_types", "event_response_event_sources"])
 def test_respond_refuses_a_word_that_azure_does_not_use(fleet, name):
-    run = fleet.respond(**{name: [Unsafe(fleet.text("word"))]})
-    assert run.code == 2, run.out + run.err
+    run = fleet.respond(code=2, **{name: [Unsafe(fleet.text("word"))]})
     assert fleet.text("word") in run.out
 
 
 def test_respond_takes_an_id_as_it_is(fleet):
     event = fleet.announce()
-    run = fleet.respond(event_response_event_ids=[Unsafe(event["EventId"])])
-    assert run.code == 0, run.out + run.err
+    fleet.respond(event_response_event_ids=[Unsafe(event["EventId"])])
     assert fleet.azure.approved == [event["EventId"]]
 
 
@@ -309,8 +301,8 @@ def test_approve(pair, refused):
         target="host-a",
         approve_event_ids=[Unsafe(event["EventId"])],
         approve_resources_ready=[Unsafe(name) for name in pair.names.values()],
+        code=2 if refused else 0,
     )
-    assert run.code == (2 if refused else 0), run.out + run.err
     assert pair.azure.approved == [event["EventId"]]
     assert (pair.azure.refusal or event["EventId"]) in run.out
 
@@ -337,8 +329,7 @@ def test_a_query_returns_text(fleet):
             }
         },
     ]
-    run = fleet.run(tasks)
-    assert run.code == 0, run.out + run.err
+    fleet.run(tasks)
     told = fleet.told("host-a", "queried")
     check_event(told["event"], event)
     assert (told["first"], told["name"]) == (event["Description"], fleet.names["host-a"])
@@ -384,8 +375,7 @@ def test_what_a_filter_returns_is_text_in_further_tasks(fleet, env):
     keep = {"content": "{{ found | to_json }}", "dest": "{{ story }}/{{ inventory_hostname }}-found", "mode": "0644"}
     found = {name: f"{{{{ {name}_again }}}}" for name in names}
     tasks.append({"ansible.builtin.copy": keep, "vars": {"found": found}})
-    run = fleet.run(tasks, env=env)
-    assert run.code == 0, run.out + run.err
+    fleet.run(tasks, env=env)
     found = fleet.told("host-a", "found")
     assert event["Description"] == found["fleet_report"]["events"][0]["description"]
     assert event["Description"] == found["fleet_part"]["hosts"][0]["events"][0]["description"]
@@ -409,7 +399,6 @@ def test_fleet_report_of_hosts(fleet, argv):
     event = fleet.announce()
     folder = fleet.folder / "out"
     run = fleet.run(NAMESPACE + "fleet_report", *argv, target="host-a", fleet_report_dir=str(folder))
-    assert run.code == 0, run.out + run.err
     assert event["EventType"] in run.out
     if not argv:
         (told,) = json.loads((folder / "report.json").read_text())["events"]
@@ -431,8 +420,7 @@ def test_fleet_report_of_parts(fleet, damaged):
         part = json.dumps({**json.loads(part), "version": "{{ 7 * 7 }}"})
     (folder / "parts" / f"{name}.json").write_text(part)
     settings = {"fleet_report_dir": Unsafe(folder), "fleet_report_mode": "merge", "fleet_report_max_age": 10**9}
-    run = fleet.run(NAMESPACE + "fleet_report", target="host-a", **settings)
-    assert run.code == (2 if damaged else 0), run.out + run.err
+    run = fleet.run(NAMESPACE + "fleet_report", target="host-a", code=2 if damaged else 0, **settings)
     if damaged:
         assert "{{ 7 * 7 }}" in run.out
         return
@@ -444,8 +432,8 @@ def test_fleet_report_of_parts(fleet, damaged):
 @pytest.mark.parametrize("names", [("fleet_report_mode",), ("fleet_report_part", "fleet_report_max_age")], ids=str)
 def test_fleet_report_refuses_settings(fleet, names):
     settings = {name: Unsafe(fleet.text(name)) for name in names}
-    run = fleet.run(NAMESPACE + "fleet_report", target="host-a", fleet_report_dir=str(fleet.folder / "out"), **settings)
-    assert run.code == 2, run.out + run.err
+    settings["fleet_report_dir"] = str(fleet.folder / "out")
+    run = fleet.run(NAMESPACE + "fleet_report", target="host-a", code=2, **settings)
     for name in names:
         assert fleet.text(name) in run.out
 
@@ -453,18 +441,15 @@ def test_fleet_report_refuses_settings(fleet, names):
 def test_fleet_history_refuses_settings(fleet):
     names = ("fleet_history_part", "fleet_history_max_age", "fleet_history_simulated")
     settings = {name: Unsafe(fleet.text(name)) for name in names}
-    run = fleet.run(
-        NAMESPACE + "fleet_history", target="host-a", fleet_history_dir=str(fleet.folder / "out"), **settings
-    )
-    assert run.code == 2, run.out + run.err
+    settings["fleet_history_dir"] = str(fleet.folder / "out")
+    run = fleet.run(NAMESPACE + "fleet_history", target="host-a", code=2, **settings)
     for name in names:
         assert fleet.text(name) in run.out
 
 
 def test_rehearse_names_the_files_of_a_user_that_do_not_exist(fleet):
     files = {f"rehearse_{kind}": Unsafe(fleet.text(kind)) for kind in ("prepare", "restore")}
-    run = fleet.run(NAMESPACE + "rehearse", **files)
-    assert run.code == 2, run.out + run.err
+    run = fleet.run(NAMESPACE + "rehearse", code=2, **files)
     for name, file in files.items():
         assert f"{name}: there is no file /" in run.out
         assert f"/{file}. Give the path of a file with tasks." in run.out
@@ -474,7 +459,6 @@ def test_the_callback_prints_text(fleet):
     event = fleet.announce()
     ask = {"fleetops.azure_maintenance.scheduled_events_info": {}, "register": "asked"}
     fail = {"name": "Show {{ asked.events[0].description }}", "ansible.builtin.fail": {"msg": "{{ asked.msg }}"}}
-    run = fleet.run([ask, fail], env={"ANSIBLE_STDOUT_CALLBACK": NAMESPACE + "fleet", "COLUMNS": "1000"})
-    assert run.code == 2, run.out + run.err
+    run = fleet.run([ask, fail], env={"ANSIBLE_STDOUT_CALLBACK": NAMESPACE + "fleet", "COLUMNS": "1000"}, code=2)
     assert event["EventType"] in run.out
     assert event["Description"] in run.out
