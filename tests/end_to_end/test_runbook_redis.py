@@ -178,7 +178,6 @@ def test_a_rehearsal_with_the_primary_and_a_replica_in_one_event(maintenance):
 
 
 @pytest.mark.release
-@pytest.mark.xfail(strict=True, reason="In a rehearsal maintenance_peers has localhost, of which nothing is known")
 def test_what_the_guide_builds_passes_the_same_rehearsal(maintenance, tmp_path):
     (tmp_path / "redis").mkdir()
     for block in blocks(read("guide_writing_a_runbook")):
