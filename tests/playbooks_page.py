@@ -106,10 +106,11 @@ def read_role(role: str) -> list[Variable]:
 
 def target(playbook: Playbook) -> list[Variable]:
     lookup = f"query('{NAMESPACE}.target'"
-    if lookup not in playbook.plays:
+    plays = playbook.plays.replace(f"{lookup}, 'localhost')", "")
+    if lookup not in plays:
         return []
     defaults = {f"{lookup}, target | default('')": "must be given", f"{lookup}, target)": "not given"}
-    default = next((word for call, word in defaults.items() if call in playbook.plays), "all")
+    default = next((word for call, word in defaults.items() if call in plays), "all")
     meaning = "The hosts. An empty pattern is refused, and one that matches no host."
     return [Variable("target", "pattern of hosts", default, meaning)]
 

@@ -55,6 +55,18 @@ def test_p13_in_check_mode_it_does_not_say_that_the_files_are_there(ansible, tmp
     assert "Write your own tasks" not in run.words
 
 
+def test_p13_tags_leave_out_nothing_and_a_limit_without_localhost_is_refused(ansible, tmp_path):
+    """Both ended well, and nothing was written."""
+    run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", "new_runbook_path=shop", "--tags", "web", cwd=tmp_path)
+    assert run.code == 0, run.out + run.err
+    assert (tmp_path / "shop" / "prepare.yml").exists()
+    given = ("-i", "web-1,", "--limit", "web-1", "-e", "new_runbook_path=other")
+    run = ansible("ansible-playbook", NEW_RUNBOOK, *given, cwd=tmp_path)
+    assert run.code != 0, run.out
+    assert "no host that --limit web-1 leaves matches 'localhost'" in " ".join((run.out + run.err).split())
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("name", ["my book", "a;b", "$(id)", "it's"])
 def test_a_folder_whose_name_a_shell_would_change_is_refused(ansible, tmp_path, name):
     run = ansible("ansible-playbook", NEW_RUNBOOK, "-e", json.dumps({"new_runbook_path": name}), cwd=tmp_path)

@@ -117,6 +117,13 @@ def test_a_rehearsal_on_vms_needs_a_target_also_under_a_limit(play):
     assert EMPTY in said
 
 
+def test_p13_a_rehearsal_under_a_limit_without_localhost_is_refused(play):
+    """Ansible would skip each play, and a rehearsal of nothing would end well."""
+    ended, said = play("rehearse", "--limit", "web-1", target="web-1")
+    assert asked_nobody(ended)
+    assert "target: no host that --limit web-1 leaves matches 'localhost'." in said
+
+
 @pytest.mark.parametrize("path", sorted((TREE / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
 def test_no_play_takes_a_target_that_nobody_has_looked_at(path):
     """The same for all of them, without a run of each."""
