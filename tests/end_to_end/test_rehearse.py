@@ -221,6 +221,19 @@ def test_p13_a_rehearsal_of_nothing_did_not_go_well_and_leaves_no_simulator(ansi
     assert_nothing_listens(simulator_url(run.out))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("--skip-tags", "always"), ("--start-at-task", "Show the timeline"), ("--start-at-task", "Report the result")],
+    ids=" ".join,
+)
+def test_p13_a_rehearsal_of_which_ansible_leaves_out_the_beginning_says_so(ansible, tmp_path, arguments):
+    run = ansible("ansible-playbook", REHEARSE, *arguments, cwd=tmp_path)
+    assert run.code == 2, run.out + run.err
+    told = "Nothing was rehearsed. Start the rehearsal without --tags, --skip-tags and --start-at-task."
+    assert told in " ".join((run.out + run.err).split())
+    assert "The rehearsal went well." not in run.out
+
+
 def test_a_strategy_of_ansible_cfg_does_not_count_for_a_rehearsal(ansible, own):
     """Under another one Ansible ends the run at add_host, and the simulator goes on."""
     (own / "ansible.cfg").write_text("[defaults]\nstrategy = free\n")
