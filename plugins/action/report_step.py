@@ -22,7 +22,8 @@ from ..plugin_utils._report.settings import MERGE, PLAYBOOKS, read_settings
 from ..plugin_utils._unsafe import mark_unsafe
 
 _WEEK = 7 * 86400
-_NOT_BEGUN = "No host was asked. Was the run started with --tags or --skip-tags? Start it without them."
+_NOT_BEGUN = "No host was asked. Start the run without --tags, --skip-tags and --start-at-task."
+_SKIP_ALWAYS = "With --skip-tags always Ansible leaves out the task that writes the files. Run this without it."
 _SPEC = {"argument_spec": {"step": {"type": "str"}, "playbook": {"type": "str"}}}
 
 
@@ -56,6 +57,8 @@ class ActionModule(ActionBase):
         if conditions:
             # The report would call the hosts that it leaves out silent.
             faults.append(f"when must not stand at import_playbook: choose the hosts by target. It is: {conditions}.")
+        if "always" in self._task.get_play().skip_tags:
+            faults.append(_SKIP_ALWAYS)
         settings: dict[str, Any] = {}
         if not faults:
             settings, faults = read_settings(self._playbook, given, self._vars.get("awx_job_id"))

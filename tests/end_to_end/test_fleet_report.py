@@ -225,6 +225,14 @@ def test_p13_a_condition_at_import_playbook_makes_no_playbook_end_well_that_did_
     assert not fleet.dir.exists()
 
 
+_OF_REPORT = "No host was asked. Start the run without --tags, --skip-tags and --start-at-task."
+NOT_BEGUN = {
+    "fleet_report": _OF_REPORT,
+    "fleet_history": _OF_REPORT,
+    "approve": "Nothing was approved. Start the run without --tags, --skip-tags and --start-at-task.",
+}
+
+
 @pytest.mark.matrix
 @pytest.mark.releases
 @pytest.mark.parametrize("arguments", [("--tags", "web"), ("--skip-tags", "untagged")], ids=" ".join)
@@ -237,7 +245,52 @@ def test_p13_tags_by_which_ansible_leaves_out_the_tasks_make_no_playbook_end_wel
     run = ansible("ansible-playbook", *given, f"fleetops.azure_maintenance.{playbook}")
     assert run.code == 2, run.out + run.err
     said = on_one_line(run.out + run.err)
-    assert "No host was asked. Was the run started with --tags or --skip-tags? Start it without them." in said
+    assert NOT_BEGUN[playbook] in said
+    assert fleet.asked() == set()
+    assert not fleet.dir.exists()
+
+
+@pytest.mark.matrix
+@pytest.mark.releases
+@pytest.mark.parametrize("playbook", ["fleet_report", "fleet_history", "approve"])
+def test_p13_a_run_that_would_leave_out_the_task_that_must_not_be_left_out_is_refused(fleet, ansible, playbook):
+    settings = {"target": "web-*", "approve_event_types": ["Reboot"], f"{playbook}_dir": str(fleet.dir)}
+    given = ["-i", str(fleet.inventory), "-e", json.dumps(settings), "--skip-tags", "always"]
+    run = ansible("ansible-playbook", *given, f"fleetops.azure_maintenance.{playbook}")
+    assert run.code == 2, run.out + run.err
+    said = on_one_line(run.out + run.err)
+    assert "With --skip-tags always Ansible leaves out the task that " in said
+    assert "is undefined" not in said
+    assert fleet.asked() == set()
+    assert not fleet.dir.exists()
+
+
+@pytest.mark.matrix
+@pytest.mark.releases
+@pytest.mark.parametrize(
+    ("playbook", "task"),
+    [
+        ("fleet_report", "Ask"),
+        ("fleet_report", "Write the report"),
+        ("fleet_report", "Show the coming events"),
+        ("fleet_report", "Fail where something is due, or nothing is known"),
+        ("fleet_history", "Ask"),
+        ("fleet_history", "Write the history"),
+        ("fleet_history", "Show the totals"),
+        ("approve", "Check that each id names one event"),
+        ("approve", "Approve the selected events"),
+        ("approve", "Show the approvals"),
+        ("approve", "Fail where an id was named that no VM lists"),
+    ],
+)
+def test_p13_a_run_that_begins_in_the_middle_says_so(fleet, ansible, playbook, task):
+    settings = {"target": "web-*", "approve_event_types": ["Reboot"], f"{playbook}_dir": str(fleet.dir)}
+    given = ["-i", str(fleet.inventory), "-e", json.dumps(settings), "--start-at-task", task]
+    run = ansible("ansible-playbook", *given, f"fleetops.azure_maintenance.{playbook}")
+    assert run.code == 2, run.out + run.err
+    said = on_one_line(run.out + run.err)
+    assert NOT_BEGUN[playbook] in said
+    assert "' is undefined" not in said
     assert fleet.asked() == set()
     assert not fleet.dir.exists()
 
