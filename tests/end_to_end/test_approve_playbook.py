@@ -132,7 +132,8 @@ def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_anoth
     alone = fleet.announce("Reboot", "db-1")
     run = fleet.approve(approve_event_types="Reboot")
     assert run.code != 0
-    assert "it waits for web-2. Prepare it and add its name to resources_ready." in run.out
+    told = "Prepare it and add its name to resources_ready (playbook approve: approve_resources_ready)."
+    assert f"it waits for web-2. {told}" in run.out
     assert recap(run)["web-1"] == {**recap(run)["web-1"], "failed": 1, "changed": 0}
     assert fleet.posted() == [("db-1", [alone])]
     assert {host: counts["failed"] for host, counts in recap(run).items()} == {"web-1": 1, "web-2": 1, "db-1": 0}

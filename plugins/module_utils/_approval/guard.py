@@ -22,7 +22,7 @@ REFUSED = "refused"
 
 NOT_LISTED = "it has ended, was withdrawn, or was never there."
 _TOO_SHORT = f"The beginning of an id needs at least {SHORTEST_BEGINNING} characters."
-_FORCE = "Set force to approve anyway."
+_FORCE = "Set force of the module to approve anyway."
 UNCLEAR_DOCUMENT = "an entry of the document cannot be read and may be this event. Ask again."
 
 
@@ -220,9 +220,10 @@ def _decide(event: Event, incarnation: Incarnation | None, request: ApprovalRequ
 
 
 def _refuse_unready(event: Event, waiting_for: tuple[str, ...]) -> Approval:
-    advice = "Prepare them and add their names to resources_ready."
+    # The playbook shows this sentence, and has a variable for the option.
+    advice = "Prepare them and add their names to resources_ready (playbook approve: approve_resources_ready)."
     if len(waiting_for) == 1:
-        advice = "Prepare it and add its name to resources_ready."
+        advice = "Prepare it and add its name to resources_ready (playbook approve: approve_resources_ready)."
     return _refuse(event, f"it waits for {', '.join(map(one_line, waiting_for))}", waiting_for, advice)
 
 

@@ -302,17 +302,17 @@ def test_a_refusal_says_which_event_it_is() -> None:
         (
             ["vm-1", "vm-2"],
             "Event A (Reboot) is not approved: it waits for vm-2.",
-            "Prepare it and add its name to resources_ready.",
+            "Prepare it and add its name to resources_ready (playbook approve: approve_resources_ready).",
         ),
         (
             ["vm-1", "vm-2", "vm-3"],
             "Event A (Reboot) is not approved: it waits for vm-2, vm-3.",
-            "Prepare them and add their names to resources_ready.",
+            "Prepare them and add their names to resources_ready (playbook approve: approve_resources_ready).",
         ),
         (
             [],
             "Event A (Reboot) is not approved: it lists no VM, so readiness cannot be confirmed.",
-            "Set force to approve anyway.",
+            "Set force of the module to approve anyway.",
         ),
     ],
 )
