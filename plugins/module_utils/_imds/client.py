@@ -296,9 +296,8 @@ class ImdsClient:
             listed = offered[:_MOST_VERSIONS] if isinstance(offered, list) else [offered]
             # A list or an object is no version, and could be nested almost without end.
             versions = one_line(", ".join(str(each) for each in listed if not isinstance(each, (dict, list))))
-            return (
-                f"api_version was {self.api_version}; Azure offers {versions}. {DEFAULT_API_VERSION} is the usual one."
-            )
+            asked = self.api_version or "empty"
+            return f"api_version was {asked}; Azure offers {versions}. {DEFAULT_API_VERSION} is the usual one."
         if status == 400 and "metadata header" in said.lower():
             return "Something between this VM and the endpoint dropped the header 'Metadata: true'."
         if status == 403 and AGENT_HEADER in answer.headers:

@@ -84,6 +84,12 @@ def test_p9_versions_that_are_none_are_told_on_one_short_line(serve, short_pause
     assert "api_version was 2020-07-01; Azure offers " in str(error)
 
 
+def test_an_api_version_that_is_empty_is_called_so(serve, short_pauses):
+    body = b'{"newest-versions": ["2020-07-01"]}'
+    error = serve((400, body)).failure(_errors.HttpStatusError, api_version="")
+    assert "api_version was empty; Azure offers 2020-07-01." in str(error)
+
+
 def test_p9_of_many_versions_ten_are_told(serve, short_pauses):
     body = json.dumps({"newest-versions": list(range(101, 121))}).encode()
     error = serve((400, body)).failure(_errors.HttpStatusError)
