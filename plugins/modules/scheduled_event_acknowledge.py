@@ -86,19 +86,19 @@ EXAMPLES = r"""
   register: outside
 
 - name: Approve an event of two VMs that are prepared and cannot be reached any more
-  fleetops.azure_maintenance.scheduled_event_acknowledge:
-    event_id: 3da1b9aa-5204-4335-8c33-c54e315dcffe
-    resources_ready: [web-1, web-2]
   run_once: true
-  register: approval
-
-- name: Say which VMs an event still waits for
-  ansible.builtin.debug:
-    msg: "{{ item.event_id }} waits for {{ item.waiting_for | join(', ') }}"
-  loop: "{{ approval.approvals | selectattr('waiting_for') }}"
-  loop_control:
-    label: "{{ item.event_id }}"
-  run_once: true
+  block:
+    - name: Approve it
+      fleetops.azure_maintenance.scheduled_event_acknowledge:
+        event_id: 3da1b9aa-5204-4335-8c33-c54e315dcffe
+        resources_ready: [web-1, web-2]
+      register: approval
+  rescue:
+    # A refusal is a failure of the task.
+    - name: Fail with the names of the VMs that are not prepared
+      ansible.builtin.fail:
+        msg: "It waits for {{ approval.approvals | default([]) | map(attribute='waiting_for') | flatten | join(', ')
+          | default('no other VM', true) }}. {{ approval.msg }}"
 """
 
 RETURN = r"""

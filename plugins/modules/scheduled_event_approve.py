@@ -146,17 +146,18 @@ EXAMPLES = r"""
   when: reboots.events | length > 0
 
 - name: Approve an event of several VMs once all of them are prepared
-  fleetops.azure_maintenance.scheduled_event_approve:
-    event_id: C7061BAC-AFDC-4513-B24B-AA5F13A16123
-    resources_ready: [web-1, web-2]
-  register: approval
-
-- name: Say which VMs an event still waits for
-  ansible.builtin.debug:
-    msg: "{{ item.event_id }} waits for {{ item.waiting_for | join(', ') }}"
-  loop: "{{ approval.approvals | selectattr('waiting_for') }}"
-  loop_control:
-    label: "{{ item.event_id }}"
+  block:
+    - name: Approve it
+      fleetops.azure_maintenance.scheduled_event_approve:
+        event_id: C7061BAC-AFDC-4513-B24B-AA5F13A16123
+        resources_ready: [web-1, web-2]
+      register: approval
+  rescue:
+    # A refusal is a failure of the task.
+    - name: Fail with the names of the VMs that are not prepared
+      ansible.builtin.fail:
+        msg: "It waits for {{ approval.approvals | default([]) | map(attribute='waiting_for') | flatten | join(', ')
+          | default('no other VM', true) }}. {{ approval.msg }}"
 """
 
 RETURN = r"""

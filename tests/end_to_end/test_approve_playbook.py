@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -418,3 +419,17 @@ def test_p13_where_the_metadata_service_fails_its_words_are_told_and_not_those_o
     assert run.code == 2, run.out + run.err
     assert "answered HTTP 500" in run.words
     assert "Timed out" not in run.words
+
+
+@pytest.mark.parametrize("vms", [VMS, VMS[:2]], ids=["waits", "is ready"])
+def test_the_example_of_the_module_tells_which_vms_an_event_waits_for(fleet, ansible, tmp_path, vms):
+    """A refusal is a failure of the task, and a task behind it would not run."""
+    module = "fleetops.azure_maintenance.scheduled_event_approve"
+    documented = json.loads(ansible("ansible-doc", "--json", module).out)[module]["examples"]
+    tasks = documented[documented.index("- name: Approve an event of several VMs") :]
+    tasks = tasks.replace("C7061BAC-AFDC-4513-B24B-AA5F13A16123", fleet.announce("Reboot", *vms))
+    (tmp_path / "site.yml").write_text(f"- hosts: web-1\n  gather_facts: false\n  tasks:\n{indent(tasks, '    ')}")
+    run = ansible("ansible-playbook", "-i", str(tmp_path / "hosts.ini"), str(tmp_path / "site.yml"))
+    assert len(fleet.posted()) == (vms != VMS)
+    assert (f"It waits for {VMS[-1]}. Event " in run.out) is (vms == VMS), run.out + run.err
+    assert (run.code != 0) is (vms == VMS)
