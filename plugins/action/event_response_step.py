@@ -596,7 +596,9 @@ class ActionModule(ActionBase):
 
     def _fail(self) -> dict[str, Any]:
         """Fail for this host, and on one host also for those that Ansible has taken out of the play."""
-        said, host = self._vars[SUMMARY], self._host
+        said, host = self._vars.get(SUMMARY), self._host
+        if not isinstance(said, Mapping):
+            return {"failed": True, "msg": _NOT_BEGUN}
         faults = said["summary"]["faults"]
         if not faults:
             return {}
