@@ -142,7 +142,8 @@ class ActionModule(ActionBase):
 
     def _check_files(self) -> dict[str, Any]:
         given = {name: str(self._task.args.get(name) or "") for name in ("prepare", "restore")}
-        faults = self._file_faults(given, str(self._task.args["prefix"]))
+        faults = settings.tell_unknown_in_rehearsal(load_extra_vars(self._loader))
+        faults += self._file_faults(given, str(self._task.args["prefix"]))
         return {"failed": True, "msg": " ".join([*faults, "No host was asked."])} if faults else {}
 
     def _file_faults(self, given: Mapping[str, str], prefix: str = "event_response") -> list[str]:

@@ -222,6 +222,20 @@ def test_p13_a_rehearsal_of_nothing_did_not_go_well_and_leaves_no_simulator(ansi
 
 
 @pytest.mark.parametrize(
+    ("name", "meant"),
+    [("targets", "target"), ("rehearse_prepar", "rehearse_prepare"), ("rehearse_retsore", "rehearse_restore")],
+)
+def test_p14_a_misspelled_variable_is_refused_and_nothing_runs_on_this_machine(ansible, tmp_path, name, meant):
+    """The tasks meant for other hosts would run here, or a rehearsal without them would go well."""
+    (tmp_path / "drain.yml").write_text(f"- ansible.builtin.command: touch {tmp_path / 'drained'}\n")
+    given = {"rehearse_prepare": "drain.yml", name: "drain.yml"} if name == "targets" else {name: "drain.yml"}
+    run = ansible("ansible-playbook", REHEARSE, "-e", json.dumps(given), cwd=tmp_path)
+    assert run.code == 2, run.out + run.err
+    assert f"{name} is no variable of the playbook rehearse. Is {meant} meant? No host was asked." in run.words
+    assert not (tmp_path / "drained").exists()
+
+
+@pytest.mark.parametrize(
     "arguments",
     [("--skip-tags", "always"), ("--start-at-task", "Show the timeline"), ("--start-at-task", "Report the result")],
     ids=" ".join,

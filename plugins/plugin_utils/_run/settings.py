@@ -56,6 +56,11 @@ _MAX_FAIL = (
     "max_fail_percentage must not be set for the play: where more hosts fail, Ansible ends the play for all at once, "
     "so no other host is restored or named. It is {percentage:g}. Leave it out."
 )
+_REHEARSE = "rehearse_"
+# Those of the playbook rehearse, and of rehearse_checker: a file of variables may be for both
+_OF_REHEARSALS = [
+    _REHEARSE + name for name in ("prepare", "restore", "event_type", "event_hosts", "listen", "notice", "timeout")
+]
 _STEP = (
     "With --step a task of a preparation or restore can be left out, and the host would count as prepared or restored. "
     "Run this without --step."
@@ -305,6 +310,23 @@ def tell_misspelled(variables: Iterable[str]) -> list[str]:
     others with that beginning.
     """
     return [_tell_unknown_name(name, like) for name, like in _unknown_names(variables, cutoff=0.85) if like]
+
+
+def tell_unknown_in_rehearsal(extra_variables: Iterable[str]) -> list[str]:
+    """Return which extra variables have the beginning of those of the playbook rehearse, or nearly the name target, and
+    are none of its variables, a sentence each. Without target the files run on this machine.
+    """
+    given = set(extra_variables)
+    known = ["target"] if "target" not in given else []
+    likes = {name: get_close_matches(name, known, n=1, cutoff=0.8) for name in given}
+    likes = {name: like for name, like in likes.items() if like}
+    for name in given - set(_OF_REHEARSALS):
+        if name.startswith(_REHEARSE):
+            likes[name] = get_close_matches(name, _OF_REHEARSALS, n=1, cutoff=0.8)
+    return [
+        f"{one_line(name)} is no variable of the playbook rehearse.{f' Is {like[0]} meant?' if like else ''}"
+        for name, like in sorted(likes.items())
+    ]
 
 
 def _unknown_names(variables: Iterable[str], cutoff: float = 0.6) -> list[tuple[str, list[str]]]:

@@ -13,6 +13,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.se
     tell_max_fail,
     tell_misspelled,
     tell_unknown,
+    tell_unknown_in_rehearsal,
     tell_wrong_input,
     tell_wrong_words,
 )
@@ -145,6 +146,20 @@ def test_p14_a_misspelled_condition_is_refused_because_it_would_select_all():
         "event_response_event_type is no variable of the role event_response. Is event_response_event_types meant?",
         "event_response_zzz is no variable of the role event_response.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["target", "rehearse_prepare", "rehearse_timeout", "prepare", "event_response_prepare"], []),
+        (["targets"], ["targets is no variable of the playbook rehearse. Is target meant?"]),
+        (["target", "targets"], []),
+        (["rehearse_prepar"], ["rehearse_prepar is no variable of the playbook rehearse. Is rehearse_prepare meant?"]),
+        (["rehearse_zzz"], ["rehearse_zzz is no variable of the playbook rehearse."]),
+    ],
+)
+def test_p14_a_misspelled_variable_of_a_rehearsal_is_told(given, told):
+    assert tell_unknown_in_rehearsal(given) == told
 
 
 def test_p14_a_misspelled_variable_of_a_host_is_told_and_one_of_its_own_is_not():
