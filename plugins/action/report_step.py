@@ -14,11 +14,12 @@ from typing import Any, Mapping
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 
 from ..module_utils._errors import escape
 from ..plugin_utils._conditions import find_conditions
 from ..plugin_utils._failure_text import tell_error
-from ..plugin_utils._report.settings import MERGE, PLAYBOOKS, read_settings
+from ..plugin_utils._report.settings import MERGE, PLAYBOOKS, read_settings, tell_misspelled
 from ..plugin_utils._unsafe import mark_unsafe
 
 _WEEK = 7 * 86400
@@ -53,6 +54,7 @@ class ActionModule(ActionBase):
         from ..plugin_utils._report.files import FolderError, make_folder
 
         given, faults = self._read_variables()
+        faults += tell_misspelled(self._playbook, load_extra_vars(self._loader))
         conditions = find_conditions(self._task)
         if conditions:
             # The report would call the hosts that it leaves out silent.

@@ -225,6 +225,14 @@ def test_p13_a_condition_at_import_playbook_makes_no_playbook_end_well_that_did_
     assert not fleet.dir.exists()
 
 
+@pytest.mark.matrix
+def test_p13_a_misspelled_variable_is_refused_and_nobody_is_asked(fleet):
+    run = fleet.report(fleet_report_fail_withn=600)
+    assert run.code == 2, run.out
+    assert "Is fleet_report_fail_within meant? No host was asked." in on_one_line(run.out)
+    assert fleet.asked() == set()
+
+
 _OF_REPORT = "No host was asked. Start the run without --tags, --skip-tags and --start-at-task."
 NOT_BEGUN = {
     "fleet_report": _OF_REPORT,

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Mapping, NamedTuple
+from difflib import get_close_matches
+from typing import Any, Iterable, Mapping, NamedTuple
 
 REPORT, PART, MERGE = "report", "part", "merge"
 # Three years: no time that is this much later is beyond the last one that can be written.
 LONGEST_SECONDS = 10**8
 
+# Neither of them is read by the action. The last two are told to the next node of a workflow.
+_OTHERS = ("command", "counts", "due")
 _SWITCHES = ("simulated", "resource_graph")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _NAME = re.compile(r"\w[\w.-]*")
@@ -73,6 +76,19 @@ PLAYBOOKS = {
         ),
     )
 }
+
+
+def tell_misspelled(playbook: Playbook, extra_variables: Iterable[str]) -> list[str]:
+    """Return which extra variables have nearly the name of one of the playbook, a sentence each. Others may be a user's
+    own, or what an earlier run has told in a workflow.
+    """
+    names = [f"{playbook.name}_{name}" for name in playbook.defaults]
+    known = {*names, *(f"{playbook.name}_{name}" for name in _OTHERS)}
+    return [
+        f"{name} is no variable of the playbook {playbook.name}. Is {like} meant?"
+        for name in sorted(set(extra_variables) - known)
+        for like in get_close_matches(name, names, n=1, cutoff=0.9)
+    ]
 
 
 def read_settings(playbook: Playbook, given: Mapping[str, Any], job: Any = None) -> tuple[Settings, list[str]]:

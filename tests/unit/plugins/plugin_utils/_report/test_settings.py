@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.settings import (
     PLAYBOOKS,
     read_settings,
+    tell_misspelled,
 )
 
 SECONDS = "must be a number of seconds, not"
@@ -128,3 +129,13 @@ def test_each_of_several_wrong_settings_is_told() -> None:
     assert [fault.split()[0] for fault in faults] == [
         f"fleet_report_{name}" for name in ("mode", "max_age", "warn_after")
     ]
+
+
+def test_p13_a_misspelled_variable_is_told_and_one_that_an_earlier_run_has_told_is_not() -> None:
+    """Without fleet_report_fail_within a monitoring would always be told that nothing is due."""
+    fine = ["target", "fleet_report_dir", "fleet_report_due", "fleet_report_counts", "fleet_report_owner", "fleet"]
+    assert tell_misspelled(PLAYBOOKS["fleet_report"], fine) == []
+    assert tell_misspelled(PLAYBOOKS["fleet_report"], ["fleet_report_fail_withn"]) == [
+        "fleet_report_fail_withn is no variable of the playbook fleet_report. Is fleet_report_fail_within meant?"
+    ]
+    assert tell_misspelled(PLAYBOOKS["fleet_history"], ["fleet_history_command", "fleet_history_simulated"]) == []
