@@ -47,7 +47,7 @@ def read_checker(answer: str, event_id: str) -> CheckerVerdict:
             # It polls once a second, and is started anew each minute.
             return CheckerVerdict("its checker does not know the event.", preparing=True)
         return _judge(found[-1])
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         return CheckerVerdict(f"the status of its checker cannot be read ({type(error).__name__}: {error}).")
 
 

@@ -86,6 +86,8 @@ TOO_EARLY = "prepared it before the last boot"
         pytest.param("", "cannot be read", id="nothing"),
         pytest.param("azure-maintenance: not found", "cannot be read", id="no JSON"),
         pytest.param("[]", "cannot be read", id="other JSON"),
+        pytest.param("[" * 100_000, "cannot be read", id="JSON without an end"),
+        pytest.param(told({**record(), "event_id": 5}), "cannot be read", id="an id that is none"),
     ],
 )
 def test_who_is_prepared_by_its_checker(answer, why):
