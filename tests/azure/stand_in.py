@@ -32,6 +32,10 @@ SECRET = "s3cret~of.the_service-principal"
 FEDERATED_TOKEN = "eyJhbGciOiJSUzI1NiJ9.from-kubernetes.signature"
 SUBSCRIPTION = "5b4b650e-28b9-4790-b3ab-ddbd88d727c4"
 AUDIENCE = "https://management.stand-in.example/"
+# What most tests have: a VM, and an event of it
+GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
+VM = f"{GROUP}/virtualMachines/web-1"
+EVENT = "3da1b9aa-5204-4335-8c33-c54e315dcffe"
 
 _GRAPH_VERSIONS = ("2021-03-01", "2022-10-01")
 _MAINTENANCE_VERSIONS = ("2025-10-01-preview",)

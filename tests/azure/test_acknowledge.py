@@ -10,10 +10,10 @@ from functools import partial
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.acknowledge import SPEC, acknowledge
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, GROUP, VM
 
-GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
-VM, PAIR = f"{GROUP}/virtualMachines/web-1", f"{GROUP}/availabilitySets/pair"
-FIRST, SECOND = "3da1b9aa-5204-4335-8c33-c54e315dcffe", "743C15D8-A994-46FC-93AF-B84EE33F9A14"
+PAIR = f"{GROUP}/availabilitySets/pair"
+FIRST, SECOND = EVENT, "743C15D8-A994-46FC-93AF-B84EE33F9A14"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 GRAPH, ACKNOWLEDGE = "/providers/microsoft.resourcegraph", "/scheduledevents"
 

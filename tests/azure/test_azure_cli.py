@@ -13,12 +13,12 @@ from functools import partial
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure import acknowledge, info
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, VM
 from ansible_collections.fleetops.azure_maintenance.tests.programs import need_program
 
 pytestmark = pytest.mark.release
 
-VM = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/web-1"
-FIRST, SECOND = "3da1b9aa-5204-4335-8c33-c54e315dcffe", "743c15d8-a994-46fc-93af-b84ee33f9a14"
+FIRST, SECOND = EVENT, "743c15d8-a994-46fc-93af-b84ee33f9a14"
 
 
 @pytest.fixture

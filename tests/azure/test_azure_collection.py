@@ -10,14 +10,12 @@ import os
 import sys
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.azure.conftest import run_playbook
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, VM
 
 pytestmark = pytest.mark.release
 
-VM = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/web-1"
 OTHER = VM.replace("web-1", "web-2")
-EVENT = "3da1b9aa-5204-4335-8c33-c54e315dcffe"
 OURS = "fleetops.azure_maintenance."
 # azure.azcollection 3.12 asks the Azure CLI for the cloud at an address by a function that azure-cli-core 2.75, which
 # it requires, does not have any more.

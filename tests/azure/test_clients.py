@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.acknowledge import SPEC, acknowledge
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, VM
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.identity import ClientSecretCredential
@@ -21,10 +22,9 @@ from azure.mgmt.maintenance import MaintenanceManagementClient
 from azure.mgmt.resourcegraph import ResourceGraphClient
 from azure.mgmt.resourcegraph.models import QueryRequest, QueryRequestOptions
 
-VM = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/web-1"
 SCALE_SET = VM.replace("virtualMachines/web-1", "virtualMachineScaleSets/pool")
 AVAILABILITY_SET = VM.replace("virtualMachines/web-1", "availabilitySets/pair")
-FIRST, SECOND = "3da1b9aa-5204-4335-8c33-c54e315dcffe", "743c15d8-a994-46fc-93af-b84ee33f9a14"
+FIRST, SECOND = EVENT, "743c15d8-a994-46fc-93af-b84ee33f9a14"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 QUERY = """maintenanceresources
 | where type == "microsoft.maintenance/scheduledevents"

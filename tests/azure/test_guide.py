@@ -15,12 +15,11 @@ from pathlib import Path
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.azure.conftest import run_playbook
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, VM
 
 TREE = Path(__file__).resolve().parents[2]
 GUIDE = (TREE / "docs" / "docsite" / "rst" / "guide_without_touching_vms.rst").read_text(encoding="utf-8")
 FILES = {name: textwrap.dedent(text) for name, text in re.findall(r":caption: (\S+)\n\n((?:   .*\n|\n)+)", GUIDE)}
-VM = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/web-1"
-EVENT = "3da1b9aa-5204-4335-8c33-c54e315dcffe"
 MODULES = ("resource_graph_events_info", "scheduled_event_acknowledge", "scheduled_events_policy")
 
 

@@ -14,17 +14,15 @@ import time
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.azure.conftest import run_playbook
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, VM
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import refuse_deprecations
 
-GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
-VM = f"{GROUP}/virtualMachines/web-1"
-EVENT = "3da1b9aa-5204-4335-8c33-c54e315dcffe"
 INFO = "fleetops.azure_maintenance.resource_graph_events_info"
 
 
 @pytest.fixture
 def play(azure, tmp_path, monkeypatch):
-    """play(TASKS) runs them for two hosts that do not exist, and returns what was printed and the status."""
+    """play(TASKS) runs them for two hosts that do not exist, and returns what was printed."""
     monkeypatch.setenv("ANSIBLE_LOG_PATH", str(tmp_path / "ansible.log"))
     monkeypatch.setenv("ANSIBLE_LOCALHOST_WARNING", "false")
     monkeypatch.setenv("ANSIBLE_NOCOLOR", "true")
@@ -34,12 +32,13 @@ def play(azure, tmp_path, monkeypatch):
         f"web-1 id={VM}\nweb-2 id={VM.replace('web-1', 'web-2')}\n[all:vars]\nansible_host=203.0.113.9\n"
     )
 
-    def run(*tasks, options=()):
+    def run(*tasks, options=(), code=0):
         book = tmp_path / "book.yml"
         book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
         ended = run_playbook(inventory, *options, book)
         refuse_deprecations(ended.stdout + ended.stderr)
-        return ended.stdout + ended.stderr, ended.returncode
+        assert ended.returncode == code, ended.stdout + ended.stderr
+        return ended.stdout + ended.stderr
 
     return run
 
@@ -55,8 +54,7 @@ def test_hosts_that_nobody_can_reach(principal, play):
         "run_once": True,
         "register": "outside",
     }
-    printed, status = play(ask, show("found {{ outside.events[0].resources }} {{ outside.msg }}"))
-    assert status == 0, printed
+    printed = play(ask, show("found {{ outside.events[0].resources }} {{ outside.msg }}"))
     assert "found ['web-1'] Azure Resource Graph has 1 Scheduled." in printed
 
 
@@ -65,8 +63,7 @@ def test_secret_and_token_are_nowhere(azure, play, tmp_path, monkeypatch):
     login = {"client_id": stand_in.CLIENT_ID, "secret": stand_in.SECRET, "tenant": stand_in.TENANT}
     wrong = {INFO: {**login, "auth_source": "sesame"}, "ignore_errors": True}
     odd = {INFO: {**login, "secret": {"of": stand_in.SECRET}}, "ignore_errors": True}
-    printed, status = play({INFO: login}, wrong, odd, options=["-vvvv", "--diff"])
-    assert status == 0, printed
+    printed = play({INFO: login}, wrong, odd, options=["-vvvv", "--diff"])
     written = printed + (tmp_path / "ansible.log").read_text()
     assert azure.tokens
     # What the book itself has is not printed either.
@@ -77,8 +74,7 @@ def test_p10_text_of_azure_is_no_template(principal, play, tmp_path):
     hacked = tmp_path / "hacked"
     text = "{{ lookup('ansible.builtin.pipe', 'touch " + str(hacked) + "') }}"
     principal.add_event(EVENT, VM, [text], {"Description": text, "EventType": text})
-    printed, status = play({INFO: {}, "run_once": True, "register": "outside"}, show("{{ outside.events }}"))
-    assert status == 0, printed
+    printed = play({INFO: {}, "run_once": True, "register": "outside"}, show("{{ outside.events }}"))
     assert "lookup(" in printed
     assert not hacked.exists()
 
@@ -93,8 +89,7 @@ def test_a_library_that_is_missing_is_one_sentence(principal, play, tmp_path, mo
         "sys.meta_path.insert(0, Missing())\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    printed, status = play({INFO: {}, "run_once": True})
-    assert status == 2
+    printed = play({INFO: {}, "run_once": True}, code=2)
     said = "The Python library azure.identity is missing on the controller. Run: "
     assert said in printed
     assert "-m pip install azure-identity requests" in printed
@@ -104,8 +99,7 @@ def test_a_library_that_is_missing_is_one_sentence(principal, play, tmp_path, mo
 def test_p15_the_time_limit_of_a_task_holds(principal, play):
     principal.add_fault("/oauth2/", "hang", times=9)
     began = time.monotonic()
-    printed, status = play({INFO: {"timeout": 100}, "run_once": True, "timeout": 5})
-    assert status == 2, printed
+    play({INFO: {"timeout": 100}, "run_once": True, "timeout": 5}, code=2)
     assert time.monotonic() - began < 60
 
 

@@ -10,14 +10,9 @@ from functools import partial
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.set_policy import SPEC, set_policy
-from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import GROUP, VM
 
-GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
-VM, PAIR, POOL = (
-    f"{GROUP}/virtualMachines/web-1",
-    f"{GROUP}/availabilitySets/pair",
-    f"{GROUP}/virtualMachineScaleSets/pool",
-)
+PAIR, POOL = f"{GROUP}/availabilitySets/pair", f"{GROUP}/virtualMachineScaleSets/pool"
 NOTHING = {
     "publish": None,
     "publish_api_version": None,

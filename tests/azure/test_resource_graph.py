@@ -12,10 +12,8 @@ from functools import partial
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.info import SPEC, get_events
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, GROUP, VM
 
-GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
-VM = f"{GROUP}/virtualMachines/web-1"
-EVENT = "3da1b9aa-5204-4335-8c33-c54e315dcffe"
 PAGE = "/providers/microsoft.resourcegraph"
 
 

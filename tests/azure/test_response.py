@@ -9,15 +9,13 @@ import json
 import time
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
+from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, GROUP
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.conftest import runner
 from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.fleet import FAR_OFF, RESPOND, Fleet, summary_of
 from ansible_collections.fleetops.azure_maintenance.tests.simulator import launcher
 
-GROUP = f"/subscriptions/{stand_in.SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute"
 SET = f"{GROUP}/availabilitySets/web"
 VMS = {"host-a": "web-1", "host-b": "web-2"}
-EVENT = "3da1b9aa-5204-4335-8c33-c54e315dcffe"
 ASKED = "/providers/microsoft.resourcegraph/resources"
 # Asked, marked, prepared, marked as prepared, asked again, told to approve
 APPROVAL = 6
@@ -42,15 +40,16 @@ def lose_approver(fleet, **more):
     fleet.set("host-a", mortal_dies_at=APPROVAL, mortal_back_after=1, **more)
 
 
-def respond(fleet, *arguments, **variables):
+def respond(fleet, *arguments, code=0, **variables):
     variables.setdefault("event_response_acknowledge", "fallback")
-    return fleet.respond(*arguments, playbook=RESPOND, **variables)
+    run = fleet.respond(*arguments, playbook=RESPOND, **variables)
+    assert run.code == code, run.out + run.err
+    return run
 
 
 def test_a_vm_that_is_lost_at_its_approval_is_replaced_by_the_control_plane(principal, fleet):
     lose_approver(fleet)
     run = respond(fleet)
-    assert run.code == 0, run.out + run.err
     assert principal.approved == [(SET, EVENT)]
     for host in VMS:
         assert fleet.story(host) == [f"prepare {host} Reboot", f"restore {host} Reboot completed"], run.out
@@ -65,16 +64,15 @@ def test_a_vm_that_is_lost_at_its_approval_is_replaced_by_the_control_plane(prin
 def test_azure_is_not_asked(principal, fleet, is_lost, acknowledge):
     if is_lost:
         lose_approver(fleet)
-    run = respond(fleet, event_response_acknowledge=acknowledge, event_response_wait_timeout=1)
-    assert run.code == (2 if is_lost else 0), run.out + run.err
+    code = 2 if is_lost else 0
+    respond(fleet, code=code, event_response_acknowledge=acknowledge, event_response_wait_timeout=1)
     assert principal.journal == []
 
 
 def test_p1_another_vm_in_the_event_is_not_approved(principal, fleet):
     principal.rows[0]["properties"]["Resources"].append("web-9")
     lose_approver(fleet)
-    run = respond(fleet, event_response_wait_timeout=1)
-    assert run.code == 2, run.out + run.err
+    run = respond(fleet, code=2, event_response_wait_timeout=1)
     assert principal.approved == []
     assert principal.requests("/acknowledge") == []
     assert "From outside: " in run.words
@@ -88,8 +86,7 @@ def test_p2_where_a_host_is_not_prepared_nothing_is_sent(principal, fleet):
       ansible.builtin.fail:
       when: inventory_hostname == 'host-b'
     """
-    run = respond(fleet, prepare=fail, event_response_wait_timeout=1)
-    assert run.code == 2, run.out + run.err
+    respond(fleet, code=2, prepare=fail, event_response_wait_timeout=1)
     assert principal.journal == []
 
 
@@ -102,7 +99,6 @@ def test_an_event_that_azure_calls_canceled_is_withdrawn(principal, fleet):
 
     with fleet.meanwhile(lambda: principal.requests(ASKED), withdraw):
         run = respond(fleet)
-    assert run.code == 0, run.out + run.err
     assert principal.approved == []
     (event,) = summary_of(run)["events"]
     assert (event["outcome"], event["approved_by"]) == ("withdrawn", None)
@@ -114,7 +110,6 @@ def test_check_mode_sends_nothing(principal, fleet):
     # Asked, told to approve
     fleet.set("host-a", mortal_dies_at=2, mortal_back_after=1)
     run = respond(fleet, "--check", event_response_prepare="nothing", event_response_restore="nothing")
-    assert run.code == 0, run.out + run.err
     assert (principal.approved, principal.requests("/acknowledge")) == ([], [])
     assert len(principal.requests(ASKED)) == 1
     assert summary_of(run)["would_be_approved"] == 1
@@ -124,8 +119,7 @@ def test_p15_an_azure_that_hangs_costs_its_time_only(principal, fleet):
     principal.add_fault(ASKED, "hang", times=9)
     lose_approver(fleet)
     began = time.monotonic()
-    run = respond(fleet, event_response_ask_timeout=10, event_response_wait_timeout=1)
-    assert run.code == 2, run.out + run.err
+    run = respond(fleet, code=2, event_response_ask_timeout=10, event_response_wait_timeout=1)
     assert time.monotonic() - began < 90
     assert "Whether host-a approved it is not known: its connection was lost. From outside: " in run.words
 
@@ -135,6 +129,5 @@ def test_a_host_whose_id_is_a_template_has_the_subscription_of_its_id(principal,
     for host, vm in VMS.items():
         fleet.set(host, azure_group=GROUP, id="{{ azure_group }}/virtualMachines/" + vm)
     lose_approver(fleet)
-    run = respond(fleet)
-    assert run.code == 0, run.out + run.err
+    respond(fleet)
     assert principal.approved == [(SET, EVENT)]
