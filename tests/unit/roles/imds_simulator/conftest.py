@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 
 import pytest
 
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
+COMPUTE = "/metadata/instance/compute?api-version=2021-02-01"
+NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 
 class Stage:
@@ -51,6 +54,16 @@ class Stage:
 
     def get(self, vm="web-1", path=EVENTS, headers=None):
         return self.simulator.get(vm, path, headers)
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", int(self.simulator.url.rsplit(":", 1)[1])), timeout=600)
+
+    def send_raw(self, request):
+        """Send these bytes, and return what comes until the connection is closed."""
+        with self.connect() as client:
+            client.sendall(request)
+            with client.makefile("rb") as answer:
+                return answer.read()
 
     def journal(self):
         return self.control("GET", "/simulator/journal")["requests"]

@@ -57,6 +57,10 @@ def test_generated_ids_are_different_guids_in_capitals(stage):
     assert all(len(one) == 36 and one == one.upper() for one in ids)
 
 
+def reboot(**changes):
+    return {"event_type": "Reboot", "resources": [0], **changes}
+
+
 @pytest.mark.parametrize(
     ("body", "word"),
     [
@@ -68,38 +72,32 @@ def test_generated_ids_are_different_guids_in_capitals(stage):
         ({"resources": [0]}, "event_type"),
         ({"event_type": "", "resources": [0]}, "event_type"),
         ({"event_type": "Reboot"}, "resources"),
-        ({"event_type": "Reboot", "resources": "web-1"}, "resources"),
-        ({"event_type": "Reboot", "resources": []}, "resources"),
-        ({"event_type": "Reboot", "resources": [None]}, "resources"),
-        ({"event_type": "Reboot", "resources": [True]}, "resources"),
-        ({"event_type": "Reboot", "resources": ["web-9"]}, "web-9"),
-        ({"event_type": "Reboot", "resources": [3]}, "number 3"),
-        ({"event_type": "Reboot", "resources": [-1]}, "number -1"),
-        ({"event_type": "Reboot", "resources": ["web-1", "WEB-1"]}, "twice"),
-        ({"event_type": "Reboot", "resources": ["web-1", "db"]}, "scopes"),
+        (reboot(resources="web-1"), "resources"),
+        (reboot(resources=[]), "resources"),
+        (reboot(resources=[None]), "resources"),
+        (reboot(resources=[True]), "resources"),
+        (reboot(resources=["web-9"]), "web-9"),
+        (reboot(resources=[3]), "number 3"),
+        (reboot(resources=[-1]), "number -1"),
+        (reboot(resources=["web-1", "WEB-1"]), "twice"),
+        (reboot(resources=["web-1", "db"]), "scopes"),
         ({"event_type": "Teleport", "resources": [0]}, "notice"),
-        ({"event_type": "Reboot", "resources": [0], "event_id": " "}, "event_id"),
-        ({"event_type": "Reboot", "resources": [0], "event_status": "Completed"}, "event_status"),
-        ({"event_type": "Reboot", "resources": [0], "event_source": 1}, "event_source"),
-        ({"event_type": "Reboot", "resources": [0], "description": None}, "description"),
-        ({"event_type": "Reboot", "resources": [0], "duration_seconds": 1.5}, "duration_seconds"),
-        ({"event_type": "Reboot", "resources": [0], "duration_seconds": -2}, "duration_seconds"),
-        ({"event_type": "Reboot", "resources": [0], "notice": "15m"}, "notice"),
-        ({"event_type": "Reboot", "resources": [0], "start_delay": -1}, "start_delay"),
-        ({"event_type": "Reboot", "resources": [0], "started_for": None}, "started_for"),
-        ({"event_type": "Reboot", "resources": [0], "after": True}, "after"),
-        ({"event_type": "Reboot", "resources": [0], "withdraw_after": "x"}, "withdraw_after"),
+        (reboot(event_id=" "), "event_id"),
+        (reboot(event_status="Completed"), "event_status"),
+        (reboot(event_source=1), "event_source"),
+        (reboot(description=None), "description"),
+        (reboot(duration_seconds=1.5), "duration_seconds"),
+        (reboot(duration_seconds=-2), "duration_seconds"),
+        (reboot(notice="15m"), "notice"),
+        (reboot(start_delay=-1), "start_delay"),
+        (reboot(started_for=None), "started_for"),
+        (reboot(after=True), "after"),
+        (reboot(withdraw_after="x"), "withdraw_after"),
         ('{"event_type": "Reboot", "resources": [0], "notice": NaN}', "NaN"),
         ('{"event_type": "Reboot", "resources": [0], "notice": 1e999}', "notice"),
-        ({"event_type": "Reboot", "resources": [0], "duration": 9}, "duration"),
-        ([{"event_type": "Reboot", "resources": [0]}, {"event_type": "Reboot", "resources": [9]}], "event 2"),
-        (
-            [
-                {"event_type": "Reboot", "resources": [0], "event_id": "a"},
-                {"event_type": "Reboot", "resources": [0], "event_id": "A"},
-            ],
-            "event_id",
-        ),
+        (reboot(duration=9), "duration"),
+        ([reboot(), reboot(resources=[9])], "event 2"),
+        ([reboot(event_id="a"), reboot(event_id="A")], "event_id"),
     ],
 )
 def test_a_wrong_event_is_refused_and_none_is_scheduled(untouched, body, word):
@@ -228,9 +226,8 @@ def test_state_shows_everything(stage):
 
 
 def test_the_timeline_tells_the_story(stage):
-    event = stage.schedule(
-        resources=["web-1", "web-2"], event_id="3a5b91c2-0000", description="Host server is undergoing maintenance."
-    )
+    why = "Host server is undergoing maintenance."
+    event = stage.schedule(resources=["web-1", "web-2"], event_id="3a5b91c2-0000", description=why)
     for _poll in range(3):
         stage.advance(1)
         stage.get("web-2")
@@ -261,9 +258,8 @@ def test_the_timeline_tells_the_story(stage):
 def test_lines_fit_a_terminal_and_control_characters_do_not_reach_it(start):
     name = "a-very-long-resource-name-of-a-vm_123"
     stage = start("--vms", name)
-    stage.schedule(
-        resources=[0], event_id="\x1b]0;x\x07" + "y" * 300, description="one\ntwo\r\x9b31m\u202e " + "z" * 200
-    )
+    hostile = "one\ntwo\r\x9b31m\u202e " + "z" * 200
+    stage.schedule(resources=[0], event_id="\x1b]0;x\x07" + "y" * 300, description=hostile)
     stage.control("POST", "/simulator/notes", {"vm": name, "text": "\x1b[2J" + "long " * 100})
     stage.advance(604800)
     lines = stage.lines()

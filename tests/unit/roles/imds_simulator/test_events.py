@@ -10,8 +10,6 @@ import threading
 
 import pytest
 
-EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
-
 
 @pytest.mark.parametrize(
     ("event_type", "notice"), [("Freeze", 900), ("Reboot", 900), ("Redeploy", 600), ("Preempt", 30), ("Terminate", 300)]
@@ -139,12 +137,12 @@ def test_an_event_withdrawn_before_its_announcement_was_never_there(stage):
     assert stage.document() == {"DocumentIncarnation": 1, "Events": []}
 
 
-@pytest.mark.parametrize(("seconds", "status"), [(900, 409), (2000, 409)])
-def test_what_has_started_or_ended_cannot_be_withdrawn(stage, seconds, status):
+@pytest.mark.parametrize("seconds", [900, 2000])
+def test_what_has_started_or_ended_cannot_be_withdrawn(stage, seconds):
     event = stage.schedule()
     stage.advance(seconds)
     reply = stage.simulator.request("DELETE", f"{stage.simulator.url}/simulator/events/{event['event_id']}")
-    assert reply.status == status
+    assert reply.status == 409
     assert event["event_id"] in json.loads(reply.body)["error"]
 
 

@@ -10,13 +10,13 @@ import json
 import socket
 import threading
 import time
-from urllib.parse import urlsplit
 
 import pytest
-from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.imds_simulator.conftest import EVENTS
-
-COMPUTE = "/metadata/instance/compute?api-version=2021-02-01"
-NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.imds_simulator.conftest import (
+    COMPUTE,
+    EVENTS,
+    NAME,
+)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,8 @@ def test_the_guest_proxy_agent_refuses(stage, more, status, header):
 
 def test_the_guest_proxy_agent_closes_the_connection(stage):
     stage.fault(fault="proxy_agent")
-    parts = urlsplit(stage.simulator.url)
-    with socket.create_connection((parts.hostname, parts.port), 600) as connection:
-        connection.sendall(f"GET /vm/web-1{EVENTS} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n".encode())
-        with connection.makefile("rb") as answer:
-            assert answer.read().startswith(b"HTTP/1.1 421 ")
+    answer = stage.send_raw(f"GET /vm/web-1{EVENTS} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 421 ")
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -212,11 +209,8 @@ def test_times_hold_for_many_clients_at_once(stage):
 
 
 def test_the_first_match_wins(stage):
-    stage.control(
-        "POST",
-        "/simulator/faults",
-        [{"fault": "status", "status": 500, "times": 1}, {"fault": "status", "status": 410, "times": 1}],
-    )
+    faults = [{"fault": "status", "status": status, "times": 1} for status in (500, 410)]
+    stage.control("POST", "/simulator/faults", faults)
     assert [stage.get().status for _number in range(3)] == [500, 410, 200]
 
 

@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import json
-import socket
 import uuid
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.imds_simulator.conftest import COMPUTE, NAME
 
 EVENTS = "/metadata/scheduledevents"
 V = "?api-version=2020-07-01"
 INSTANCE = "/metadata/instance?api-version=2021-02-01"
-COMPUTE = "/metadata/instance/compute?api-version=2021-02-01"
-NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 
 @pytest.mark.parametrize("value", ["true", "True", "TRUE"])
@@ -94,9 +92,8 @@ def test_a_missing_or_unknown_version_is_answered_with_the_newest(untouched, pat
     ],
 )
 def test_routes_and_verbs(untouched, method, path, status):
-    reply = untouched.simulator.request(
-        method, untouched.simulator.endpoint("web-1") + path, headers={"Metadata": "true"}
-    )
+    url = untouched.simulator.endpoint("web-1") + path
+    reply = untouched.simulator.request(method, url, headers={"Metadata": "true"})
     assert reply.status == status
     if status >= 400 and method != "HEAD":
         assert json.loads(reply.body)["error"]
@@ -184,9 +181,8 @@ def test_a_classic_vm_has_no_name(stage):
 
 
 def test_the_name_in_the_path_is_compared_without_case_and_answered_in_its_own(untouched):
-    reply = untouched.simulator.request(
-        "GET", untouched.simulator.url + "/vm/WEB%2D1" + NAME, headers={"Metadata": "true"}
-    )
+    url = untouched.simulator.url + "/vm/WEB%2D1" + NAME
+    reply = untouched.simulator.request("GET", url, headers={"Metadata": "true"})
     assert reply.body == b"web-1"
 
 
@@ -212,17 +208,6 @@ def test_who_asks_without_a_prefix(start, vms, addresses, name):
     assert (reply.status, reply.body if name else None) == (200 if name else 404, name)
 
 
-def raw(stage, request):
-    with socket.create_connection(("127.0.0.1", int(stage.simulator.url.rsplit(":", 1)[1])), timeout=600) as client:
-        client.sendall(request)
-        answer = b""
-        while True:
-            piece = client.recv(65536)
-            if not piece:
-                return answer
-            answer += piece
-
-
 @pytest.mark.parametrize(
     ("request_text", "status"),
     [
@@ -234,19 +219,18 @@ def raw(stage, request):
     ],
 )
 def test_broken_http_is_refused_in_json(untouched, request_text, status):
-    head, _blank, body = raw(untouched, request_text).partition(b"\r\n\r\n")
+    head, _blank, body = untouched.send_raw(request_text).partition(b"\r\n\r\n")
     assert head.split()[1] == status
     assert json.loads(body)["error"]
 
 
 def test_a_connection_serves_several_requests(untouched):
     request = f"GET /vm/web-1{EVENTS}{V} HTTP/1.1\r\nMetadata: true\r\n".encode("ascii")
-    answer = raw(untouched, request + b"\r\n" + request + b"Connection: close\r\n\r\n")
+    answer = untouched.send_raw(request + b"\r\n" + request + b"Connection: close\r\n\r\n")
     assert answer.count(b"HTTP/1.1 200 OK") == 2
 
 
 def test_a_client_that_leaves_in_the_middle_does_no_harm(untouched):
-    address = ("127.0.0.1", int(untouched.simulator.url.rsplit(":", 1)[1]))
-    with socket.create_connection(address, timeout=600) as client:
+    with untouched.connect() as client:
         client.sendall(b"POST /vm/web-1/metadata/scheduledevents HTTP/1.1\r\nContent-Length: 50\r\n\r\n{")
     assert untouched.document()["Events"] == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.imds_simulator.conftest import COMPUTE
 
 DEFAULTS = {
     "post_body": "empty",
@@ -105,8 +106,7 @@ def test_a_stale_incarnation_is_ignored_or_refused(stage, incarnation):
 
 def test_the_rate_limit_counts_each_vm_for_itself(stage):
     stage.settings(rate_limit=2)
-    compute = "/metadata/instance/compute?api-version=2021-02-01"
-    assert [stage.get().status, stage.get(path=compute).status, stage.get().status] == [200, 200, 429]
+    assert [stage.get().status, stage.get(path=COMPUTE).status, stage.get().status] == [200, 200, 429]
     assert stage.get("web-2").status == 200
     reply = stage.get()
     assert json.loads(reply.body)["error"]
