@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -22,6 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from _cpu import seconds_of_children
 from _imds import serve
 
 COLLECTION = Path(__file__).resolve().parents[2]
@@ -71,11 +71,7 @@ atexit.register(lambda: open({path!r}, "w").write(open("/proc/self/status").read
 
 
 def cpu_seconds(command: list[str]) -> float:
-    """Run a command and return the CPU time that it and all its children used."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds_of_children(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
 
 
 def peak_memory(status: Path) -> float:

@@ -12,7 +12,6 @@ Hosts are in groups of five; of the events of a host, half are those of its grou
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history import formats, host_results
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.history.merge import merge_slices
-from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import ROUNDS, Tasks, measure_growth
+from ansible_collections.fleetops.azure_maintenance.tests.benchmarks import _cpu
 
 SMALL, LARGE = 100, 1000
 EVENTS = 100
@@ -104,7 +103,7 @@ def part_of(hosts: int, events: int = EVENTS) -> dict[str, Any]:
     return host_results.make_slice(results, "all", NOW)
 
 
-def tasks(hosts: int) -> Tasks:
+def tasks(hosts: int) -> _cpu.Tasks:
     """Return what is measured, for a fleet of so many hosts."""
     text = json.dumps(part_of(hosts))
 
@@ -128,10 +127,7 @@ def show(program: str, page: Path) -> float:
         command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
         command += ["--disable-background-networking", f"--user-data-dir={profile}", "--window-size=1280,900"]
         command += [f"--screenshot={profile}/page.png", page.as_uri()]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, capture_output=True, timeout=600)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return _cpu.seconds_of_children(lambda: subprocess.run(command, check=True, capture_output=True, timeout=600))
 
 
 def measure_page(page: str) -> float | None:
@@ -145,14 +141,14 @@ def measure_page(page: str) -> float | None:
         size = whole.stat().st_size
         empty.write_text(f"<!DOCTYPE html><title>empty</title><!--{'x' * (size - 45)}-->", encoding="utf-8")
         times: dict[Path, list[float]] = {whole: [], empty: []}
-        for _round in range(ROUNDS):
+        for _round in range(_cpu.ROUNDS):
             for path, found in times.items():
                 found.append(show(program, path))
     return median(times[whole]) / median(times[empty])
 
 
 def main() -> None:
-    small, large = measure_growth(f"Fleet history, {EVENTS} events a host", tasks, SMALL, LARGE)
+    small, large = _cpu.measure_growth(f"Fleet history, {EVENTS} events a host", tasks, SMALL, LARGE)
     page = formats.format_slices([part_of(LARGE)], NOW, [], SETTINGS).files["html"]
     shown = measure_page(page)
     for name, ratio, limit in (

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 from typing import NamedTuple
 
+from _cpu import seconds_of_children
 from _imds import serve
 
 
@@ -81,19 +81,20 @@ def ways(endpoint: str) -> dict[str, Way]:
 
 def cpu_seconds(inventory: str, forks: int, way: Way) -> float:
     """Ask all hosts and return the CPU time that Ansible and all its children used."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = subprocess.run(
-        ["ansible", "all", "-i", inventory, "-f", str(forks), "-m", way.module, "-a", way.options],
-        env={**os.environ, **dict(way.settings)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if run.returncode != 0:
-        sys.exit(f"Asking with {way.module} failed:\n{run.stdout}")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    def ask() -> None:
+        run = subprocess.run(
+            ["ansible", "all", "-i", inventory, "-f", str(forks), "-m", way.module, "-a", way.options],
+            env={**os.environ, **dict(way.settings)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if run.returncode != 0:
+            sys.exit(f"Asking with {way.module} failed:\n{run.stdout}")
+
+    return seconds_of_children(ask)
 
 
 def measure(fleet: Fleet, wanted: dict[str, Way]) -> dict[str, list[float]]:

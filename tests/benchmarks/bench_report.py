@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report import slices
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet import formats, host_results
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._report.fleet.merge import merge_slices
-from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._growth import Tasks, measure_growth
+from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._cpu import Tasks, measure_growth
 
 SMALL, LARGE = 1000, 10000
 MOST_GROWTH = 11.0

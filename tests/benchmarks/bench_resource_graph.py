@@ -19,12 +19,11 @@ import os
 import ssl
 import sys
 import tempfile
-import time
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from pathlib import Path
 from statistics import median
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
 
@@ -32,6 +31,7 @@ import requests
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure import arm, events, graph
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.cloud import Cloud
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.credentials import Login
+from ansible_collections.fleetops.azure_maintenance.tests.benchmarks._cpu import seconds
 from ansible_collections.fleetops.azure_maintenance.tests.certificates import make_certificate
 from ansible_collections.fleetops.azure_maintenance.tests.quiet_handler import QuietHandler
 
@@ -129,12 +129,6 @@ def decode(pages: list[bytes]) -> int:
     return len([json.loads(page) for page in pages])
 
 
-def seconds(work: Callable[[Any], int], given: Any) -> float:
-    started = time.process_time()
-    work(given)
-    return time.process_time() - started
-
-
 def main() -> None:
     pages = make_pages()
     with tempfile.TemporaryDirectory() as folder:
@@ -154,9 +148,9 @@ def measure(url: str, pages: list[bytes]) -> None:
     assert read(url) == ROWS
     times: dict[str, list[float]] = {"all": [], "json": [], "requests": []}
     for _round in range(ROUNDS):
-        times["json"].append(seconds(decode, pages))
-        times["requests"].append(seconds(request, url))
-        times["all"].append(seconds(read, url))
+        times["json"].append(seconds(lambda: decode(pages)))
+        times["requests"].append(seconds(lambda: request(url)))
+        times["all"].append(seconds(lambda: read(url)))
     whole, decoding, asking = (median(times[name]) for name in ("all", "json", "requests"))
     # The sentence of the issue can be read in both ways.
     for title, ratio in (
