@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from typing import Callable
+from typing import Any, Callable
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._approval import guard
@@ -36,31 +36,25 @@ from ansible_collections.fleetops.azure_maintenance.tests.campaign.fleet_run imp
 _PART = 500
 
 
-def first_broken(seeds: range, run: Callable[[int], Judge | Together] = run_history) -> Judge | Together | None:
-    return next((judge for judge in map(run, seeds) if judge.broken), None)
+def play(run: Callable[[int], Judge | Together], first: int = 0, count: int = _PART) -> list[Any]:
+    """Return the judges of so many histories, none of which breaks a property."""
+    judges = [run(seed) for seed in range(first, first + count)]
+    broken = next((judge for judge in judges if judge.broken), None)
+    assert broken is None, "\n".join(broken.story)
+    return judges
 
 
 @pytest.mark.parametrize("first", range(0, 6 * _PART, _PART))
 def test_no_history_of_a_fleet_breaks_a_property(first: int) -> None:
-    judge = first_broken(range(first, first + _PART))
-    assert judge is None, "\n".join(judge.story)
-
-
-def test_the_histories_have_what_they_are_about() -> None:
-    judges = [run_history(seed) for seed in range(_PART)]
+    judges = play(run_history, first)
     assert sum(judge.approvals for judge in judges) > _PART / 4
     assert sum(judge.restores for judge in judges) > _PART / 2
 
 
 @pytest.mark.parametrize("first", range(0, 2 * _PART, _PART))
 def test_no_history_with_azure_as_one_more_voice_breaks_a_property(first: int) -> None:
-    judge = first_broken(range(first, first + _PART), run_outside_history)
-    assert judge is None, "\n".join(judge.story)
-
-
-def test_azure_is_told_and_contradicts_in_these_histories() -> None:
-    judges = [run_outside_history(seed) for seed in range(_PART // 2)]
-    assert sum(judge.acknowledged for judge in judges) > _PART / 40
+    judges = play(run_outside_history, first)
+    assert sum(judge.acknowledged for judge in judges) > _PART / 20
     story = "\n".join(line for judge in judges for line in judge.story)
     for said in ("it waits for one-more", "is Canceled, so nothing was sent", "is not in Azure Resource Graph"):
         assert said in story
@@ -69,20 +63,19 @@ def test_azure_is_told_and_contradicts_in_these_histories() -> None:
 
 
 def test_no_history_of_a_run_that_is_limited_to_some_events_breaks_a_property() -> None:
-    judges = [run_limited_history(seed) for seed in range(_PART)]
-    assert next((judge.story for judge in judges if judge.broken), None) is None
-    assert sum(judge.approvals for judge in judges) > _PART / 8
+    assert sum(judge.approvals for judge in play(run_limited_history)) > _PART / 8
 
 
 def test_no_history_with_the_playbook_restore_breaks_a_property() -> None:
-    judges = [run_restore_history(seed) for seed in range(_PART)]
-    assert next((judge.story for judge in judges if judge.broken), None) is None
-    assert sum(judge.restores for judge in judges) > _PART / 8
+    assert sum(judge.restores for judge in play(run_restore_history)) > _PART / 8
+
+
+def test_no_history_in_check_mode_changes_a_vm_or_breaks_a_property() -> None:
+    assert sum(judge.approvals for judge in play(run_check_history)) > _PART / 8
 
 
 def test_no_history_of_a_run_in_batches_breaks_a_property() -> None:
-    judges = [run_history_in_batches(seed) for seed in range(_PART)]
-    assert next((judge.story for judge in judges if judge.broken), None) is None
+    judges = play(run_history_in_batches)
     assert sum(judge.approvals for judge in judges) > _PART / 8
     told = [" ".join(" ".join(judge.said).split()) for judge in judges]
     assert sum("is in another batch of the play" in text for text in told) > _PART / 20
@@ -90,8 +83,7 @@ def test_no_history_of_a_run_in_batches_breaks_a_property() -> None:
 
 @pytest.mark.parametrize("first", range(0, 3 * _PART, _PART))
 def test_no_history_of_hosts_that_differ_and_have_checkers_breaks_a_property(first: int) -> None:
-    judges = [run_mixed_history(seed) for seed in range(first, first + _PART)]
-    assert next((judge.story for judge in judges if judge.broken), None) is None
+    judges = play(run_mixed_history, first)
     assert sum(judge.approvals for judge in judges) > _PART / 8
     stories = ["\n".join(judge.story) for judge in judges]
     assert sum("begins to restore" in story for story in stories) > _PART / 8
@@ -99,8 +91,11 @@ def test_no_history_of_hosts_that_differ_and_have_checkers_breaks_a_property(fir
 
 @pytest.mark.parametrize("first", range(0, 3 * _PART, _PART))
 def test_no_history_of_two_runs_beside_each_other_breaks_a_property(first: int) -> None:
-    both = first_broken(range(first, first + _PART), run_pair_history)
-    assert both is None, "\n".join(both.story)
+    play(run_pair_history, first)
+
+
+def test_no_history_of_two_runs_over_hosts_that_differ_breaks_a_property() -> None:
+    play(run_mixed_pair_history, count=2 * _PART)
 
 
 def test_nobody_takes_marks_away_between_the_mark_of_a_run_and_its_preparation() -> None:
@@ -113,17 +108,6 @@ def test_nobody_takes_marks_away_between_the_mark_of_a_run_and_its_preparation()
         vm.marks, vm.writers = {("E", "2"): {}}, writers
         run._let_person_restore(host, chance, 1.0)
         assert len(vm.marks) == left
-
-
-def test_no_history_of_two_runs_over_hosts_that_differ_breaks_a_property() -> None:
-    both = first_broken(range(2 * _PART), run_mixed_pair_history)
-    assert both is None, "\n".join(both.story)
-
-
-def test_no_history_in_check_mode_changes_a_vm_or_breaks_a_property() -> None:
-    judges = [run_check_history(seed) for seed in range(_PART)]
-    assert next((judge.story for judge in judges if judge.broken), None) is None
-    assert sum(judge.approvals for judge in judges) > _PART / 8
 
 
 def test_the_guide_has_the_picture_of_the_states_that_the_histories_go_through() -> None:
@@ -142,33 +126,6 @@ def _take_up_nothing(name, host, wanted, run, now):  # type: ignore[no-untyped-d
 
 def _keep_as_prepared(name, host, event_id):  # type: ignore[no-untyped-def]
     return {**host, "events": update_event(host["events"], event_id, prepared=True)}
-
-
-# The mend that is taken back: where, by what, and which property says so
-MUTANTS = {
-    "A1": (fleet_run, "ASK_LIMIT", 4 * 3600.0, "P15"),
-    "D1": (engine, "take_up_marks", _take_up_nothing, "P13"),
-    "D2": (engine, "compare_marks", lambda name, host: host, "P2"),
-    "D2, while others still prepare": (engine, "note_without_mark", _keep_as_prepared, "P2"),
-    "B5": (approval, "_is_called", lambda host, name: False, "P2"),
-    "D4": (hosts, "started", lambda host: [], "P3"),
-    "D5": (engine, "track_events", _follow_only_the_first, "P16"),
-    "a boot after the preparation": (approval, "_obstacle", lambda host, known, each: None, "P2"),
-    "an answer that is old": (engine, "_FRESH", 1e9, "P2"),
-}
-
-
-def assert_found(broken: str, seeds: range, run: Callable[[int], Judge | Together] = run_history) -> None:
-    judge = first_broken(seeds, run)
-    assert judge is not None
-    assert judge.broken is not None
-    assert judge.broken[0] == broken, "\n".join(judge.story)
-
-
-@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS.values(), ids=MUTANTS)
-def test_a_mend_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(module, name, instead)
-    assert_found(broken, range(2000))
 
 
 def _ask_once(client, scope, warn, _ask=acknowledge.ask_events):  # type: ignore[no-untyped-def]
@@ -194,53 +151,54 @@ def _take_for_approved(result, said):  # type: ignore[no-untyped-def]
     return {**result, "approvals": [{"result": "approved"}], "in_doubt": False, "from_outside": True}
 
 
-# The same for Azure as one more voice; each is found in the first histories.
-MUTANTS_OF_OUTSIDE = {
-    "Azure is not asked anew before the next try": (acknowledge, "ask_events", _ask_once, "P1"),
-    "a row with one more VM is approved": (acknowledge, "plan_approval", _vouch_for_all, "P2"),
-    "a VM is approved that is not prepared": (approval, "_obstacle", lambda host, known, each: None, "P2"),
-    "a row ends an event that its VM lists": (approval, "_judge_approval", _believe_rows, "P6"),
-    "what a VM has approved is approved from outside": (fleet_run, "could_not_be_asked", _approve_again, "P1"),
-    "whatever Azure says counts as approved": (fleet_run, "take_acknowledgement", _take_for_approved, "P13"),
-}
-
-
-@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS_OF_OUTSIDE.values(), ids=MUTANTS_OF_OUTSIDE)
-def test_a_mend_of_the_outside_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(module, name, instead)
-    assert_found(broken, range(300), run_outside_history)
-
-
-# The same for two runs
-MUTANTS_OF_TWO = {
-    "D2": (engine, "compare_marks", lambda name, host: host, "P2"),
-    "who is at work is not waited for": (engine, "others_end_at", lambda host, state=None: 0.0, "P3"),
-    "nobody looks at other marks after its own": (fleet_run, "find_hindering", lambda *each: [], "P3"),
-    "the mark of another run holds nobody back": (hosts, "find_holding", lambda host: [], "P3"),
-}
-
-
-@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS_OF_TWO.values(), ids=MUTANTS_OF_TWO)
-def test_a_mend_of_two_runs_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(module, name, instead)
-    assert_found(broken, range(2000), run_pair_history)
-
-
 def _remove_of_checker(host, mark, only_own, waited_out):  # type: ignore[no-untyped-def]
     return [each for each in host["marks"] if each["event_id"] == mark["event_id"]]
 
 
-# The same for hosts that differ, and their checkers
-MUTANTS_OF_MIXED = {
-    "whatever a checker says counts as prepared": (fleet_run, "read_checker", lambda *each: CheckerVerdict(), "P2"),
-    "the mark of a checker is forgotten": (engine, "find_removable", _remove_of_checker, "limit"),
-    "the mark of a checker holds nobody back": (hosts, "find_holding", lambda host: [], "P3"),
-    "nobody says who was left": (verdict, "_why_left", lambda *each: None, "P13"),
+# In which histories a mend that is taken back is found; it is taken back where, by what, and which property says so.
+MUTANTS = {
+    (run_history, range(2000)): {
+        "A1": (fleet_run, "ASK_LIMIT", 4 * 3600.0, "P15"),
+        "D1": (engine, "take_up_marks", _take_up_nothing, "P13"),
+        "D2": (engine, "compare_marks", lambda name, host: host, "P2"),
+        "D2, while others still prepare": (engine, "note_without_mark", _keep_as_prepared, "P2"),
+        "B5": (approval, "_is_called", lambda host, name: False, "P2"),
+        "D4": (hosts, "started", lambda host: [], "P3"),
+        "D5": (engine, "track_events", _follow_only_the_first, "P16"),
+        "a boot after the preparation": (approval, "_obstacle", lambda host, known, each: None, "P2"),
+        "an answer that is old": (engine, "_FRESH", 1e9, "P2"),
+    },
+    # With Azure as one more voice each is found in the first histories.
+    (run_outside_history, range(300)): {
+        "Azure is not asked anew before the next try": (acknowledge, "ask_events", _ask_once, "P1"),
+        "a row with one more VM is approved": (acknowledge, "plan_approval", _vouch_for_all, "P2"),
+        "a VM is approved that is not prepared": (approval, "_obstacle", lambda host, known, each: None, "P2"),
+        "a row ends an event that its VM lists": (approval, "_judge_approval", _believe_rows, "P6"),
+        "what a VM has approved is approved from outside": (fleet_run, "could_not_be_asked", _approve_again, "P1"),
+        "whatever Azure says counts as approved": (fleet_run, "take_acknowledgement", _take_for_approved, "P13"),
+    },
+    (run_pair_history, range(2000)): {
+        "D2 of two runs": (engine, "compare_marks", lambda name, host: host, "P2"),
+        "who is at work is not waited for": (engine, "others_end_at", lambda host, state=None: 0.0, "P3"),
+        "nobody looks at other marks after its own": (fleet_run, "find_hindering", lambda *each: [], "P3"),
+        "the mark of another run holds nobody back": (hosts, "find_holding", lambda host: [], "P3"),
+    },
+    # From 4000 on each is found soon.
+    (run_mixed_history, range(4000, 7000)): {
+        "whatever a checker says counts as prepared": (fleet_run, "read_checker", lambda *each: CheckerVerdict(), "P2"),
+        "the mark of a checker is forgotten": (engine, "find_removable", _remove_of_checker, "limit"),
+        "the mark of a checker holds nobody back": (hosts, "find_holding", lambda host: [], "P3"),
+        "nobody says who was left": (verdict, "_why_left", lambda *each: None, "P13"),
+    },
 }
 
 
-@pytest.mark.parametrize(("module", "name", "instead", "broken"), MUTANTS_OF_MIXED.values(), ids=MUTANTS_OF_MIXED)
-def test_a_mend_for_hosts_that_differ_that_is_taken_back_is_found(monkeypatch, module, name, instead, broken):  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(module, name, instead)
-    # From here on each is found soon.
-    assert_found(broken, range(4000, 7000), run_mixed_history)
+@pytest.mark.parametrize(
+    ("where", "name", "instead", "property_", "run", "seeds"),
+    [pytest.param(*mutant, *how, id=mend) for how, mends in MUTANTS.items() for mend, mutant in mends.items()],
+)
+def test_a_mend_that_is_taken_back_is_found(monkeypatch, where, name, instead, property_, run, seeds):  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(where, name, instead)
+    judge = next((judge for judge in map(run, seeds) if judge.broken), None)
+    assert judge is not None
+    assert judge.broken[0] == property_, "\n".join(judge.story)
