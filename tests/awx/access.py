@@ -12,7 +12,6 @@ ALLOWS = {
     "admin_role": (READ, START, CHANGE),
     "execute_role": (READ, START),
     "read_role": (READ,),
-    "auditor_role": (READ,),
 }
 NAMES = {"admin_role": "Admin", "execute_role": "Execute", "read_role": "Read"}
 FORBIDDEN = {"detail": "You do not have permission to perform this action."}

@@ -63,22 +63,20 @@ def new_awx(repository=PROJECT):
     organization = state.add("organizations", name="Default")["id"]
     state.add("inventories", name="web", organization=organization)
     state.add("credentials", name="web-ssh", organization=organization)
-    server = controller.serve(state)
-    state.url = server.url
-    try:
+    with controller.serve(state):
         yield state
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert state.unexpected == []
 
 
-def apply_to(awx, ansible, *arguments, **variables):
-    """Run apply.yml with the real modules of awx.awx; returns the run, and how many tasks changed something."""
+def apply_to(awx, ansible, *arguments, code=0, **variables):
+    """Run apply.yml with the real modules of awx.awx, which must end with this code.
+
+    Returns the run, and how many tasks changed something.
+    """
     # An administrator of the organization is enough.
     awx.tokens[ADMIN] = access.Token(roles=[("admin_role", awx.named("organizations", "Default")["id"])])
     env = {"CONTROLLER_HOST": awx.url, "CONTROLLER_OAUTH_TOKEN": ADMIN}
     run = ansible("ansible-playbook", "apply.yml", "-e", json.dumps(variables), *arguments, env=env, cwd=PROJECT)
+    assert run.code == code, run.out + run.err
     assert ADMIN not in run.out + run.err
     recap = re.search(r"localhost +: ok=\d+ +changed=(\d+)", run.out)
     return run, int(recap.group(1)) if recap else None
@@ -95,7 +93,6 @@ def applied(tmp_path_factory):
     """An AWX in which apply.yml has set up all there is; ``run`` and ``changed`` tell of that."""
     with new_awx() as state:
         state.run, state.changed = apply_to(state, runner(tmp_path_factory.mktemp("apply") / "home"), "-v", **ALL)
-        assert state.run.code == 0, state.run.out + state.run.err
         yield state
 
 

@@ -10,16 +10,19 @@ answered with 501 and kept in ``unexpected``.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import re
+import ssl
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ansible_collections.fleetops.azure_maintenance.tests.awx import access, launching, notifications, rules
 from ansible_collections.fleetops.azure_maintenance.tests.awx.kinds import ASSOCIATIONS, EDGES, KINDS, TYPE_OF, UNIFIED
 from ansible_collections.fleetops.azure_maintenance.tests.awx.rules import Refused
+from ansible_collections.fleetops.azure_maintenance.tests.quiet_handler import QuietHandler
 
 TOKEN = "t0ken-of-awx"
 NOT_FOUND = {"detail": "Not found."}
@@ -330,12 +333,9 @@ def _shown(item):
     return {**item, "notification_configuration": {**configuration, "password": "$encrypted$"}}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # head and body in one packet: else each answer waits for the acknowledgement of its head
-
-    def log_message(self, *_arguments):
-        pass
 
     def respond(self):
         awx, parts = self.server.awx, urlsplit(self.path)
@@ -376,10 +376,20 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PATCH = do_DELETE = respond
 
 
-def serve(awx):
-    """Start it on a free port of loopback, and return the server; its ``url`` is where."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+@contextlib.contextmanager
+def serve(awx, address=("127.0.0.1", 0), handler=Handler, certificate=()):
+    """Let it answer, as ``url`` says where, until the block ends; by TLS with the files of a certificate and a key."""
+    server = ThreadingHTTPServer(address, handler)
     server.awx, server.lock = awx, threading.Lock()
-    server.url = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
+    awx.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield awx
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert awx.unexpected == []

@@ -11,20 +11,11 @@ import re
 from pathlib import Path
 
 import yaml
-import zoneinfo
 
 # A line that makes a YAML file a playbook for AWX, at any depth
 PLAYS = re.compile(r"\s*-?\s*(hosts|(ansible\.builtin\.)?(include|import_playbook)):")
-# What the parts of a survey must be
-ANSWERS = {
-    "text": str,
-    "textarea": str,
-    "password": str,
-    "multiplechoice": str,
-    "multiselect": str,
-    "integer": int,
-    "float": (float, int),
-}
+# The questions of our surveys; AWX has more.
+QUESTIONS = ("text", "textarea", "multiplechoice", "multiselect")
 
 
 class Refused(Exception):
@@ -74,9 +65,11 @@ def check_survey(survey):
             if not isinstance(question.get(field), kind):
                 raise Wrong({"error": f"'{field}' in survey question {number} expected to be {kind.__name__}."})
         kind, default = question["type"], question.get("default", "")
-        if kind not in ANSWERS or variables.count(question["variable"]) > 1:
-            raise Wrong({"error": f"survey question {number} is of no known type, or its variable is duplicated."})
-        if default != "" and not isinstance(default, ANSWERS[kind]):
+        if kind not in QUESTIONS:
+            raise NotImplementedError(f"a question of type {kind}")
+        if variables.count(question["variable"]) > 1:
+            raise Wrong({"error": f"The variable of survey question {number} is duplicated."})
+        if not isinstance(default, str):
             raise Wrong({"error": f"Default value {default} in survey question {number} expected to be {kind}."})
         for limit in ("min", "max"):
             # A bool is an int for Python, and so for AWX.
@@ -95,36 +88,20 @@ def check_answer(question, answers):
     if name not in answers:
         return [f"'{name}' value missing"] if question["required"] else []
     value = answers[name]
-    low, high = (question.get(limit) if question.get(limit) not in (None, "") else None for limit in ("min", "max"))
-    if kind in ("text", "textarea", "password"):
+    if kind in ("text", "textarea"):
         if not isinstance(value, str):
             return [f"Value {value} for '{name}' expected to be a string."]
-        return [
-            *_too_small(low is not None and len(value) < int(low), f"length is {len(value)} must", name, value, low),
-            *_too_large(high is not None and len(value) > int(high), name, value, high),
-        ]
-    if kind in ("integer", "float"):
-        # A bool is an int for Python, and none for AWX.
-        if isinstance(value, bool) or not isinstance(value, int if kind == "integer" else (int, float)):
-            wanted = "an integer" if kind == "integer" else "a numeric type"
-            return [f"Value {value} for '{name}' expected to be {wanted}."]
-        return [
-            *_too_small(low is not None and value < low, "must", name, value, low),
-            *_too_large(high is not None and value > high, name, value, high),
-        ]
+        low, high = question.get("min"), question.get("max")
+        if low not in (None, "") and len(value) < int(low):
+            return [f"'{name}' value {value} is too small (length is {len(value)} must be at least {low})."]
+        if high not in (None, "") and len(value) > int(high):
+            return [f"'{name}' value {value} is too large (must be no more than {high})."]
+        return []
     choices = question["choices"].splitlines() if isinstance(question["choices"], str) else question["choices"]
     if kind == "multiselect" and not isinstance(value, list):
         return [f"'{name}' value is expected to be a list."]
     wrong = [one for one in (value if kind == "multiselect" else [value]) if one not in choices]
     return [f"Value {one} for '{name}' expected to be one of {choices}." for one in wrong]
-
-
-def _too_small(is_so, how, name, value, low):
-    return [f"'{name}' value {value} is too small ({how} be at least {low})."] if is_so else []
-
-
-def _too_large(is_so, name, value, high):
-    return [f"'{name}' value {value} is too large (must be no more than {high})."] if is_so else []
 
 
 def with_defaults(questions, given):
@@ -144,37 +121,22 @@ def as_variables(value):
     return found
 
 
-FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY", "SECONDLY")
+FREQUENCIES = ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY")
 
 
 def check_rrule(rule):
-    starts = re.findall(r"(DTSTART(?:;([^:]+))?:[0-9]+T[0-9]+Z?)", rule)
     errors = []
-    if not starts:
+    if not re.search(r"DTSTART(;[^:]+)?:[0-9]+T[0-9]+Z?", rule):
         errors.append("Valid DTSTART required in rrule. Value should start with: DTSTART:YYYYMMDDTHHMMSSZ")
     if re.search(r"DTSTART:[0-9]+T[0-9]+ ", rule):
         errors.append("DTSTART cannot be a naive datetime.  Specify ;TZINFO= or YYYYMMDDTHHMMSSZZ.")
-    if len(starts) > 1:
-        errors.append("Multiple DTSTART is not supported.")
     if "rrule:" not in rule.lower():
         errors.append("One or more rule required in rrule.")
     for one in re.findall(r"RULE:\S*", rule):
         parts = dict(part.partition("=")[::2] for part in one.partition(":")[2].split(";"))
         if "INTERVAL" not in parts:
             errors.append(f"INTERVAL required in rrule: {one}")
-        elif parts.get("FREQ") == "SECONDLY":
-            errors.append(f"SECONDLY is not supported: {one}")
-        if re.match("[0-9]", parts.get("BYDAY", "")):
-            errors.append(f"BYDAY with numeric prefix not supported: {one}")
-        if "COUNT" in parts and "UNTIL" in parts:
-            errors.append(f"RRULE may not contain both COUNT and UNTIL: {one}")
-        if int(parts.get("COUNT", 0)) > 999:
-            errors.append(f"COUNT > 999 is unsupported: {one}")
         if parts.get("FREQ") not in FREQUENCIES:
             errors.append(f"rrule parsing failed validation: invalid 'FREQ': {parts.get('FREQ')}")
-    for _start, options in starts:
-        zone = dict(option.partition("=")[::2] for option in options.split(";")).get("TZID")
-        if zone and zone not in zoneinfo.available_timezones():
-            errors.append(f"rrule parsing failed validation: {zone}")
     if errors:
         raise Wrong({"rrule": errors})

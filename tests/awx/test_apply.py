@@ -27,6 +27,14 @@ from ansible_collections.fleetops.azure_maintenance.tests.awx.controller import 
 
 NAME = "Azure maintenance"
 OF_ONE_VM = "report of one VM"
+NUMBER = "must be a number of slices, 1 or more"
+MATRIX = pytest.mark.matrix
+
+
+@pytest.fixture
+def project(awx):
+    """One that a person has made."""
+    return awx.add("projects", name=NAME, organization=awx.named("organizations", "Default")["id"], scm_type="git")
 
 
 def methods(awx):
@@ -34,9 +42,7 @@ def methods(awx):
 
 
 @pytest.mark.matrix
-def test_two_variables_are_enough_by_the_commands_of_the_guide(awx, ansible, collections, tmp_path):
-    organization = awx.named("organizations", "Default")["id"]
-    project = awx.add("projects", name=NAME, organization=organization, scm_type="git")
+def test_two_variables_are_enough_by_the_commands_of_the_guide(awx, project, ansible, collections, tmp_path):
     env = {**install(collections, tmp_path / "ann"), "CONTROLLER_HOST": awx.url, "CONTROLLER_OAUTH_TOKEN": TOKEN}
     run = ansible("bash", "-c", commands_of("guide_awx"), cwd=tmp_path, env=env)
     assert run.code == 0, run.out + run.err
@@ -88,21 +94,20 @@ def test_the_address_of_the_notification_is_not_shown(applied):
 def test_a_second_run_changes_nothing(applied, ansible):
     applied.requests.clear()
     run, changed = apply_to(applied, ansible, **ALL)
-    assert (run.code, changed) == (0, 0), run.out + run.err
+    assert changed == 0, run.out + run.err
     assert methods(applied) == {"GET"}
 
 
 @pytest.mark.matrix
+@pytest.mark.usefixtures("project")
 def test_check_mode_of_an_empty_survey_writes_nothing(awx, ansible):
-    awx.add("projects", name=NAME, organization=awx.named("organizations", "Default")["id"], scm_type="git")
-    run, _changed = apply_to(awx, ansible, "--check", **{**dict.fromkeys(ALL, ""), **TWO})
-    assert run.code == 0, run.out + run.err
+    apply_to(awx, ansible, "--check", **{**dict.fromkeys(ALL, ""), **TWO})
     assert (methods(awx), awx.items["job_templates"]) == ({"GET"}, {})
 
 
 def test_check_mode_in_an_awx_that_has_nothing_yet(awx, ansible):
     run, changed = apply_to(awx, ansible, "--check", **ALL)
-    assert (run.code, changed) == (0, 2), run.out + run.err
+    assert changed == 2, run.out + run.err
     assert methods(awx) == {"GET"}
 
 
@@ -110,19 +115,9 @@ def test_check_mode_in_an_awx_that_has_nothing_yet(awx, ansible):
     ("variables", "said"),
     [
         ({}, "apply_inventory must name the inventory of AWX that has the Azure VMs."),
-        pytest.param(
-            {"apply_inventory": ""}, "apply_inventory must name the inventory of AWX", marks=pytest.mark.matrix
-        ),
-        pytest.param(
-            {**TWO, "apply_slices": "0"},
-            "apply_slices must be a number of slices, 1 or more, not 0.",
-            marks=pytest.mark.matrix,
-        ),
-        pytest.param(
-            {**TWO, "apply_slices": "many"},
-            "apply_slices must be a number of slices, 1 or more, not many.",
-            marks=pytest.mark.matrix,
-        ),
+        pytest.param({"apply_inventory": ""}, "apply_inventory must name the inventory of AWX", marks=MATRIX),
+        pytest.param({**TWO, "apply_slices": "0"}, f"apply_slices {NUMBER}, not 0.", marks=MATRIX),
+        pytest.param({**TWO, "apply_slices": "many"}, f"apply_slices {NUMBER}, not many.", marks=MATRIX),
         (
             {**TWO, "apply_project_credential": "git"},
             "apply_project_credential needs apply_project_url, because a project made by hand has its own.",
@@ -131,15 +126,13 @@ def test_check_mode_in_an_awx_that_has_nothing_yet(awx, ansible):
     ],
 )
 def test_a_wrong_setting_is_told_before_awx_is_asked(awx, ansible, variables, said):
-    run, _changed = apply_to(awx, ansible, **variables)
-    assert run.code == 2
+    run, _changed = apply_to(awx, ansible, code=2, **variables)
     assert said in run.out
     assert awx.requests == []
 
 
 def test_what_is_not_in_awx_is_named(awx, ansible):
-    run, _changed = apply_to(awx, ansible, **TWO)
-    assert run.code == 2
+    run, _changed = apply_to(awx, ansible, code=2, **TWO)
     assert f"The project {NAME} in organization Default was not found" in run.out
 
 
@@ -148,24 +141,20 @@ OWN_PROJECT = {**TWO, "apply_project_url": "https://git.example.com/azure.git"}
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_h2_a_failed_update_of_the_project_is_told_why_and_begun_again(awx, ansible, by_hand):
-    organization = awx.named("organizations", "Default")["id"]
-    git = awx.add("credentials", name="git", organization=organization, kind="scm")["id"]
+def test_h2_a_failed_update_of_the_project_is_told_why_and_begun_again(awx, ansible, by_hand, request):
+    git = awx.add("credentials", name="git", organization=awx.named("organizations", "Default")["id"], kind="scm")["id"]
     awx.repository_fault = FAULT
     if by_hand:
-        project = awx.add("projects", name=NAME, organization=organization, scm_type="git")
-        project.update(status="failed", playbooks=[])
+        request.getfixturevalue("project").update(status="failed", playbooks=[])
     variables = TWO if by_hand else OWN_PROJECT
-    run, _changed = apply_to(awx, ansible, **variables)
-    assert run.code == 2
+    run, _changed = apply_to(awx, ansible, code=2, **variables)
     assert f"AWX cannot use the project {NAME}: its update " in run.out
     assert f"ended as failed. Update project using git: {FAULT}." in run.out
     assert awx.items["job_templates"] == {}
     awx.repository_fault = ""
     more = {} if by_hand else {"apply_project_credential": "git"}
     updates = len(awx.items["project_updates"])
-    run, _changed = apply_to(awx, ansible, **variables, **more)
-    assert run.code == 0, run.out + run.err
+    apply_to(awx, ansible, **variables, **more)
     assert len(awx.items["project_updates"]) == updates + 1
     assert len(awx.items["job_templates"]) > 0
     if not by_hand:
@@ -174,27 +163,21 @@ def test_h2_a_failed_update_of_the_project_is_told_why_and_begun_again(awx, ansi
 
 def test_h6_without_galaxy_a_project_that_asks_for_no_collections_is_offered(awx, ansible, tmp_path):
     awx.reaches_galaxy = False
-    run, _changed = apply_to(awx, ansible, **OWN_PROJECT)
-    assert run.code == 2
+    run, _changed = apply_to(awx, ansible, code=2, **OWN_PROJECT)
     assert "Fetch galaxy collections from collections/requirements.(yml/yaml): non-zero return code: ERROR!" in run.out
     awx.repository = shutil.copytree(PROJECT, tmp_path / "project", ignore=shutil.ignore_patterns("collections"))
-    run, _changed = apply_to(awx, ansible, **OWN_PROJECT)
-    assert run.code == 0, run.out + run.err
+    apply_to(awx, ansible, **OWN_PROJECT)
 
 
-def test_h7_the_name_of_an_execution_environment_may_have_a_space_and_stays_when_it_is_left_out(awx, ansible):
-    organization = awx.named("organizations", "Default")["id"]
-    awx.add("projects", name=NAME, organization=organization, scm_type="git")
-    environment = awx.add("execution_environments", name="EE 2.18", organization=organization)["id"]
+def test_h7_the_name_of_an_execution_environment_may_have_a_space_and_stays_when_it_is_left_out(awx, project, ansible):
+    environment = awx.add("execution_environments", name="EE 2.18", organization=project["organization"])["id"]
     cut = ["-e", "apply_execution_environment=EE 2.18"]  # What the shell hands over of …='EE 2.18'
-    run, _changed = apply_to(awx, ansible, *cut, **TWO)
-    assert run.code == 2
+    run, _changed = apply_to(awx, ansible, *cut, code=2, **TWO)
     assert "Ansible has cut a value before 2.18, at a space" in run.out
     assert awx.requests == []
-    run, _changed = apply_to(awx, ansible, "-e", "apply_execution_environment='EE 2.18'", **TWO)
-    assert run.code == 0, run.out + run.err
+    apply_to(awx, ansible, "-e", "apply_execution_environment='EE 2.18'", **TWO)
     run, changed = apply_to(awx, ansible, **TWO)
-    assert (run.code, changed) == (0, 0), run.out + run.err
+    assert changed == 0, run.out + run.err
     assert {one["execution_environment"] for one in awx.items["job_templates"].values()} == {environment}
 
 
@@ -313,16 +296,15 @@ def changed_by_hand(awx):
 
 @pytest.mark.matrix
 def test_what_people_changed_by_hand_is_set_back(awx, ansible):
-    first, _changed = apply_to(awx, ansible, **ALL)
-    assert first.code == 0, first.out + first.err
+    apply_to(awx, ansible, **ALL)
     changed_by_hand(awx)
     awx.requests.clear()
     checked, changes = apply_to(awx, ansible, "--check", **ALL)
-    assert (checked.code, methods(awx)) == (0, {"GET"}), checked.out + checked.err
+    assert methods(awx) == {"GET"}, checked.out + checked.err
     told = "report in slices has another, ask, ask (success) merge, merge; it must have ask, ask (always) merge, merge."
     assert told in checked.out
     run, changed = apply_to(awx, ansible, **ALL)
-    assert (run.code, changed) == (0, 3), run.out + run.err
+    assert changed == 3, run.out + run.err
     assert changes == 3
     ask, merge = (awx.named("workflow_job_template_nodes", name) for name in ("ask", "merge"))
     assert [awx.linked(ask, edge) for edge in ("success_nodes", "always_nodes")] == [[], [merge["id"]]]
@@ -332,36 +314,33 @@ def test_what_people_changed_by_hand_is_set_back(awx, ansible):
     nothing = {"message": "", "body": ""}
     assert (messages["started"], messages["workflow_approval"]["denied"]) == (nothing, nothing)
     assert messages["success"]["message"] == ""
-    again, changed = apply_to(awx, ansible, **ALL)
-    assert (again.code, changed) == (0, 0), again.out + again.err
+    run, changed = apply_to(awx, ansible, **ALL)
+    assert changed == 0, run.out + run.err
 
 
 @pytest.mark.matrix
+@pytest.mark.usefixtures("project")
 def test_an_inventory_and_a_credential_of_the_same_name_elsewhere_do_not_count(awx, ansible):
     other = awx.add("organizations", name="Other")["id"]
     ours = awx.named("inventories", "web"), awx.named("credentials", "web-ssh")
     awx.add("inventories", name="web", organization=other)
     awx.add("credentials", name="web-ssh", organization=other)
-    awx.add("projects", name=NAME, organization=awx.named("organizations", "Default")["id"], scm_type="git")
-    run, _changed = apply_to(awx, ansible, **TWO)
-    assert run.code == 0, run.out + run.err
+    apply_to(awx, ansible, **TWO)
     for template in awx.items["job_templates"].values():
         assert (template["inventory"], awx.linked(template, "credentials")) == (ours[0]["id"], [ours[1]["id"]])
     # By their numbers they are the same.
     numbers = {"apply_inventory": str(ours[0]["id"]), "apply_credential": str(ours[1]["id"])}
     run, changed = apply_to(awx, ansible, **numbers)
-    assert (run.code, changed) == (0, 0), run.out + run.err
+    assert changed == 0, run.out + run.err
 
 
 @pytest.mark.matrix
-def test_the_reports_alone_get_the_credential_for_azure(awx, ansible):
-    organization = awx.named("organizations", "Default")["id"]
-    awx.add("projects", name=NAME, organization=organization, scm_type="git")
+def test_the_reports_alone_get_the_credential_for_azure(awx, project, ansible):
     ssh = awx.named("credentials", "web-ssh")["id"]
-    azure = awx.add("credentials", name="subscription", organization=organization, kind="azure_rm")["id"]
+    kind = {"organization": project["organization"], "kind": "azure_rm"}
+    azure = awx.add("credentials", name="subscription", **kind)["id"]
     settings = {**TWO, "apply_azure_credential": "subscription", "apply_report_dir": "/reports"}
-    run, _changed = apply_to(awx, ansible, **settings)
-    assert run.code == 0, run.out + run.err
+    apply_to(awx, ansible, **settings)
     reports = {f"{NAME}: report", f"{NAME}: report, ask in slices"}
     for template in awx.items["job_templates"].values():
         is_report = template["name"] in reports
@@ -369,9 +348,9 @@ def test_the_reports_alone_get_the_credential_for_azure(awx, ansible):
         given = json.loads(template["extra_vars"] or "{}")
         assert given.get("fleet_report_resource_graph", False) is is_report
     run, changed = apply_to(awx, ansible, **settings)
-    assert (run.code, changed) == (0, 0), run.out + run.err
+    assert changed == 0, run.out + run.err
     # Without it they ask the VMs only, as before.
-    run, _changed = apply_to(awx, ansible, **{**TWO, "apply_report_dir": "/reports"})
+    apply_to(awx, ansible, **{**TWO, "apply_report_dir": "/reports"})
     report = awx.named("job_templates", f"{NAME}: report")
     assert awx.linked(report, "credentials") == [ssh]
     assert "fleet_report_resource_graph" not in json.loads(report["extra_vars"])

@@ -33,6 +33,10 @@ def respond(awx):
     )
 
 
+def callback_url(awx, template):
+    return f"{awx.url}/api/v2/job_templates/{template['id']}/callback/"
+
+
 @pytest.fixture
 def secret(tmp_path):
     """A factory: secret(text, mode) writes a file with a secret, and returns its path."""
@@ -60,14 +64,11 @@ def machine(azure, tmp_path):
 
 
 def test_the_checker_launches_a_template_and_calls_back(machine, azure, awx, respond, secret):
+    token = secret(controller.TOKEN)
     machine.configure(
         machine.rule(
-            on_announced=[
-                {"awx_job": awx.url, "template": "Respond, 100 %++Default", "token_file": secret(controller.TOKEN)}
-            ],
-            on_ended=[
-                {"awx_callback": f"{awx.url}/api/v2/job_templates/{respond['id']}/callback/", "key_file": secret(KEY)}
-            ],
+            on_announced=[{"awx_job": awx.url, "template": "Respond, 100 %++Default", "token_file": token}],
+            on_ended=[{"awx_callback": callback_url(awx, respond), "key_file": secret(KEY)}],
         )
     )
     event = azure.announce("Reboot", "web-1", description="{{ 6 * 7 }} $(id)")
@@ -118,8 +119,7 @@ def test_a_leader_launches_the_template_for_the_checkers_which_takes_the_id_and_
 @pytest.mark.parametrize("kind", ["token", "key"])
 def test_a_secret_that_others_can_read_is_not_used(machine, azure, awx, respond, secret, kind):
     job = {"awx_job": awx.url, "template": respond["id"], "token_file": secret(controller.TOKEN, 0o644)}
-    callback = {"awx_callback": f"{awx.url}/api/v2/job_templates/{respond['id']}/callback/"}
-    callback["key_file"] = secret(KEY, 0o640)
+    callback = {"awx_callback": callback_url(awx, respond), "key_file": secret(KEY, 0o640)}
     machine.configure(machine.rule(on_announced=[job if kind == "token" else callback]))
     azure.announce("Reboot", "web-1")
     machine.check()
@@ -136,31 +136,23 @@ def test_g2_awx_behind_the_gateway_of_the_platform(secret, path):
     inventory = awx.add("inventories", name="web", organization=awx.add("organizations", name="Default")["id"])["id"]
     awx.hosts[inventory] = dict(HOSTS)
     template = awx.add("job_templates", name="Respond", inventory=inventory, host_config_key=KEY)["id"]
-    server = controller.serve(awx)
-    try:
-        url, token = server.url, secret(controller.TOKEN)
-        assert notify.awx_job(url + path, template, {}, 10, token_file=token, mark="1").startswith(
-            "AWX started job 100"
-        )
-        callback = f"{url}/api/controller/v2/job_templates/{template}/callback/"
+    token = secret(controller.TOKEN)
+    with controller.serve(awx):
+        said = notify.awx_job(awx.url + path, template, {}, 10, token_file=token, mark="1")
+        assert said.startswith("AWX started job 100")
+        callback = f"{awx.url}/api/controller/v2/job_templates/{template}/callback/"
         assert notify.awx_callback(callback, {}, 10, key_file=secret(KEY)) == "AWX started job 101."
         # As without a gateway
-        with pytest.raises(
-            notify.NotifyError, match=f"{url}/api/v2/job_templates/{template}/launch/ answered HTTP 404"
-        ):
-            notify.awx_job(f"{url}/api/v2", template, {}, 10, token_file=token, mark="1")
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert awx.unexpected == []
+        refused = f"{awx.url}/api/v2/job_templates/{template}/launch/ answered HTTP 404"
+        with pytest.raises(notify.NotifyError, match=refused):
+            notify.awx_job(f"{awx.url}/api/v2", template, {}, 10, token_file=token, mark="1")
 
 
 def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
     """The texts are AWX's own."""
 
     def call(key=KEY, number=None):
-        url = f"{awx.url}/api/v2/job_templates/{number or respond['id']}/callback/"
-        return notify.awx_callback(url, {}, 1, key_file=secret(key))
+        return notify.awx_callback(callback_url(awx, {"id": number or respond["id"]}), {}, 1, key_file=secret(key))
 
     def refusal(**how):
         with pytest.raises(notify.NotifyError) as caught:
@@ -194,7 +186,7 @@ def test_what_keeps_awx_from_starting_a_job_for_the_vm(awx, respond, secret):
 
 def test_b2_a_callback_is_made_again_while_the_job_of_another_step_runs(machine, azure, awx, respond, secret):
     awx.busy = True
-    callback = {"awx_callback": f"{awx.url}/api/v2/job_templates/{respond['id']}/callback/", "key_file": secret(KEY)}
+    callback = {"awx_callback": callback_url(awx, respond), "key_file": secret(KEY)}
     machine.configure(machine.rule(on_announced=[callback], on_ended=[{**callback, "timeout": 600}]))
     event = azure.announce("Reboot", "web-1")
     machine.check_until_quiet()
@@ -240,8 +232,7 @@ def test_a_token_needs_no_other_role_than_to_execute_the_template(awx, respond, 
 
 def test_variables_that_awx_would_drop_are_told(awx, respond, secret):
     respond["ask_variables_on_launch"] = False
-    said = notify.awx_job(
-        awx.url, respond["id"], {"maintenance_phase": "x"}, 10, token_file=secret(controller.TOKEN), mark="1"
-    )
+    token, sent = secret(controller.TOKEN), {"maintenance_phase": "x"}
+    said = notify.awx_job(awx.url, respond["id"], sent, 10, token_file=token, mark="1")
     assert said.startswith("AWX started job 100, but without variables that the job template")
     assert awx.jobs[0]["extra_vars"] == "{}"

@@ -11,10 +11,8 @@ before.
 from __future__ import annotations
 
 import json
-import ssl
 import sys
 import threading
-from http.server import ThreadingHTTPServer
 
 from ansible_collections.fleetops.azure_maintenance.tests.awx import controller
 
@@ -27,12 +25,7 @@ class Handler(controller.Handler):
         awx = self.server.awx
         awx.busy = awx.busy and self.path != "/stand-in/end/"
         jobs = [{**job, "extra_vars": json.loads(job["extra_vars"])} for job in awx.jobs]
-        content = json.dumps({"requests": awx.requests, "jobs": jobs, "unexpected": awx.unexpected}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self.reply(200, {"requests": awx.requests, "jobs": jobs, "unexpected": awx.unexpected})
 
 
 def main():
@@ -49,13 +42,8 @@ def main():
         ask_variables_on_launch=True,
     )
     awx.busy = True
-
-    server = ThreadingHTTPServer(("", 443), Handler)
-    server.awx, server.lock = awx, threading.Lock()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*sys.argv[1:])
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    server.serve_forever()
+    with controller.serve(awx, ("", 443), Handler, sys.argv[1:]):
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

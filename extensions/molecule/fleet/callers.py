@@ -13,12 +13,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import ssl
 import subprocess
 import sys
-import threading
 import time
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from ansible_collections.fleetops.azure_maintenance.tests.awx import controller
@@ -48,7 +45,7 @@ def run(*command):
     subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
 
-def serve_awx(folder):
+def new_awx(folder):
     awx = Awx(folder)
     organization = awx.add("organizations", name="Default")["id"]
     inventory = awx.add("inventories", name="vms", organization=organization)["id"]
@@ -63,12 +60,7 @@ def serve_awx(folder):
     )
     question = {"variable": "event_response_event_ids", "type": "textarea", "required": False}
     awx.surveys[template["id"]] = {"spec": [question]}
-    server = ThreadingHTTPServer(("", 8052), controller.Handler)
-    server.awx, server.lock = awx, threading.Lock()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "tls.pem", folder / "tls.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return awx
 
 
 def main():
@@ -79,10 +71,10 @@ def main():
     variables.write_text(json.dumps({"target": "vms", "webhook_token": controller.TOKEN, **tls}))
     rulebook = "fleetops.azure_maintenance.checker_webhook_respond"
     run("ansible-rulebook", "--rulebook", rulebook, "--inventory", folder / "inventory", "--vars", variables)
-    serve_awx(folder)
-    while network.exists():
-        time.sleep(1)
-    os.killpg(0, signal.SIGKILL)
+    with controller.serve(new_awx(folder), ("", 8052), certificate=tls.values()):
+        while network.exists():
+            time.sleep(1)
+        os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
