@@ -15,7 +15,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._azure.
 from ansible_collections.fleetops.azure_maintenance.tests.azure import stand_in
 from ansible_collections.fleetops.azure_maintenance.tests.azure.stand_in import EVENT, VM
 from azure.core import MatchConditions
-from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+from azure.core.exceptions import HttpResponseError
 from azure.identity import ClientSecretCredential
 from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.maintenance import MaintenanceManagementClient
@@ -26,6 +26,7 @@ SCALE_SET = VM.replace("virtualMachines/web-1", "virtualMachineScaleSets/pool")
 AVAILABILITY_SET = VM.replace("virtualMachines/web-1", "availabilitySets/pair")
 FIRST, SECOND = EVENT, "743c15d8-a994-46fc-93af-b84ee33f9a14"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
+GOOD = "resources?api-version=2021-03-01"
 QUERY = """maintenanceresources
 | where type == "microsoft.maintenance/scheduledevents"
 | project id, name, properties
@@ -48,6 +49,12 @@ def options(azure, certificate):
     return {"credential": credential, "base_url": azure.url, "credential_scopes": scopes, "retry_total": 0, **tls}
 
 
+@pytest.fixture
+def maintenance(options):
+    """Microsoft's client for the approval of events."""
+    return MaintenanceManagementClient(subscription_id=stand_in.SUBSCRIPTION, **options).scheduled_events
+
+
 def test_resource_graph_in_pages(azure, options):
     for number in range(5):
         azure.add_event(f"{number:08}{FIRST[8:]}", VM, ["web-1"])
@@ -64,49 +71,46 @@ def test_resource_graph_in_pages(azure, options):
     assert (pages, names) == (3, [f"{number:08}" for number in range(5)])
 
 
-def test_acknowledge(azure, options):
+def test_acknowledge(azure, maintenance):
     azure.add_event(FIRST, VM, ["web-1"])
-    client = MaintenanceManagementClient(subscription_id=stand_in.SUBSCRIPTION, **options)
-    answer = client.scheduled_events.acknowledge("web", "virtualMachines", "web-1", FIRST)
+    answer = maintenance.acknowledge("web", "virtualMachines", "web-1", FIRST)
     assert answer.value == "Successfully Approved"
     assert [event_id for _parent, event_id in azure.approved] == [FIRST]
 
 
-def test_scheduled_event_acknowledge_sends_the_same(principal, run, options):
+def test_scheduled_event_acknowledge_sends_the_same(principal, run, maintenance):
     for each in (FIRST, SECOND):
         principal.add_event(each, VM, ["web-1"])
     for event_ids in ([FIRST], [FIRST, SECOND]):
         run(SPEC, acknowledge, event_ids=event_ids, resources_ready=["web-1"])
-    client = MaintenanceManagementClient(subscription_id=stand_in.SUBSCRIPTION, **options)
-    client.scheduled_events.acknowledge("web", "virtualMachines", "web-1", FIRST)
-    client.scheduled_events.acknowledge_list("web", "virtualMachines", "web-1", {"value": [FIRST, SECOND]})
+    maintenance.acknowledge("web", "virtualMachines", "web-1", FIRST)
+    maintenance.acknowledge_list("web", "virtualMachines", "web-1", {"value": [FIRST, SECOND]})
     posts = principal.requests("/scheduledevents")
     sent = [(each["method"], each["path"].lower(), each["query"], each["body"]) for each in posts]
     assert sent[:2] == sent[2:]
 
 
-def test_acknowledge_of_an_unknown_event(azure, options):
-    client = MaintenanceManagementClient(subscription_id=stand_in.SUBSCRIPTION, **options)
-    with pytest.raises(ResourceNotFoundError, match="Scheduled event not found"):
-        client.scheduled_events.acknowledge("web", "virtualMachines", "web-1", UNKNOWN)
+@pytest.mark.parametrize(
+    ("event_id", "status", "said"),
+    [
+        pytest.param(UNKNOWN, 404, "Scheduled event not found", id="an unknown event"),
+        pytest.param("first", 400, "ScheduledEventId has to be GUID", id="no GUID"),
+    ],
+)
+def test_acknowledge_of_what_is_no_event(maintenance, event_id, status, said):
+    with pytest.raises(HttpResponseError, match=said) as told:
+        maintenance.acknowledge("web", "virtualMachines", "web-1", event_id)
+    assert told.value.status_code == status
 
 
-def test_acknowledge_of_what_is_no_guid(azure, options):
-    client = MaintenanceManagementClient(subscription_id=stand_in.SUBSCRIPTION, **options)
-    with pytest.raises(HttpResponseError, match="ScheduledEventId has to be GUID") as told:
-        client.scheduled_events.acknowledge("web", "virtualMachines", "web-1", "first")
-    assert told.value.status_code == 400
-
-
-def test_acknowledge_of_several(azure, options):
+def test_acknowledge_of_several(azure, maintenance):
     for event_id in (FIRST, SECOND):
         azure.add_event(event_id, SCALE_SET, ["pool_1"])
-    client = MaintenanceManagementClient(subscription_id=stand_in.SUBSCRIPTION, **options)
     arguments = ("web", "virtualMachineScaleSets", "pool")
-    assert client.scheduled_events.acknowledge_list(*arguments, {"value": [FIRST, SECOND]}).value
+    assert maintenance.acknowledge_list(*arguments, {"value": [FIRST, SECOND]}).value
     with pytest.raises(HttpResponseError) as told:
         # To this client a 207 is no success either.
-        client.scheduled_events.acknowledge_list(*arguments, {"value": [FIRST, UNKNOWN]})
+        maintenance.acknowledge_list(*arguments, {"value": [FIRST, UNKNOWN]})
     assert told.value.status_code == 207
     assert [each.target for each in told.value.error.details] == [UNKNOWN]
 
@@ -139,14 +143,9 @@ def test_policies(azure, options):
     [
         ("resources?api-version=2018-09-01-preview", {"query": QUERY}, 400, "InvalidApiVersionParameter"),
         ("resources", {"query": QUERY}, 400, "MissingApiVersionParameter"),
-        (
-            "resources?api-version=2021-03-01",
-            {"query": QUERY, "subscriptions": ["s"], "top": 5},
-            400,
-            "InvalidRequestContent",
-        ),
-        ("resources?api-version=2021-03-01", {"query": QUERY}, 400, "BadRequest"),
-        ("resources?api-version=2021-03-01", {"query": "resources", "subscriptions": ["s"]}, 400, "BadRequest"),
+        (GOOD, {"query": QUERY, "subscriptions": ["s"], "top": 5}, 400, "InvalidRequestContent"),
+        (GOOD, {"query": QUERY}, 400, "BadRequest"),
+        (GOOD, {"query": "resources", "subscriptions": ["s"]}, 400, "BadRequest"),
     ],
 )
 def test_stricter_than_azure(azure, options, certificate, path, body, status, code):
@@ -157,7 +156,7 @@ def test_stricter_than_azure(azure, options, certificate, path, body, status, co
 
 def test_a_token_for_another_audience_is_refused(azure, options, certificate):
     token = options["credential"].get_token("https://vault.stand-in.example/.default").token
-    url = f"{azure.url}/providers/Microsoft.ResourceGraph/resources?api-version=2021-03-01"
+    url = f"{azure.url}/providers/Microsoft.ResourceGraph/{GOOD}"
     body = {"query": QUERY, "subscriptions": [stand_in.SUBSCRIPTION]}
     assert _ask(url, token, body, certificate) == (401, "InvalidAuthenticationTokenAudience")
 

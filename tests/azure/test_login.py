@@ -107,11 +107,16 @@ def fails(options=None, timeout=30.0):
     return told.value
 
 
+def fails_by(reason, options):
+    """Return what is said of a failure for this reason."""
+    failure = fails(options)
+    assert failure.reason == reason
+    return str(failure)
+
+
 def test_azure_cli_that_is_not_logged_in(azure_cli):
     azure_cli("import sys; sys.exit('ERROR: Please run az login to setup account.')")
-    failure = fails({"auth_source": "cli"})
-    assert failure.reason == "login"
-    assert "az login" in str(failure)
+    assert "az login" in fails_by("login", {"auth_source": "cli"})
 
 
 def test_p15_an_azure_cli_that_hangs(azure_cli):
@@ -122,16 +127,14 @@ def test_p15_an_azure_cli_that_hangs(azure_cli):
 
 
 def test_wrong_secret(azure):
-    failure = fails({**PRINCIPAL, "secret": "another"})
-    assert failure.reason == "login"
-    assert "AADSTS7000215" in str(failure)
-    assert "another" not in str(failure)
+    said = fails_by("login", {**PRINCIPAL, "secret": "another"})
+    assert "AADSTS7000215" in said
+    assert "another" not in said
 
 
 def test_certificate_that_is_not_there(azure):
-    failure = fails({**PRINCIPAL, "secret": None, "x509_certificate_path": "/nowhere.pem"})
-    assert failure.reason == "login"
-    assert "/nowhere.pem" in str(failure)
+    options = {**PRINCIPAL, "secret": None, "x509_certificate_path": "/nowhere.pem"}
+    assert "/nowhere.pem" in fails_by("login", options)
 
 
 @pytest.mark.parametrize(
@@ -197,17 +200,13 @@ def test_asks_again(azure, status):
 )
 def test_answers_that_do_not_pass(azure, status, body, reason, said):
     azure.add_fault("/subscriptions", status, body=body, Location=f"{azure.url}/elsewhere")
-    failure = fails(PRINCIPAL)
-    assert failure.reason == reason
-    assert said in str(failure)
+    assert said in fails_by(reason, PRINCIPAL)
     assert len(azure.requests("/subscriptions")) == 1
 
 
 def test_a_certificate_that_nobody_trusts(azure, monkeypatch):
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
-    failure = fails(PRINCIPAL)
-    assert failure.reason == "certificate"
-    assert "REQUESTS_CA_BUNDLE" in str(failure)
+    assert "REQUESTS_CA_BUNDLE" in fails_by("certificate", PRINCIPAL)
 
 
 @pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
@@ -230,9 +229,7 @@ def test_p12_a_proxy_that_cannot_be_used_is_refused_without_its_password(azure, 
 
 def test_a_missing_file_of_certificates_is_told_at_once(azure, monkeypatch):
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent/ca.pem")
-    failure = fails(PRINCIPAL)
-    assert failure.reason == "certificate"
-    assert "/nonexistent/ca.pem. Check the variable REQUESTS_CA_BUNDLE." in str(failure)
+    assert "/nonexistent/ca.pem. Check the variable REQUESTS_CA_BUNDLE." in fails_by("certificate", PRINCIPAL)
 
 
 def test_the_token_goes_nowhere_else(azure):
