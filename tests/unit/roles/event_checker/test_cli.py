@@ -182,13 +182,23 @@ OF_STATUS = (
 )
 
 
-def test_help(shell, capfd):
-    with pytest.raises(SystemExit) as caught:
-        shell("--help")
-    assert caught.value.code == 0
-    told = " ".join(capfd.readouterr().out.split())
-    assert "Exit status: 0 fine, 1 failed, 2 bad configuration or usage." in told
-    assert OF_STATUS in told
+@pytest.fixture
+def told(shell, capfd):
+    """told(ARGUMENTS) returns what the command prints by which it ends at once and well."""
+
+    def tell(*arguments):
+        with pytest.raises(SystemExit) as caught:
+            shell(*arguments)
+        assert caught.value.code == 0
+        return " ".join(capfd.readouterr().out.split())
+
+    return tell
+
+
+def test_help(told):
+    words = told("--help")
+    assert "Exit status: 0 fine, 1 failed, 2 bad configuration or usage." in words
+    assert OF_STATUS in words
 
 
 @pytest.mark.parametrize(
@@ -204,21 +214,15 @@ def test_help(shell, capfd):
         ("restore", "Runs the steps of on_ended for an event that has not started"),
     ],
 )
-def test_each_command_has_a_sentence_in_its_help(shell, capfd, command, words):
-    with pytest.raises(SystemExit) as caught:
-        shell(command, "--help")
-    assert caught.value.code == 0
-    told = " ".join(capfd.readouterr().out.split())
-    assert words in told
-    assert "Exit status" in told
+def test_each_command_has_a_sentence_in_its_help(told, command, words):
+    found = told(command, "--help")
+    assert words in found
+    assert "Exit status" in found
 
 
-def test_the_version_is_that_of_the_collection(shell, capfd):
+def test_the_version_is_that_of_the_collection(told):
     galaxy = (Path(__file__).resolve().parents[4] / "galaxy.yml").read_text()
-    with pytest.raises(SystemExit) as caught:
-        shell("--version")
-    assert caught.value.code == 0
-    assert f"\nversion: {capfd.readouterr().out.split()[1]}\n" in galaxy
+    assert f"\nversion: {told('--version').split()[1]}\n" in galaxy
 
 
 @pytest.mark.parametrize("command", [["check", "--once"], ["respond", "1"], ["validate"]], ids=" ".join)

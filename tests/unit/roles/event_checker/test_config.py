@@ -47,6 +47,11 @@ def step(content: Any) -> dict[str, Any]:
     return rule(on_started=[COMMAND, content])
 
 
+def without(key: str, content: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration with this step, but for one of its keys."""
+    return step({name: value for name, value in content.items() if name != key})
+
+
 def refusal(content: Any) -> str:
     """Return why a configuration is refused: one sentence on one line, or two with what to do."""
     with pytest.raises(ConfigError) as caught:
@@ -204,6 +209,7 @@ def test_a_rule_with_a_good_option(options):
     assert parse_config(rule(**options)).rules == (Rule("Drain", **as_steps),)
 
 
+APPROVE = "approve must be never, when_ready or at_once"
 # A configuration, and what the message must name.
 BAD = [
     pytest.param([], ["the configuration", "a mapping"], id="no mapping"),
@@ -289,17 +295,9 @@ BAD = [
     pytest.param(rule(lead_time=True), ["lead_time", "whole number"], id="lead_time is true"),
     pytest.param(rule(lead_time=604801), ["lead_time", "604800"], id="lead_time of more than a week"),
     pytest.param(rule(lead_time=900, approve="at_once"), ["Drain", "lead_time", "at_once"], id="lead_time and at_once"),
-    pytest.param(
-        rule(approve="always"),
-        ['rule 1 (Drain): approve must be never, when_ready or at_once, not "always".'],
-        id="unknown approve",
-    ),
-    pytest.param(
-        rule(approve=True),
-        ["rule 1 (Drain): approve must be never, when_ready or at_once, not true."],
-        id="approve is true",
-    ),
-    pytest.param(rule(approve=""), ["approve must be never, when_ready or at_once"], id="approve is empty"),
+    pytest.param(rule(approve="always"), [f'rule 1 (Drain): {APPROVE}, not "always".'], id="unknown approve"),
+    pytest.param(rule(approve=True), [f"rule 1 (Drain): {APPROVE}, not true."], id="approve is true"),
+    pytest.param(rule(approve=""), [APPROVE], id="approve is empty"),
     pytest.param(rule(timeout=0), ["Drain", "timeout", "more than 0"], id="no time for a step"),
     pytest.param(rule(retries=1.5), ["Drain", "retries", "whole number"], id="one and a half retries"),
     pytest.param(rule(retries=1001), ["Drain", "retries", "1000"], id="too many retries"),
@@ -343,8 +341,9 @@ BAD = [
     pytest.param(step({**WEBHOOK, "ca_file": "ca.pem"}), ["ca_file", "absolute path"], id="a relative ca_file"),
     pytest.param(step({**WEBHOOK, "hmac_file": 5}), ["hmac_file", "absolute path"], id="hmac_file is a number"),
     pytest.param(step({**WEBHOOK, "token_file": "/a\0"}), ["token_file", "absolute path"], id="token_file with NUL"),
-    pytest.param(step({"awx_callback": CALLBACK["awx_callback"]}), ["awx_callback needs key_file"], id="no key_file"),
-    pytest.param(step({k: v for k, v in JOB.items() if k != "template"}), ["awx_job needs template"], id="no template"),
+    pytest.param(without("key_file", CALLBACK), ["awx_callback needs key_file"], id="no key_file"),
+    pytest.param(without("template", JOB), ["awx_job needs template"], id="no template"),
+    pytest.param(without("token_file", JOB), ["awx_job needs token_file"], id="no token_file"),
     *(
         pytest.param(step({**JOB, "template": template}), ["template must be the number"], id=f"template {template}")
         for template in ("Drain", "Drain+Ops", "++Ops", "Drain++", True, " ")
@@ -361,9 +360,6 @@ BAD = [
             "/api/v2/job_templates/Drain/callback/",
             "/api/v2/job_templates/Drain%20it/callback/",
         )
-    ),
-    pytest.param(
-        step({k: v for k, v in JOB.items() if k != "token_file"}), ["awx_job needs token_file"], id="no token_file"
     ),
     pytest.param(step({**JOB, "template": 1.5}), ["template", "number"], id="template is a fraction"),
 ]
@@ -489,10 +485,7 @@ def test_the_rules_keep_their_order():
         ({"playbook": "drain.yml"}, "playbook drain.yml"),
         ({"command": ["/bin/sh", "-c", "a b"]}, "command /bin/sh -c a b"),
         # The path of a webhook is often all that keeps others from posting there.
-        (
-            {"webhook": "https://hooks.example.com:5000/services/s3cret?key=s3cret"},
-            "webhook https://hooks.example.com:5000",
-        ),
+        ({"webhook": "https://example.com:5000/services/s3cret?key=s3cret"}, "webhook https://example.com:5000"),
         ({"webhook": "https://example.com"}, "webhook https://example.com"),
         ({"webhook": "https://example.com?key=s3cret"}, "webhook https://example.com"),
         ({"webhook": "s3cret"}, "webhook"),
