@@ -39,10 +39,6 @@ class Line(NamedTuple):
     event: str
     pid: str
 
-    @property
-    def phase(self) -> str:
-        return self.step.partition("-")[0]
-
 
 class Try(NamedTuple):
     """One try of a step; ``ended`` is None where it did not succeed."""
