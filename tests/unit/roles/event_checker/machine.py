@@ -29,6 +29,7 @@ from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.az
     open_database,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.store import Store
+from ansible_collections.fleetops.azure_maintenance.tests.simulator import plain_environment
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.shared_clock import SharedClock
 
 # What takes longer hangs.
@@ -36,11 +37,8 @@ STOP = 600
 LAUNCHED = Path(__file__).with_name("launched.py")
 # The folder that holds ansible_collections
 IMPORT_FROM = Path(cli.__file__).parents[7]
-ENVIRONMENT = {
-    key: value
-    for key, value in os.environ.items()
-    if not key.lower().endswith("_proxy") and key not in ("AZURE_IMDS_ENDPOINT", "JOURNAL_STREAM", "NOTIFY_SOCKET")
-}
+OF_OTHERS = ("AZURE_IMDS_ENDPOINT", "JOURNAL_STREAM", "NOTIFY_SOCKET")
+ENVIRONMENT = {key: value for key, value in plain_environment().items() if key not in OF_OTHERS}
 
 
 @contextlib.contextmanager
