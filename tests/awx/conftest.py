@@ -136,7 +136,7 @@ def job(tmp_path, collections, monkeypatch):
     """A runner: job(("fleet_report.yml", {…}, {…}), inventory, "--check") runs a playbook of the project as AWX does.
 
     The variables are those of the template, which AWX trusts, and all others. As soon as ``cancel`` returns something,
-    the job is killed, as AWX does it.
+    the job is killed, as AWX does it. It must end with ``status``.
     """
     for name in {*os.environ} - {*plain_environment()} | {"PYTHONPATH"}:
         monkeypatch.delenv(name, raising=False)
@@ -144,7 +144,7 @@ def job(tmp_path, collections, monkeypatch):
     home.mkdir()
     numbers = iter(range(1, 100))
 
-    def run(template, inventory, *arguments, cancel=None):
+    def run(template, inventory, *arguments, status="successful", cancel=None):
         playbook, fixed, variables = template
         number = next(numbers)
         folder = tmp_path / f"job-{number}"
@@ -168,6 +168,8 @@ def job(tmp_path, collections, monkeypatch):
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(content)
         started = {"private_data_dir": str(folder), "playbook": playbook, "quiet": True}
-        return Job(ansible_runner.run(**started, cancel_callback=cancel and (lambda: bool(cancel()))))
+        job = Job(ansible_runner.run(**started, cancel_callback=cancel and (lambda: bool(cancel()))))
+        assert job.status == status, job.out
+        return job
 
     return run
