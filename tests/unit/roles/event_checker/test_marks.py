@@ -369,6 +369,42 @@ def test_a_mark_of_a_run_from_the_future_holds_nothing_back(azure, vm, event):
     assert f"restore ended {event} completed" in vm.ran
 
 
+@pytest.mark.parametrize("set_back_by", [60, 3600, 10**7])
+def test_p3_p15_a_run_that_prepares_is_waited_for_by_its_own_limit_where_the_clock_was_set_back(
+    azure, vm, event, set_back_by
+):
+    path = mark_by_a_run(vm, event)
+    mark = vm_marks.set_state(json.loads(path.read_text()), vm_marks.PREPARING, vm.clock.now().wall, 600)
+    path.write_bytes(vm_marks.encode(mark))
+    os.utime(path, (vm.clock.now().at + set_back_by,) * 2)
+    azure.withdraw(event)
+    vm.check()
+    restored = f"restore ended {event} completed"
+    for _minute in range(9):
+        vm.clock.advance(60)
+        vm.check()
+        assert restored not in vm.ran
+        assert "for a run that prepares this VM at this moment for an event that is not open" in waits(vm)
+    vm.clock.advance(61)
+    vm.check()
+    assert restored in vm.ran
+
+
+def test_p16_status_asks_for_a_person_an_hour_after_the_event_where_the_clock_was_set_back_since_the_mark(azure, vm):
+    vm.configure({"name": "Of the fleet"})
+    event = azure.announce()
+    vm.check()
+    path = mark_by_a_run(vm, event)
+    mark = vm_marks.set_state(json.loads(path.read_text()), vm_marks.RESTORING, vm.clock.now().wall, 600)
+    path.write_bytes(vm_marks.encode(mark))
+    os.utime(path, (vm.clock.now().at + 10**7,) * 2)
+    azure.withdraw(event)
+    vm.check()
+    vm.clock.advance(3700)
+    vm.check()
+    assert vm.status()["marks_left"] == [str(path)]
+
+
 def test_status_says_who_has_the_vm_out_of_service(azure, vm):
     event = azure.announce()
     mark_by_a_run(vm, event)

@@ -24,7 +24,14 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds.p
 from ..config.config import Config
 from ..report.report import Publisher
 from ..state.history import ConfirmedTime, remove_old
-from ..state.marks import bring_marks_home, read_marked_by_runs, read_own_marks, remove_marks_of_restored
+from ..state.marks import (
+    bring_marks_home,
+    date_marks_from_future,
+    read_marked_by_runs,
+    read_marks,
+    read_own_marks,
+    remove_marks_of_restored,
+)
 from ..state.open_state import has_moved
 from ..state.records import Moment
 from ..state.recovery import repair
@@ -273,6 +280,7 @@ class Checker:
     def _remove_marks(self) -> None:
         """Remove marks where the response was killed after its last step, or a rule has no on_ended, and bring the
         others back to the disk."""
+        date_marks_from_future(read_marks(self._store, self._folders), self._clock.now())
         try:
             remove_marks_of_restored(self._store, self._folders)
         except OSError as error:

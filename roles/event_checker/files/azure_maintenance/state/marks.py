@@ -90,9 +90,8 @@ def events_of_runs(marks: Iterable[Mark], told: float | None, now: Moment) -> di
     for mark in marks:
         if mark["counts"] and mark["by"] == _marks.RUN:
             key, written_at = fold_case(mark["event_id"]), _written_at(mark)
-            # A clock that was set back must not make an old mark a new one for hours; but a mark may be written at this
-            # moment.
-            is_past = 0.0 < written_at <= now.at + 1.0
+            # A clock that was set back must not make an old mark a new one for hours.
+            is_past = written_at > 0.0 and _is_past(written_at, now)
             is_newer = is_past and (told is None or written_at >= told)
             is_preparing = is_past and mark["state"] == _marks.PREPARING and may_be_at_work(mark, now)
             # Several runs may have marked it.
@@ -108,7 +107,23 @@ def may_be_at_work(mark: Mark, now: Moment) -> bool:
 
 def read_marked_by_runs(store: Store, folders: Folders, now: Moment) -> dict[str, MarkOfRuns]:
     """Return the result of events_of_runs() for the marks of now."""
-    return events_of_runs(read_marks(store, folders), told_at(store, folders), now)
+    marks = read_marks(store, folders)
+    date_marks_from_future(marks, now)
+    return events_of_runs(marks, told_at(store, folders), now)
+
+
+def date_marks_from_future(marks: Iterable[Mark], now: Moment) -> None:
+    """Give the files of marks that lie in the future the time of now: the clock was set back since.
+
+    So their authors may be at work for their own limits from now on, and not until the clock is there again (P3, P15).
+    """
+    # No news: such a mark is older than a document that is asked for now.
+    at = now.at - 0.001
+    for mark in marks:
+        if mark["counts"] and not _is_past(_written_at(mark), now):
+            # On a disk that cannot be written it counts for nothing.
+            with contextlib.suppress(OSError):
+                os.utime(mark["file"], (at, at), follow_symlinks=False)
 
 
 def note_told(folders: Folders, asked_at: float) -> None:
@@ -132,6 +147,11 @@ def put_back_until(marks: Iterable[Mark], longest: float) -> float:
     """
     restoring = [each for each in marks if each["counts"] and (each["by"], each["state"]) == _RESTORING_RUN]
     return max((_written_at(mark) + (_marks.longest_work(mark) or longest) for mark in restoring), default=0.0)
+
+
+def _is_past(written_at: float, now: Moment) -> bool:
+    # A mark may be written at this moment.
+    return written_at <= now.at + 1.0
 
 
 def _written_at(mark: Mark) -> float:
