@@ -227,3 +227,17 @@ def test_p13_status_gives_no_all_clear_after_a_loss_until_azure_has_answered(azu
     told = " ".join(vm.run("status").stdout.split())
     assert "no maintenance is announced" in told
     assert "Azure has not answered since" not in told
+
+
+def test_p13_status_gives_the_all_clear_again_where_the_clock_was_ahead_when_the_state_was_lost(azure, vm):
+    vm.check_until_quiet()
+    garble(vm)
+    vm.configure(vm.rule(), endpoint="http://127.0.0.1:9")
+    vm.check(expected=1)
+    vm.clock.set_to(time.time() - 3600.0, vm.clock.now().uptime)
+    assert "Azure has not answered since the state was put aside" in " ".join(vm.run("status").stdout.split())
+    vm.configure(vm.rule())
+    vm.check()
+    told = " ".join(vm.run("status").stdout.split())
+    assert "no maintenance is announced" in told
+    assert "Azure has not answered since" not in told

@@ -109,7 +109,7 @@ def history_report(
     """
     found = report(store, now, store.all_events(), beside)
     rows = history.read_rows(store, found["resource_name"])
-    told = {"warnings": _faults(store, warnings, beside), "history": rows}
+    told = {"warnings": _faults(store, warnings, beside, now), "history": rows}
     return {**found, "history_format": FORMAT, "version": __version__, **told}
 
 
@@ -119,14 +119,23 @@ def status_report(store: Store, now: Moment, warnings: Iterable[str], beside: Be
     :param warnings: the faults of the state and of the configuration, for which an event may be missing (P13).
     """
     found = report(store, now, needing_attention(store), beside)
-    return {**found, "warnings": _faults(store, warnings, beside)}
+    return {**found, "warnings": _faults(store, warnings, beside, now)}
 
 
-def _faults(store: Store, warnings: Iterable[str], beside: BesideState) -> list[str]:
+def _faults(store: Store, warnings: Iterable[str], beside: BesideState, now: Moment) -> list[str]:
     damaged = ["Records of the state are damaged, and are left out."] if store.needs_repair else []
-    lost_at = max(map(put_aside_at, beside.put_aside), default=0.0)
     empty = ["Azure has not answered since the state was put aside, so events are missing here."]
-    return [*warnings, *damaged, *(empty if lost_at > (beside.told_at or 0.0) else [])]
+    return [*warnings, *damaged, *(empty if _is_untold(store, beside, now) else [])]
+
+
+def _is_untold(store: Store, beside: BesideState, now: Moment) -> bool:
+    """Tell whether Azure has not told of its events since the state was put aside."""
+    lost_at = max(map(put_aside_at, beside.put_aside), default=0.0)
+    told_at = beside.told_at or 0.0
+    _unclear, _missing, interval = _polling(store.fact("poller"), now)
+    lately = _SILENCE + interval
+    # Where that lies in the future the clock was set back since, and the last minutes are after it.
+    return lost_at > told_at and not (lost_at > now.at + lately and abs(now.at - told_at) <= lately)
 
 
 def _polling(fact: Mapping[str, Any], now: Moment) -> tuple[int, list[Any], float]:
