@@ -29,6 +29,7 @@ from .state.records import Moment, ResponseRecord
 from .state.schema import is_locked, is_unwritable
 from .state.store import Store
 from .system import (
+    CHECK,
     ERROR,
     Clock,
     Folders,
@@ -127,7 +128,7 @@ def _check(options: SimpleNamespace, folders: Folders) -> int:
 
     with contextlib.ExitStack() as held:
         try:
-            free = held.enter_context(lock(folders.run, "check"))
+            free = held.enter_context(lock(folders.run, CHECK))
         except PermissionError:
             raise
         except OSError:

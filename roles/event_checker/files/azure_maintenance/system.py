@@ -31,6 +31,8 @@ NOTICE = 5
 # (a Freeze), by which its clock may jump, and than a slow disk.
 _HUNG_AFTER = 600.0
 _BOOT = "boot"
+# The lock of a check
+CHECK = "check"
 # Seconds to wait for another program that writes this mark, which takes an instant
 _BOOT_PATIENCE = 2.0
 
@@ -151,9 +153,14 @@ def response_lock(number: int) -> str:
 
 
 def is_running(folders: Folders, number: int) -> bool:
-    """Tell whether a process runs the response now. Only reads, and holds the lock for an instant at most."""
+    """Tell whether a process runs the response now."""
+    return is_locked(folders.run, response_lock(number))
+
+
+def is_locked(folder: str, name: str) -> bool:
+    """Tell whether a process holds a lock. Only reads, and holds it for an instant at most."""
     try:
-        descriptor = os.open(os.path.join(folders.run, f"{response_lock(number)}.lock"), os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(os.path.join(folder, f"{name}.lock"), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:

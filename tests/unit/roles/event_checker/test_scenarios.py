@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import parse_utc
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._imds import poller
+from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.system import lock
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker import machine as machine_module
 from ansible_collections.fleetops.azure_maintenance.tests.unit.roles.event_checker.machine import Machine
 
@@ -703,6 +704,28 @@ def test_e5_while_a_check_polls_status_knows_the_last_answer_and_no_poll_writes_
     silent_since = vm.clock.now().at
     vm.poll(100)
     assert -2 <= seconds_since_answer(silent_since) <= 2
+
+
+@pytest.mark.parametrize(
+    ("why", "after", "expected"),
+    [
+        pytest.param("stopped", 60, 0, id="a minute after the timer was stopped"),
+        pytest.param("stopped", 600, 3, id="ten minutes after"),
+        pytest.param("stopped", 86400, 3, id="a day after"),
+        pytest.param("running", 600, 3, id="a check runs, and notes nothing"),
+        pytest.param("unanswered", 600, 3, id="Azure does not answer"),
+    ],
+)
+def test_p13_status_says_that_no_check_runs(azure, vm, why, after, expected):
+    vm.check()
+    vm.clock.advance(after)
+    if why == "unanswered":
+        azure.fault(fault="status", status=500)
+        vm.check(expected=1)
+    with lock(str(vm.folder / "run"), "check") if why == "running" else contextlib.nullcontext():
+        told = vm.run("status")
+    no_check = "!! The check does not run: systemctl status azure-maintenance-check.timer"
+    assert (told.returncode, no_check in told.stdout) == (expected, why == "stopped" and expected == 3)
 
 
 def test_p4_answers_that_stay_empty_end_what_was_approved_after_five_minutes(azure, vm):

@@ -34,7 +34,7 @@ from ..state.database import find_put_aside, put_aside_at
 from ..state.marks import events_of_runs, may_be_at_work, read_marks, told_at
 from ..state.records import FAILED, RUNNING, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
 from ..state.store import Store
-from ..system import Folders, is_running, warn, write_file
+from ..system import CHECK, Folders, is_locked, is_running, warn, write_file
 from ..track.situation import read_situation
 from .metrics import metrics_text
 
@@ -47,6 +47,7 @@ _RUN_RESTORES = 3600.0
 # Seconds beyond the length of a check, which writes down the time of the last answer at its end
 _SILENCE = 240.0
 _TIMER_INTERVAL = 60.0
+_NO_CHECK = "The check does not run: systemctl status azure-maintenance-check.timer"
 
 
 class BesideState(NamedTuple):
@@ -57,6 +58,7 @@ class BesideState(NamedTuple):
     :ivar told_at: from told_at().
     :ivar put_aside: the files of the state that could not be read.
     :ivar is_running: tells whether a process runs the response of this number now.
+    :ivar is_checking: tells whether a check runs now.
     """
 
     marks: Sequence[dict[str, Any]] = ()
@@ -64,12 +66,14 @@ class BesideState(NamedTuple):
     told_at: float | None = None
     put_aside: Sequence[str] = ()
     is_running: Callable[[int], bool] = lambda _number: True
+    is_checking: Callable[[], bool] = lambda: True
 
     @classmethod
     def read(cls, store: Store, folders: Folders) -> BesideState:
         put_aside = find_put_aside(folders.state, folders.run)
-        running = partial(is_running, folders)
-        return cls(read_marks(store, folders), last_answer_at(folders), told_at(store, folders), put_aside, running)
+        running, checking = partial(is_running, folders), partial(is_locked, folders.run, CHECK)
+        marks, told = read_marks(store, folders), told_at(store, folders)
+        return cls(marks, last_answer_at(folders), told, put_aside, running, checking)
 
 
 _NOTHING = BesideState()
@@ -119,7 +123,12 @@ def status_report(store: Store, now: Moment, warnings: Iterable[str], beside: Be
     :param warnings: the faults of the state and of the configuration, for which an event may be missing (P13).
     """
     found = report(store, now, needing_attention(store), beside)
-    return {**found, "warnings": _faults(store, warnings, beside, now)}
+    told = list(warnings)
+    # Each other reason is told in its own words.
+    is_told = found["heard_lately"] or found["last_error"] or found["unclear_seconds"] or told
+    if not is_told and not beside.is_checking():
+        told.append(_NO_CHECK)
+    return {**found, "warnings": _faults(store, told, beside, now)}
 
 
 def _faults(store: Store, warnings: Iterable[str], beside: BesideState, now: Moment) -> list[str]:
