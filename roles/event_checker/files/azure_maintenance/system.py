@@ -154,10 +154,10 @@ def response_lock(number: int) -> str:
 
 def is_running(folders: Folders, number: int) -> bool:
     """Tell whether a process runs the response now."""
-    return is_locked(folders.run, response_lock(number))
+    return is_held(folders.run, response_lock(number))
 
 
-def is_locked(folder: str, name: str) -> bool:
+def is_held(folder: str, name: str) -> bool:
     """Tell whether a process holds a lock. Only reads, and holds it for an instant at most."""
     try:
         descriptor = os.open(os.path.join(folder, f"{name}.lock"), os.O_RDONLY | os.O_CLOEXEC)

@@ -34,7 +34,7 @@ from ..state.database import find_put_aside, put_aside_at
 from ..state.marks import events_of_runs, may_be_at_work, read_marks, told_at
 from ..state.records import FAILED, RUNNING, SUCCEEDED, UNFINISHED, WAITING, EventRecord, Moment, ResponseRecord
 from ..state.store import Store
-from ..system import CHECK, Folders, is_locked, is_running, warn, write_file
+from ..system import CHECK, Folders, is_held, is_running, warn, write_file
 from ..track.situation import read_situation
 from .metrics import metrics_text
 
@@ -71,7 +71,7 @@ class BesideState(NamedTuple):
     @classmethod
     def read(cls, store: Store, folders: Folders) -> BesideState:
         put_aside = find_put_aside(folders.state, folders.run)
-        running, checking = partial(is_running, folders), partial(is_locked, folders.run, CHECK)
+        running, checking = partial(is_running, folders), partial(is_held, folders.run, CHECK)
         marks, told = read_marks(store, folders), told_at(store, folders)
         return cls(marks, last_answer_at(folders), told, put_aside, running, checking)
 
