@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event import marks as vm_marks
 from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.document import format_utc
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.marks import (
+    events_of_runs,
     write_mark,
 )
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.state.records import (
@@ -359,6 +360,21 @@ def test_p3_on_ended_waits_for_the_document_after_the_mark_of_a_run(azure, vm, e
     older.unlink()
     vm.check()
     assert second in vm.ran
+
+
+@pytest.mark.parametrize(
+    ("written", "told", "is_newer"),
+    [
+        (-1, None, True),
+        (-1, -2, True),
+        (-2, -1, False),
+        pytest.param(-1, 3600, True, id="the clock was set back since Azure told"),
+    ],
+)
+def test_p3_a_mark_is_news_unless_azure_told_of_its_events_after_it_was_written(vm, written, told, is_newer):
+    path, now = mark_by_a_run(vm, "B1", age=-written), vm.clock.now()
+    marks = vm_marks.read_marks([str(path.parent)])
+    assert events_of_runs(marks, told and now.at + told, now)["b1"].is_newer is is_newer
 
 
 def test_a_mark_of_a_run_from_the_future_holds_nothing_back(azure, vm, event):

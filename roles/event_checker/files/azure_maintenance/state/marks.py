@@ -92,7 +92,7 @@ def events_of_runs(marks: Iterable[Mark], told: float | None, now: Moment) -> di
             key, written_at = fold_case(mark["event_id"]), _written_at(mark)
             # A clock that was set back must not make an old mark a new one for hours.
             is_past = written_at > 0.0 and _is_past(written_at, now)
-            is_newer = is_past and (told is None or written_at >= told)
+            is_newer = is_past and (told is None or not _is_past(told, now) or written_at >= told)
             is_preparing = is_past and mark["state"] == _marks.PREPARING and may_be_at_work(mark, now)
             # Several runs may have marked it.
             before = found.get(key, MarkOfRuns(False, False))
@@ -149,9 +149,10 @@ def put_back_until(marks: Iterable[Mark], longest: float) -> float:
     return max((_written_at(mark) + (_marks.longest_work(mark) or longest) for mark in restoring), default=0.0)
 
 
-def _is_past(written_at: float, now: Moment) -> bool:
+def _is_past(at: float, now: Moment) -> bool:
+    """Tell whether a time is no later than now: a later one is of a clock that was set back since."""
     # A mark may be written at this moment.
-    return written_at <= now.at + 1.0
+    return at <= now.at + 1.0
 
 
 def _written_at(mark: Mark) -> float:
