@@ -101,13 +101,11 @@ def note_at_work(host: Host, now: float, read_at: float | None = None) -> dict[s
         is_known = before is not None and before["since"] == told
         not_before = before.get("not_before") if before and is_known else read_at
         since = read_utc(str(told or ""))
-        if since is not None and since.timestamp() <= now:
-            until = max(since.timestamp(), not_before or 0.0) + _longest(host, mark)
-        elif before and is_known:
-            # By a clock that is ahead it began in the future.
-            until = before["until"]
-        else:
-            until = now + _longest(host, mark)
+        begun = now if since is None else min(now, max(since.timestamp(), not_before or 0.0))
+        until = begun + _longest(host, mark)
+        if before and is_known:
+            # By a clock that is ahead it began in the future: its time counts from when it was first seen.
+            until = min(until, before["until"])
         found[key] = {"since": told, "until": until}
         if not_before is not None:
             found[key]["not_before"] = not_before

@@ -397,6 +397,8 @@ def test_p13_who_an_earlier_run_has_left_is_waited_for_where_another_vm_tells_fi
         pytest.param(None, (3600, 200), 200, id="by a clock that is ahead"),
         pytest.param((3600, -40), (3600, 200), -40, id="P15: by a clock that is ahead, and seen before"),
         pytest.param((3600, -40), (3700, 200), 200, id="P3: by a clock that is ahead, and a sign of life came"),
+        pytest.param((-10, -40), (-10, 200), -40, id="P15: by a clock that was ahead when it was seen before"),
+        pytest.param((3600, 3800), (3600, 200), 200, id="P15: seen before the clock of this controller was set back"),
         pytest.param(None, (-10, -5), 590, id="a time that cannot be"),
     ],
 )
@@ -429,6 +431,17 @@ def test_p3_a_mark_that_is_news_is_no_old_one_whatever_its_clock_says(read_at, e
     for passed in (0.0, 100.0):
         at_work = note_at_work({**known, "at_work": at_work}, START + passed, read_at and START + read_at + passed)
         assert [work["until"] for work in at_work.values()] == [START + ends]
+
+
+def test_p15_nobody_is_waited_for_longer_where_the_clock_of_the_controller_is_set_back():
+    mark = new_mark(CHECKER, {"event_id": "A1", "event_type": "Reboot"}, "2026-11-21T09:00:00Z")
+    began = datetime.fromtimestamp(START, timezone.utc)
+    mark = {**set_state(mark, RESTORING, began, 300.0), "file": "a1.vm.checker.mark.json"}
+    known = {"run": "r1", "marks": [mark], "settings": {"restore_timeout": "600"}}
+    at_work = note_at_work({**known, "at_work": {}}, START + 3600.0, START + 3590.0)
+    for now in (START + 10.0, START + 200.0):
+        at_work = note_at_work({**known, "at_work": at_work}, now, now - 10.0)
+        assert [work["until"] for work in at_work.values()] == [START + 310.0]
 
 
 @pytest.mark.parametrize("phase", ["prepare", "restore"])
