@@ -406,6 +406,19 @@ def test_p3_p15_a_run_that_prepares_is_waited_for_by_its_own_limit_where_the_clo
     assert restored in vm.ran
 
 
+def test_p16_status_asks_for_a_person_where_the_clock_was_set_back_since_the_event(azure, vm):
+    vm.configure({"name": "Of the fleet"})
+    event = azure.announce()
+    vm.check()
+    path = mark_by_a_run(vm, event)
+    azure.withdraw(event)
+    vm.check()
+    vm.clock.set_to(vm.clock.now().at - 86400.0, vm.clock.now().uptime)
+    vm.clock.advance(3700)
+    vm.check()
+    assert vm.status()["marks_left"] == [str(path)]
+
+
 def test_p16_status_asks_for_a_person_an_hour_after_the_event_where_the_clock_was_set_back_since_the_mark(azure, vm):
     vm.configure({"name": "Of the fleet"})
     event = azure.announce()
