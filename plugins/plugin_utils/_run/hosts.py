@@ -97,7 +97,7 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
     unreachable = bool(answer.get("unreachable"))
     taken = {
         **host,
-        "events": follow_progress(host["events"], answer, now),
+        "events": follow_progress(_date_preparations(host["events"], now), answer, now),
         "asked_at": now,
         "times_asked": host["times_asked"] + 1,
         "unreachable": unreachable,
@@ -133,6 +133,14 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
         )
         taken["at_work"] = note_at_work(taken, now, host["marks_read_at"])
     return taken
+
+
+def _date_preparations(events: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:
+    """Return the events without a preparation that began in the future, by a clock that was set back since: by the
+    marks of this answer it is known whether somebody else has put the VM back (P2)."""
+    return [
+        {**each, "prepared_since": now - 0.001} if (each["prepared_since"] or 0.0) > now else each for each in events
+    ]
 
 
 def _list_events(before: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:

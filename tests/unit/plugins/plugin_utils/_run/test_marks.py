@@ -22,6 +22,7 @@ from ansible_collections.fleetops.azure_maintenance.plugins.module_utils._event.
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run import verdict
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.hosts import take_answer
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.marks import (
+    compare_marks,
     find_hindering,
     find_removable,
     note_at_work,
@@ -262,6 +263,16 @@ def test_p2_an_id_that_azure_uses_anew_before_all_are_restored_is_not_held_back(
     assert [event_id for _host, event_id, _ready in fleet.posted] == ["A1", "B2", "A1"]
     assert fleet.story["web-1"] == ["prepare A1", "prepare B2", "restore A1", "prepare A1", "restore B2", "restore A1"]
     assert fleet.story["web-2"] == ["prepare A1", "restore A1"] * 2
+
+
+@pytest.mark.parametrize("set_by", [0.0, -3600.0], ids=["", "and the clock of this controller was set back"])
+def test_p2_who_is_put_back_by_another_is_known_by_the_next_answer(set_by):
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"], notice=3000.0)).stop_after(2)
+    fleet.marks["web-1"].clear()
+    fleet.now += 2
+    known = take_answer(fleet.run["hosts"]["web-1"], fleet.answer("web-1"), fleet.now + set_by)
+    assert [each["prepared"] for each in known["events"]] == [True]
+    assert [each["prepared"] for each in compare_marks("web-1", known)["events"]] == [None]
 
 
 def test_p2_who_is_put_back_after_one_of_its_events_by_name_is_prepared_again_for_the_other():
