@@ -153,6 +153,11 @@ def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_anoth
         ({"approve_event_ids": [None]}, "event_ids must name something: each member of its list is null or empty."),
         ({"approve_event_ids": ["", " "]}, "event_ids must name something: each member of its list is null or empty."),
         ({"approve_event_id": "A1B2"}, "approve_event_id is no variable of this playbook. Are approve_event_ids,"),
+        (
+            {"approve_wait_fr": "ended", "approve_resorces_ready": "web-2", "approve_release": "1.2"},
+            "approve_resorces_ready, approve_wait_fr is no variable of this playbook. Are",
+        ),
+        ({"approve_wiat_timeout": 5}, "approve_wiat_timeout is no variable of this playbook. Are"),
     ],
     ids=[
         "a time with a unit",
@@ -161,6 +166,8 @@ def test_s4_what_the_guard_refuses_on_one_vm_fails_there_and_does_not_keep_anoth
         "a list of null",
         "a list of nothing",
         "a typo",
+        "typos of settings that are no conditions",
+        "a typo of its own word",
     ],
 )
 def test_p14_p15_a_setting_that_would_count_as_none_approves_nothing(fleet, settings, told):
