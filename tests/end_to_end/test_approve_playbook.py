@@ -14,6 +14,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
+from ansible.release import __version__
 
 # Without an interpreter of its own, which would bring the endpoint of a simulated VM
 ON_THIS_MACHINE = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
@@ -41,10 +42,9 @@ class Fleet:
         self.announce = simulator.announce
         self.asked = simulator.asked
 
-    def approve(self, *argv, **extra_vars):
-        return self._ansible(
-            "ansible-playbook", "-i", str(self._inventory), APPROVE, "-e", json.dumps(extra_vars), *argv
-        )
+    def approve(self, *argv, env=None, **extra_vars):
+        given = ["-i", str(self._inventory), APPROVE, "-e", json.dumps(extra_vars), *argv]
+        return self._ansible("ansible-playbook", *given, env=env)
 
     def posted(self):
         """The approvals that came, as (VM, ids)."""
@@ -175,6 +175,18 @@ def test_p14_p15_a_setting_that_would_count_as_none_approves_nothing(fleet, sett
     run = fleet.approve(approve_event_types=["Reboot"], **settings)
     assert run.code != 0
     assert told in " ".join(run.out.split())
+    assert fleet.asked() == set()
+
+
+@pytest.mark.releases
+@pytest.mark.skipif(__version__ >= "2.19", reason="later releases ignore the setting")
+@pytest.mark.parametrize("task", ["Look which events may be approved", "Decide which host approves which events"])
+def test_p14_a_run_that_begins_after_the_checks_approves_nothing_where_undefined_variables_are_no_error(fleet, task):
+    fleet.announce("Reboot", "web-1")
+    settings = {"ANSIBLE_ERROR_ON_UNDEFINED_VARS": "false"}
+    run = fleet.approve("--start-at-task", task, env=settings, approve_event_types=["Reboot"])
+    assert run.code == 2, run.out
+    assert "Nothing was approved. Start the run without --tags, --skip-tags and --start-at-task." in run.words
     assert fleet.asked() == set()
 
 
