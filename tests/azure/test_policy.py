@@ -124,6 +124,11 @@ def test_a_member_of_a_set_inherits_its_policy(principal, policy, member_of):
     [
         ({"resource_id": PAIR, "terminate_notice": True}, "An availability set has no terminate_notice"),
         ({"resource_id": VM, "terminate_notice_minutes": 16}, "terminate_notice_minutes must be from 5 to 15"),
+        (
+            {"resource_id": VM, "publish_api_version": ""},
+            'publish_api_version must be a date such as 2020-07-01, not ""',
+        ),
+        ({"resource_id": VM, "publish_api_version": "latest"}, 'such as 2020-07-01, not "latest".'),
         ({"resource_id": "web-1"}, "resource_id must be the id of a VM"),
         ({"resource_id": f"{POOL}/virtualMachines/3"}, "resource_id must be that of the scale set"),
         ({"resource_id": VM, "approve": True}, "Unsupported parameters"),

@@ -12,9 +12,11 @@ import copy
 import re
 from typing import Any, Mapping, NamedTuple
 
+from ...module_utils._errors import excerpt
 from .resource_ids import AVAILABILITY_SET, SCALE_SET, VM, ResourceId
 
 _MINUTES = re.compile(r"PT(\d{1,4})M")
+_API_VERSION = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?")
 # The limits of Azure
 _FEWEST, _MOST = 5, 15
 _POLICY, _PROFILE, _VM_PROFILE = "scheduledEventsPolicy", "scheduledEventsProfile", "virtualMachineProfile"
@@ -63,13 +65,16 @@ SETTINGS = {
 
 
 def check_options(options: Mapping[str, Any], resource: ResourceId) -> None:
-    """Refuse an option that this kind of resource cannot have.
+    """Refuse an option that has a wrong value, or that this kind of resource cannot have.
 
     :raises ValueError: names the option.
     """
     minutes = options.get("terminate_notice_minutes")
     if minutes is not None and not _FEWEST <= minutes <= _MOST:
         raise ValueError(f"terminate_notice_minutes must be from {_FEWEST} to {_MOST}, not {minutes}.")
+    version = options.get("publish_api_version")
+    if version is not None and not _API_VERSION.fullmatch(version):
+        raise ValueError(f"publish_api_version must be a date such as 2020-07-01, not {excerpt(version)}.")
     notices = [name for name in _named(options) if SETTINGS[name].part == _PROFILE]
     if notices and resource.kind == AVAILABILITY_SET:
         raise ValueError(f"An availability set has no {', '.join(notices)}: set it for its VMs.")
