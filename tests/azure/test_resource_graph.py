@@ -60,6 +60,8 @@ def test_p14_an_empty_list_asks_nothing(principal, ask, option):
     [
         ({"resource_ids": ["web-1"]}, "resource_ids must be the id of a VM"),
         ({"resource_ids": [""]}, "resource_ids must be the id of a VM"),
+        ({"management_groups": ""}, "management_groups must be names, and one of them is empty."),
+        ({"management_groups": ["all", None]}, "management_groups must be names, and one of them is empty."),
         ({"subscriptions": ["s"], "resource_ids": [VM]}, "mutually exclusive"),
         ({"event_statuses": ["Done"]}, "event_statuses must be any of"),
         ({"timeout": 0}, "timeout must be more than 0"),

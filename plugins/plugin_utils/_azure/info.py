@@ -68,8 +68,11 @@ def read_scope(
     """
     if resources is not None:
         return scope_of([each.subscription for each in resources])
-    if options.get("management_groups"):
-        return Scope(management_groups=tuple(options["management_groups"]))
+    groups = [each.strip() for each in options.get("management_groups") or ()]
+    if not all(groups):
+        raise ValueError("management_groups must be names, and one of them is empty.")
+    if groups:
+        return Scope(management_groups=tuple(groups))
     subscriptions = options.get("subscriptions") or ([subscription_id] if subscription_id else [])
     if not subscriptions or not all(each.strip() for each in subscriptions):
         raise ValueError(
