@@ -285,8 +285,8 @@ def summarize(progress: Mapping[str, Iterable[Mapping[str, Any]] | None]) -> dic
 
 
 def _stays_prepared(each: Mapping[str, Any]) -> bool:
-    """Tell whether a host is meant to stay prepared when the run is over."""
-    return bool(must_restore(each) and not each["failed"])
+    """Tell whether a host is meant to stay prepared when the run is over. Without a mark no file has prepared it."""
+    return bool(must_restore(each) and each["marked"] and not each["failed"])
 
 
 def _is_left(each: Mapping[str, Any]) -> bool:

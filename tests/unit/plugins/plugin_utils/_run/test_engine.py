@@ -369,6 +369,14 @@ def test_without_waiting_what_was_approved_stays_prepared_and_what_was_held_back
     assert fleet.story == {"web-1": ["prepare A1"], "web-2": ["prepare B2", "restore B2"]}
 
 
+@pytest.mark.parametrize(("prepare", "is_said"), [("prepare.yml", True), ("nothing", False)])
+def test_p13_only_a_host_that_was_prepared_by_a_file_is_said_to_stay_out_of_service(prepare, is_said):
+    """Nothing has taken the other one out of service, and the playbook restore finds no mark there."""
+    fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]), prepare=prepare, wait=False).go()
+    lines = verdict.conclude(fleet.run)["summary"]["lines"]
+    assert any("web-1 stays out of service." in line for line in lines) is is_said
+
+
 def test_in_check_mode_nothing_is_waited_for():
     fleet = Fleet(["web-1"], FleetEvent("A1", ["web-1"]), check_mode=True).go()
     assert fleet.story == {"web-1": ["prepare A1", "restore A1"]}
