@@ -16,15 +16,29 @@ PATIENCE = 600
 
 @contextlib.contextmanager
 def beside(live):
-    """Run live(over) in a thread as long as the block lasts; ``over`` is an event that is set at its end."""
+    """Run live(over) in a thread as long as the block lasts; ``over`` is an event that is set at its end.
+
+    A test fails with the thread, also where it got all that it asserts.
+    """
     over = threading.Event()
-    thread = threading.Thread(target=live, args=(over,))
+    faults = []
+
+    def run():
+        try:
+            live(over)
+        except BaseException as fault:
+            faults.append(fault)
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
+        if faults:
+            # With the fault of the block, if it has one, as its context.
+            raise faults[0]
 
 
 def wait_until(condition, what="it comes to that"):
