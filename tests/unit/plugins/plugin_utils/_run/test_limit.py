@@ -100,18 +100,22 @@ def test_an_event_whose_time_comes_is_prepared_for_at_once_and_not_approved_befo
     assert "is prepared for now, because Azure may start it soon, and not approved" in fleet.said
 
 
-def test_p2_who_was_asked_before_a_long_restore_of_another_is_asked_again_before_the_approval():
+@pytest.mark.parametrize("seconds", [0.0, 90.0])
+@pytest.mark.parametrize(("boots", "posted"), [(False, ["2A"]), (True, [])])
+def test_p2_who_was_asked_before_a_restore_of_another_is_asked_again_before_the_approval(seconds, boots, posted):
     first, second = FleetEvent("1A", ["web-1"], notice=500.0), FleetEvent("2A", ["web-2"], notice=550.0)
     first.withdrawn_at = START + 2.0
     fleet = Fleet(WEB, first, second, max_unavailable="1")
 
     def takes_long(host):
-        fleet.now += 90.0 if host == "web-1" else 0.0
+        if host == "web-1":
+            fleet.now += seconds
+            fleet.boots["web-2"] = "boot-2" if boots else "boot-1"
 
     fleet.before["restore"] = takes_long
     fleet.go()
-    assert fleet.done[:5] == ["ask", "prepare", "restore", "ask", "approve"]
-    assert in_order(fleet) == ["2A"]
+    assert fleet.done[:4] == ["ask", "prepare", "restore", "ask"]
+    assert in_order(fleet) == posted
 
 
 @pytest.mark.parametrize(("seconds", "posted"), [(50.0, ["2A"]), (70.0, [])])
