@@ -478,6 +478,22 @@ def test_module_defaults_of_the_play_hide_no_event_that_goes_on_and_do_not_wait_
     assert re.search(rf"Reboot {of_b} \w+, approved by host-b: host-b", run.words)
 
 
+def test_p1_p2_an_event_that_is_of_another_type_by_the_time_of_its_approval_is_held_back(fleet, simulator):
+    """The approval asks another simulator, as Azure may change an event after the last question."""
+    later = simulator("--vms", "web-1,web-2", "--clock", "manual")
+    event = fleet.announce("web-1", "web-2", event_type="Freeze", notice=FAR_OFF)
+    later.announce("Reboot", "web-1", "web-2", event_id=event, notice=FAR_OFF)
+    defaults = {"fleetops.azure_maintenance.scheduled_event_approve": {"endpoint": later.endpoint("web-1")}}
+    run = fleet.respond(play={"module_defaults": defaults})
+    assert run.code == 2, run.out + run.err
+    assert fleet.azure.posted() + later.posted() == []
+    assert (
+        "Not approved: host-a: the event has another type or source now than its hosts are prepared for." in run.words
+    )
+    for host in ("host-a", "host-b"):
+        assert fleet.story(host) == [f"prepare {host} Freeze", f"restore {host} Freeze -"]
+
+
 UNNAMED = "event_response_prepare must be the path of a file with the tasks that prepare a host, or the word nothing"
 BAD_INPUT = [
     ({"event_response_prepare": ""}, UNNAMED),

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
-from ...module_utils._event.document import fold_case
+from ...module_utils._event.document import EVENT_SOURCES, EVENT_TYPES, fold_case
 from ...module_utils._event.lifecycle import ANNOUNCED, ENDED, STARTED, WITHDRAWN
+from ...module_utils._event.selection import keys
 from .._failure_text import timed_out
 from .progress import is_near, is_prepared_as_another, must_restore, progress_key, update_event
 from .settings import IGNORE
@@ -22,6 +23,10 @@ _SILENT = ("unreachable", "timeout")
 CANCELED = "Canceled"
 _FROM_OUTSIDE = "Its VM could not be asked to approve it, so it was approved from outside, by Azure's control plane."
 OTHER_BATCH = "is in another batch of the play"
+_CHANGED = (
+    "the event has another type or source now than its hosts are prepared for. Run this again: that prepares for what "
+    "it is now."
+)
 
 
 def plan_approval(
@@ -42,7 +47,8 @@ def plan_approval(
     :param outside_vms: IGNORE approves an event also where it lists a VM that is not a host of the play.
     :param max_wait: how many seconds an event may be waited for that is not approved.
     :returns: ``event``, ``approver`` (a host, or None), ``resources_ready``, ``why`` (why it is not approved, or
-        None), ``blocked`` (whether there are obstacles), ``wait`` (whether to wait for its end).
+        None), ``blocked`` (whether there are obstacles), ``wait`` (whether to wait for its end). With an approver also
+        ``event_types`` and ``event_sources``, options of scheduled_event_approve.
     """
     progress = {host: each for host, known in hosts.items() for each in known["progress"] if progress_key(each) == key}
     # The latest answer of a host may be older than that of another, and another VM may have come into it since.
@@ -67,7 +73,19 @@ def plan_approval(
         return {**hold_back(event, why, progress.values(), max_wait, now), "blocked": approve}
     # The first of the resources is the leader.
     named = [*(hosts[host]["resource_name"] for host in ready), *outside]
-    return {**plan, "approver": ready[0], "resources_ready": named, "wait": True}
+    return {**plan, "approver": ready[0], "resources_ready": named, "wait": True, **_kind(progress[ready[0]])}
+
+
+def _kind(each: Mapping[str, Any]) -> dict[str, str]:
+    """Return for which type and source a host is prepared: Azure may change them just before the approval.
+
+    A word that scheduled_event_approve does not know is no condition.
+    """
+    kind, source = (str((each["prepared_as"] or each["event"])[name] or "") for name in ("event_type", "event_source"))
+    return {
+        "event_types": kind if fold_case(kind) in keys(EVENT_TYPES) else "",
+        "event_sources": source if fold_case(source) in keys(EVENT_SOURCES) else "",
+    }
 
 
 def hold_back(
@@ -113,7 +131,10 @@ def _check_readiness(
         if len(found) > 1:
             obstacles.append(f"{' and '.join(found)} both say that they are {name}")
         elif found:
-            obstacle = _obstacle(found[0], hosts[found[0]], progress.get(found[0]))
+            each = progress.get(found[0])
+            # The type is that of the latest answer. The source is its own: older versions of the API have none.
+            latest = each and {**each, "event": {**each["event"], "event_type": event["event_type"]}}
+            obstacle = _obstacle(found[0], hosts[found[0]], latest)
             if obstacle:
                 obstacles.append(obstacle)
             else:
@@ -226,7 +247,8 @@ def hold_back_refused(
         if why:
             wait = is_near(plan["event"], max_wait, now)
             why = f"Not approved: {approver}: {why}"
-            plan = {**plan, "approver": None, "why": why, "blocked": True, "wait": wait, "was_tried": True}
+            was_tried = not why.endswith(_CHANGED)
+            plan = {**plan, "approver": None, "why": why, "blocked": True, "wait": wait, "was_tried": was_tried}
         held.append(plan)
     return held
 
@@ -272,6 +294,9 @@ def _why_refused(approval: Mapping[str, Any]) -> str | None:
     if result == "not_found":
         clear = approval.get("document_is_clear")
         return None if clear else "no document told whether the event is still there."
+    if approval.get("approvals") == []:
+        # It is listed, or it would be not_found.
+        return _CHANGED
     return f"{approval.get('msg') or 'it gave no answer'}{approval.get('outside', '')}"
 
 

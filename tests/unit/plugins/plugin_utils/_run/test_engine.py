@@ -298,6 +298,18 @@ def test_e2_p2_an_event_that_becomes_one_of_another_type_after_its_preparation_i
     assert [event_id for _host, event_id, _ready in fleet.again().go().posted] == ["A1"]
 
 
+def test_p1_p2_an_event_that_becomes_one_of_another_type_just_before_its_approval_is_held_back():
+    event = FleetEvent("A1", ["web-1"], event_type="Freeze", notice=90000.0)
+    fleet = Fleet(["web-1"], event)
+    fleet.before = {"approve": lambda host: setattr(event, "event_type", "Reboot")}
+    fleet.go()
+    assert fleet.posted == []
+    assert "web-1: the event has another type or source now than its hosts are prepared for." in fleet.said
+    assert "although a VM is not prepared" in fleet.said
+    assert fleet.story["web-1"] == ["prepare A1", "restore A1"]
+    assert [event_id for _host, event_id, _ready in fleet.again().go().posted] == ["A1"]
+
+
 def test_e2_an_event_that_is_not_wanted_any_more_when_its_turn_comes_is_left_out():
     first, second = (FleetEvent(name, [vm], event_type="Freeze") for name, vm in (("A1", "web-1"), ("B2", "web-2")))
     fleet = Fleet(["web-1", "web-2"], first, second, event_types=["Freeze"], max_unavailable="1")
