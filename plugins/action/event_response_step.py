@@ -143,15 +143,17 @@ class ActionModule(ActionBase):
     def _check_files(self) -> dict[str, Any]:
         given = {name: str(self._task.args.get(name) or "") for name in ("prepare", "restore")}
         faults = settings.tell_unknown_in_rehearsal(load_extra_vars(self._loader))
-        faults += self._file_faults(given, str(self._task.args["prefix"]))
+        faults += self._file_faults(given, str(self._task.args["prefix"]), rehearsal=True)
         return {"failed": True, "msg": " ".join([*faults, "No host was asked."])} if faults else {}
 
-    def _file_faults(self, given: Mapping[str, str], prefix: str = "event_response") -> list[str]:
+    def _file_faults(
+        self, given: Mapping[str, str], prefix: str = "event_response", rehearsal: bool = False
+    ) -> list[str]:
         faults = []
         loader = TaskLoader(self._task, self._loader, self._vars)
         for name, words in (("prepare", settings.WORDS), ("restore", (settings.NOTHING,))):
             if given[name] and given[name] not in words:
-                faults += [f"{prefix}_{name}: {fault}" for fault in loader.find_faults(given[name])]
+                faults += [f"{prefix}_{name}: {fault}" for fault in loader.find_faults(given[name], rehearsal)]
         return faults
 
     # The state of the run: the only place that reads the variables of hosts

@@ -43,8 +43,29 @@ def test_b6_a_skeleton_in_which_nobody_has_written_prepares_no_host(ansible, sim
     run = ansible("ansible-playbook", "-i", "inventory", respond, "-e", "target=web", "-e", given, cwd=tmp_path)
     assert run.code == 2, run.out + run.err
     assert azure.posted() == []
-    assert "Write your own tasks into prepare.yml and restore.yml, and delete this one." in run.words
+    for name in ("prepare", "restore"):
+        assert f"shop/{name}.yml: nobody has written this file" in run.words
+    assert "Write your own tasks into it, and delete its first task." in run.words
     assert "web-1 was not restored" not in run.words
+    # No mark is left for nothing done.
+    assert azure.asked() == set()
+
+
+@pytest.mark.parametrize("playbook", ["respond", "restore"])
+def test_p13_no_host_counts_as_restored_by_a_skeleton(ansible, simulator, tmp_path, playbook):
+    azure = simulator("--vms", "web-1", "--clock", "manual")
+    host = {"azure_maintenance_endpoint": azure.endpoint("web-1"), "ansible_connection": "local"}
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"web-1": host}}}))
+    assert ansible("ansible-playbook", NEW_RUNBOOK, "-e", "new_runbook_path=shop", cwd=tmp_path).code == 0
+    (tmp_path / "shop" / "prepare.yml").write_text("- ansible.builtin.command: touch drained\n")
+    given = {"event_response_restore": "shop/restore.yml"}
+    if playbook == "respond":
+        given["event_response_prepare"] = "shop/prepare.yml"
+    command = ("ansible-playbook", "-i", "hosts.json", f"fleetops.azure_maintenance.{playbook}")
+    run = ansible(*command, "-e", json.dumps(given), cwd=tmp_path)
+    assert run.code == 2, run.out + run.err
+    assert "shop/restore.yml: nobody has written this file" in run.words
+    assert azure.asked() == set()
 
 
 def test_p13_in_check_mode_it_does_not_say_that_the_files_are_there(ansible, tmp_path):

@@ -27,6 +27,8 @@ class _Search(NamedTuple):
     notified: set[str]
     # Whether a file that is included and not found is a fault
     strict: bool = True
+    # Whether the skeleton of a runbook is no fault
+    rehearsal: bool = False
 
 
 _INCLUDES = ("include_tasks", "ansible.builtin.include_tasks", "ansible.legacy.include_tasks")
@@ -79,19 +81,26 @@ _BOOT = (
     "{path}: {action} must not be used: a host that boots after it was prepared is not prepared any more, and Azure "
     "may take it down in the middle of the boot that the file waits for. Boot the host in a run of its own."
 )
+# The first task of each file that the playbook new_runbook writes
+_OF_SKELETON = "Check that this file is not the skeleton any more"
+_SKELETON = (
+    "{path}: nobody has written this file: its tasks only print lines, so a host would count as prepared, or as "
+    "restored, although nothing was done. Write your own tasks into it, and delete its first task."
+)
 _INSTEAD_OF_PAUSE = " To wait N seconds, use ansible.builtin.wait_for with timeout: N."
 # The next line says why.
 _NO_CONTENTS = "Unable to retrieve file contents"
 _POSITION = re.compile(r"(?:The error appears to be in '(?P<old>[^']+)': line |Origin: (?P<new>[^\n]+?):)(?P<line>\d+)")
 
 
-def find_file_faults(path: str, loader: Any, folders: Sequence[str]) -> list[str]:
+def find_file_faults(path: str, loader: Any, folders: Sequence[str], rehearsal: bool = False) -> list[str]:
     """Return the faults of a file, and of the files it includes by a literal name; a sentence each.
 
     :param loader: a TaskLoader, which loads files, roles and handlers as Ansible does.
     :param folders: where Ansible looks for included files, besides the folder of the file that includes them.
+    :param rehearsal: whether the skeleton of a runbook is no fault.
     """
-    search = _Search(loader, set(), set())
+    search = _Search(loader, set(), set(), rehearsal=rehearsal)
     faults = list(_find_file_faults(path, search, folders))
     # Ansible looks for a notified handler among all handlers of the play.
     return [*faults, *dict.fromkeys(_find_notified_faults(path, search, folders))]
@@ -136,6 +145,8 @@ def _find_task_faults(
     """Return the faults of the tasks of a file, or of an included role, whose folder is path."""
     loader = search.loader
     search.notified.update(str(name) for task in tasks for name in _listed(task.notify))
+    if not search.rehearsal and any(task.name == _OF_SKELETON for task in tasks):
+        yield _SKELETON.format(path=path)
     for name, sentence in (("run_once", _RUN_ONCE), ("any_errors_fatal", _STOPS_ALL)):
         if any(_is_set(name, task) for task in tasks):
             yield sentence.format(path=path)

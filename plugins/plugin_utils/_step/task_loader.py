@@ -36,13 +36,16 @@ class TaskLoader:
         self.role = task._role
         self._variables = variables
 
-    def find_faults(self, given: str) -> Sequence[str]:
-        """Return the faults of a file, a sentence each."""
+    def find_faults(self, given: str, rehearsal: bool = False) -> Sequence[str]:
+        """Return the faults of a file, a sentence each.
+
+        :param rehearsal: whether the skeleton of a runbook is no fault.
+        """
         path = os.path.realpath(os.path.expanduser(given))
         if not os.path.isfile(path):
             return [f"there is no file {path}. Give the path of a file with tasks."]
         role_tasks = [os.path.join(self.role._role_path, "tasks")] if self.role else []
-        return find_file_faults(path, self, [*role_tasks, self._loader.get_basedir()])
+        return find_file_faults(path, self, [*role_tasks, self._loader.get_basedir()], rehearsal)
 
     def load_file(self, path: str, role: Any) -> Sequence[Any]:
         """Return the blocks of a file.

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from ansible_collections.fleetops.azure_maintenance.plugins.plugin_utils._run.task_files import find_file_faults
 
+NEW_RUNBOOK = Path(__file__).resolve().parents[5] / "playbooks" / "files" / "new_runbook"
 REFUSED = (
     "drain.yml: run_once: true must not be used: the task runs for one host, and its result counts for all "
     "hosts, also for those that only wait. Use delegate_to without it."
@@ -19,7 +22,7 @@ STOPS_ALL = "drain.yml: any_errors_fatal: true must not be used: where the task 
 
 
 def task(action="raw", **more):
-    unset = dict.fromkeys(("notify", "run_once", "any_errors_fatal", "_role"))
+    unset = dict.fromkeys(("name", "notify", "run_once", "any_errors_fatal", "_role"))
     return SimpleNamespace(**{"action": action, "args": {}, **unset, "async_val": 0, "poll": 15, **more})
 
 
@@ -30,7 +33,7 @@ def handler(name, *, role=None, listen=(), **more):
     return task(get_name=lambda include_role_fqcn: names[include_role_fqcn], **known)
 
 
-def find_faults(tasks, blocks=(), handlers=()):
+def find_faults(tasks, blocks=(), handlers=(), rehearsal=False):
     """Return what is wrong with the tasks of drain.yml, in which any role that is included has these blocks."""
     for each in tasks:
         if getattr(each, "action", "") == "include_role":
@@ -45,7 +48,7 @@ def find_faults(tasks, blocks=(), handlers=()):
         tags_let_run=lambda each: not {"never", "skipped"}.intersection(getattr(each, "tags", ())),
         has_tag_never=lambda each: "never" in getattr(each, "tags", ()),
     )
-    return find_file_faults("drain.yml", loader, [])
+    return find_file_faults("drain.yml", loader, [], rehearsal)
 
 
 @pytest.mark.parametrize(
@@ -262,3 +265,12 @@ def test_p13_a_file_of_which_the_tags_of_the_run_leave_a_part_is_refused(skipped
 def test_i11_a_file_that_boots_its_host_is_refused(action):
     (fault,) = find_faults([task(action)])
     assert fault.startswith(f"drain.yml: {action} must not be used: a host that boots after it was prepared")
+
+
+def test_b6_the_skeleton_of_a_runbook_is_refused():
+    skeleton = yaml.safe_load((NEW_RUNBOOK / "restore.yml").read_text())
+    assert skeleton[0]["name"] == yaml.safe_load((NEW_RUNBOOK / "prepare.yml").read_text())[0]["name"]
+    (told,) = find_faults([task("debug", name=each["name"]) for each in skeleton])
+    assert find_faults([task("debug", name=each["name"]) for each in skeleton], rehearsal=True) == []
+    assert told.startswith("drain.yml: nobody has written this file")
+    assert find_faults([task("debug", name=each["name"]) for each in skeleton[1:]]) == []
