@@ -108,6 +108,9 @@ def _format_variable(name: str, text: str) -> str:
     """Return the option -e for a command line. A shell and Ansible would cut other text, as at a space."""
     if re.fullmatch(r"[\w.,-]*", text, re.ASCII):
         return f"-e {name}={text}"
+    # A double quote could not be copied: Ansible puts a backslash before it.
+    if re.fullmatch(r"[^\s\"'\\{}]+", text):
+        return f"-e {shlex.quote(f'{name}={text}')}"
     # Without a comma Ansible cuts a pattern of hosts at a space, too.
     text += "," if name == "target" and "," not in text else ""
     return f"-e {shlex.quote(json.dumps({name: text}, ensure_ascii=False))}"

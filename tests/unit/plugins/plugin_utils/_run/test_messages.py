@@ -254,8 +254,11 @@ BY_ID = f"-e approve_event_ids={EVENT['event_id']}"
         (
             "b\u00fcro's",
             "x;reboot",
-            f"""approve -e '{{"target": "b\u00fcro'"'"'s,"}}' {BY_ID} -e '{{"approve_resources_ready": "x;reboot"}}'""",
+            f"""approve -e '{{"target": "b\u00fcro'"'"'s,"}}' {BY_ID} -e 'approve_resources_ready=x;reboot'""",
         ),
+        # Ansible shows a message as JSON, with a backslash before each double quote, so that could not be copied.
+        ("b\u00fcro/1", "web-1", f"""approve -e 'target=b\u00fcro/1' {BY_ID} -e approve_resources_ready=web-1"""),
+        ("a{{b", "web-1", f"""approve -e '{{"target": "a{{{{b,"}}' {BY_ID} -e approve_resources_ready=web-1"""),
     ],
 )
 def test_i4_a_name_in_that_command_is_one_word_for_a_shell_and_one_host_for_ansible(host, vm, command):
