@@ -647,7 +647,8 @@ def _deadlines(run: Run, now: float) -> dict[str, float]:
     for entry in run["queue"].values() if found else ():
         # They wait for the hosts before them, and their events may change meanwhile.
         found = {**{host: max(found.values()) for host in entry["hosts"] if is_present(run["hosts"][host])}, **found}
-    return found
+    # A line names the first of them, in the order of the play.
+    return {host: found[host] for host in run["hosts"] if host in found}
 
 
 def _ask_idle(run: Run, now: float) -> Orders | None:

@@ -139,6 +139,20 @@ def test_p2_who_boots_during_a_long_wait_is_not_approved_by_an_answer_older_than
     assert in_order(fleet) == posted, fleet.done
 
 
+def test_who_is_waited_for_is_named_in_the_order_of_the_play():
+    events = [FleetEvent(f"{number}A", [f"web-{number}"], notice=5000.0 + number, lasts=60.0) for number in (1, 2, 3)]
+    fleet = Fleet(["web-1", "web-2", "web-3"], *events, max_unavailable="1")
+    wait, awaited = fleet._wait, []
+
+    def note(orders):
+        awaited.append(list(orders))
+        return wait(orders)
+
+    fleet._wait = note
+    fleet.go()
+    assert awaited[0] == ["web-1", "web-2", "web-3"]
+
+
 def test_an_event_that_azure_starts_before_its_turn_was_prepared_for():
     first, second = FleetEvent("1A", ["web-1"], notice=500.0, lasts=900.0), FleetEvent("2A", ["web-2"], notice=550.0)
     fleet = Fleet(WEB, first, second, max_unavailable="1").go()
