@@ -118,6 +118,7 @@ def test_s1_s4_a_failed_prepare_holds_the_approval_of_both_back_and_failed_resto
     assert "started Reboot" not in story
     verdict = run.words.split("TASK [Report the result]", 1)[1]
     assert "rehearsal-web-2 could not be prepared: Drain: the balancer said no" in verdict
+    assert "rehearsal-web-2: rehearsal-web-2" not in verdict
     assert "Not approved: rehearsal-web-2 is not prepared." in verdict
     # It would ask Azure, and no inventory has these hosts.
     assert "HELD BACK: Reboot" in run.out
