@@ -18,7 +18,7 @@ from typing import Any
 
 # Relative, because the event source imports this file where ansible_collections cannot be imported.
 from ...module_utils._errors import NotImdsError, excerpt
-from ...module_utils._event.document import fold_case
+from ...module_utils._event.document import Event, fold_case
 from ...module_utils._event.lifecycle import (
     ENDED,
     Following,
@@ -36,7 +36,8 @@ from ...module_utils._imds.poller import FAILED, Answer, Poller
 from .._host_name import is_host_name
 from .state import Seen, State, StateFile, logger, written_size
 
-# Of the events that no answer lists any more, and that have not ended, because no answer could be read in full (P9)
+# Of the events that no answer lists any more: those that have not ended, because no answer could be read in full, and
+# again those whose end waits (P9)
 MOST_UNLISTED = 1000
 # Bytes of all of them in the state file: so many have room there if they are as long as Azure's usually are.
 LARGEST_UNLISTED = 512 * 1024
@@ -60,12 +61,14 @@ class Watcher:
         self._boot_id = read_boot_id()
         self._state_file = StateFile(state_file) if state_file else None
         state = self._state_file.read() if self._state_file else State()
-        self._seen = dict(state.seen)
+        self._seen = {key: seen for key, seen in state.seen.items() if seen.outcome is None}
+        # In the order of their ends: those whose end waits, and those whose end is being told
+        self._waiting = {key: seen for key, seen in state.seen.items() if seen.outcome is not None}
         self._ended: dict[str, Seen] = {}
         answered = self._boot_id is not None and state.answered_boot_id == self._boot_id
         self._poller = Poller(client, poll_interval, resource_name, answered, check_name=_check_name)
         self._complaints: set[str] = set()
-        self._forgets = False
+        self._forgot: set[str] = set()
 
     def poll(self) -> tuple[list[dict[str, Any]], float]:
         """Ask once, and return the messages and the seconds from this question to the next."""
@@ -89,7 +92,7 @@ class Watcher:
             self._state_file = None
 
     def keep(self) -> None:
-        """Write down the open events. An ended one is forgotten only after its message."""
+        """Write down the events whose end was not told. An ended one is forgotten only after its message."""
         self._ended = {}
         self._write()
 
@@ -98,7 +101,7 @@ class Watcher:
         file = self._state_file
         if file:
             answered = self._boot_id if self._poller.answered else None
-            file.write(State({**self._ended, **self._seen}, answered))
+            file.write(State({**self._ended, **self._waiting, **self._seen}, answered))
 
     def _take_in(self, answer: Answer) -> list[dict[str, Any]]:
         name = self._poller.resource_name
@@ -109,42 +112,69 @@ class Watcher:
         before = {key: seen for key, seen in self._seen.items() if not is_of_another_vm(seen.event, name, seen.told)}
         known = [Known.at(now, seen.event, seen.boot_id, self._boot_id) for seen in before.values()]
         following = follow(known, answer.document, name, answer.unclear_seconds)
-        news = _find_news(following, before)
-        self._ended.update({each.event.key: before[each.event.key] for each in news if each.phase == ENDED})
-        self._seen = self._bound({event.key: before[event.key] for event in following.missing})
+        news = [each for each in _find_news(following, before) if each.phase != ENDED]
+        self._seen = self._bound(
+            {event.key: before[event.key] for event in following.missing},
+            "are missing from answers that cannot be read in full",
+        )
         for key, event in following.listed.items():
             self._seen[key] = Seen(event, self._boot_id, told=True)
+        ends = self._find_ends(following, before, name)
+        self._ended.update(ends)
+        news = [*(Transition(seen.event, ENDED, seen.outcome) for seen in ends.values()), *news]
         self._write()
         # After the write: of many events, each of the two takes much memory.
         return [_tell(transition, name, now) for transition in news]
 
-    def _bound(self, unlisted: dict[str, Seen]) -> dict[str, Seen]:
-        """Return the latest of the events that are not listed, in the order in which they were missed first."""
+    def _find_ends(self, following: Following, before: dict[str, Seen], name: str) -> dict[str, Seen]:
+        """Return the ended events whose end may be told. The others wait: they would restore this VM while it is
+        prepared for an open event (P3)."""
+        ended = {
+            each.event.key: before[each.event.key]._replace(outcome=each.outcome)
+            for each in following.transitions
+            if each.phase == ENDED
+        }
+        earlier = {
+            key: seen
+            for key, seen in self._waiting.items()
+            if key not in following.listed and not is_of_another_vm(seen.event, name, seen.told)
+        }
+        ends = {**earlier, **ended}
+        if not any(_may_be_prepared(seen.event) for seen in self._seen.values()):
+            self._waiting = {}
+            return ends
+        self._waiting = self._bound(ends, "have ended while another one is open")
+        return {}
+
+    def _bound(self, unlisted: dict[str, Seen], why: str) -> dict[str, Seen]:
+        """Return the latest of these events that are not listed any more, in their order."""
         kept: list[tuple[str, Seen]] = []
         size = 0
         for key, seen in reversed(unlisted.items()):
             short = seen._replace(event=seen.event.shortened())
             size += written_size(short)
             if len(kept) == MOST_UNLISTED or size > LARGEST_UNLISTED:
-                self._tell_that_it_forgets(len(kept))
+                self._tell_that_it_forgets(len(kept), why)
                 break
             kept.append((key, short))
         return dict(reversed(kept))
 
-    def _tell_that_it_forgets(self, kept: int) -> None:
-        if not self._forgets:
-            self._forgets = True
-            logger.warning(
-                "More than %d events are missing from answers that cannot be read in full. The oldest are forgotten, "
-                "and their ends are not told.",
-                kept,
-            )
+    def _tell_that_it_forgets(self, kept: int, why: str) -> None:
+        if why not in self._forgot:
+            self._forgot.add(why)
+            logger.warning("More than %d events %s. The oldest are forgotten, and their ends are not told.", kept, why)
 
     def _complain(self, error: Exception) -> None:
         complaint = f"Unexpected error: {type(error).__name__}: {excerpt(str(error))}. The source goes on asking."
         if complaint not in self._complaints and len(self._complaints) < 20:
             self._complaints.add(complaint)
             logger.error("%s", complaint, exc_info=error)
+
+
+def _may_be_prepared(event: Event) -> bool:
+    """Tell whether a rule may have this VM out of service for an open event. Few do for a Freeze, and Azure may
+    announce it days before."""
+    return event.has_started or fold_case(event.event_type or "") != "freeze"
 
 
 def _find_news(following: Following, before: dict[str, Seen]) -> list[Transition]:

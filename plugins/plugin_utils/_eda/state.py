@@ -4,7 +4,7 @@
 
 # This plugin util is PRIVATE to the collection: it may change in any release.
 
-"""The event source's memory of the events that have not ended, and its state file."""
+"""The event source's memory of the events whose end was not told, and its state file."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 # Relative, because the event source imports this file where ansible_collections cannot be imported.
 from ...module_utils._errors import excerpt
 from ...module_utils._event.document import Event
+from ...module_utils._event.lifecycle import COMPLETED, WITHDRAWN
 from ...module_utils._event.parser import load_json, parse_document
 from ...module_utils._imds.client import DEFAULT_API_VERSION
 
@@ -38,15 +39,17 @@ _OUR_NAMES = (b'"Events"', b'"EventId"', b'"AnsweredBootId"')
 
 
 class Seen(NamedTuple):
-    """An event that has not ended.
+    """An event that has not ended, or whose end is still to be told.
 
     :ivar boot_id: the boot of this VM in which it was last listed, None where the system has no boot id.
     :ivar told: it was listed, and told, since the source was started.
+    :ivar outcome: that of one that has ended, else None.
     """
 
     event: Event
     boot_id: str | None
     told: bool = False
+    outcome: str | None = None
 
 
 class State(NamedTuple):
@@ -253,7 +256,12 @@ def _is_whole(text: bytes) -> bool:
 def _read_record(event: Event, raw: Mapping[str, Any]) -> Seen:
     stored = raw.get("BootId")
     names_its_vms = event.names_its_vms and raw.get("NamesItsVms") is not False
-    return Seen(event._replace(names_its_vms=names_its_vms), stored if isinstance(stored, str) else None)
+    outcome = raw.get("Outcome")
+    return Seen(
+        event._replace(names_its_vms=names_its_vms),
+        stored if isinstance(stored, str) else None,
+        outcome=outcome if outcome in (COMPLETED, WITHDRAWN) else None,
+    )
 
 
 def written_size(seen: Seen) -> int:
@@ -275,6 +283,7 @@ def _as_azure_does(seen: Seen) -> dict[str, Any]:
         "DurationInSeconds": event.duration_seconds,
         "NamesItsVms": event.names_its_vms,
         "BootId": seen.boot_id,
+        "Outcome": seen.outcome,
     }
 
 

@@ -36,6 +36,9 @@ description:
     same event, as long as its type and source are the same.
   - Events that are listed when the source starts are reported as announced or started, even if that was reported before
     a restart. The end of an event that is gone by then is reported only with O(state_file).
+  - An end is reported when no other event of this VM is open, so that nothing restores this VM while it is prepared for
+    another event. Then all ends that waited are reported, in their order. A Freeze that has not started keeps no end
+    back. An event that is listed again with the same id has not ended.
   - Only a document ends an event. A failure, an empty answer and a document with an entry that cannot be read end none.
     When all answers of five minutes were empty or held such an entry, the events end that had started or were due.
   - A metadata service that fails is asked again for ever, with pauses that grow to 5 seconds (or O(poll_interval), if
@@ -78,8 +81,8 @@ options:
     default: 1.0
   state_file:
     description:
-      - A file for the events that have not ended. With it the end of an event is reported even if it came while the
-        source did not run, as when the maintenance reboots this VM. The file is created, its folder is not.
+      - A file for the events whose end was not reported. With it the end of an event is reported even if it came while
+        the source did not run, as when the maintenance reboots this VM. The file is created, its folder is not.
       - Each source needs a file of its own. A file C(.lock) beside it keeps other sources from it.
       - An event in it that cannot be read costs no other event. A file that cannot be read at all, or has more than
         64 MiB, is renamed, and the log says so.

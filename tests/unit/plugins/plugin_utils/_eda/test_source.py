@@ -229,6 +229,97 @@ def test_p9_texts_of_an_event_that_is_not_listed_any_more_are_cut_and_its_end_is
     assert news["maintenance_event"]["affects_this_vm"] is True
 
 
+def listing(*events):
+    return json.dumps({"Events": [{**EVENT, "EventId": name, **changes} for name, changes in events]}).encode()
+
+
+def phases(watcher):
+    news = watcher.poll()[0]
+    watcher.keep()
+    return [(each["maintenance_event"]["event_id"], each["maintenance_phase"]) for each in news]
+
+
+A, B, C = ("A1", {}), ("B2", {}), ("C3", {})
+
+
+def test_p3_an_end_is_told_when_no_other_event_is_open_and_all_that_waited_in_the_order_of_their_ends(boot):
+    """What restores the VM must not run while it is prepared for another event."""
+    answers = [listing(A, B, C), listing(B, C), listing(C), listing(C), listing(C, A), NOTHING]
+    watcher = source.Watcher(Service([], answers), "web-1", 1.0, None)
+    assert [phases(watcher) for _answer in answers] == [
+        [("A1", "announced"), ("B2", "announced"), ("C3", "announced")],
+        [],
+        [],
+        [],
+        # Listed again with its id, it has not ended.
+        [("A1", "announced")],
+        [("B2", "ended"), ("C3", "ended"), ("A1", "ended")],
+    ]
+
+
+def test_p3_an_end_waits_for_an_event_that_the_same_answer_announces(boot):
+    watcher = source.Watcher(Service([], [listing(A), listing(B), NOTHING]), "web-1", 1.0, None)
+    assert [phases(watcher) for _time in range(3)] == [
+        [("A1", "announced")],
+        [("B2", "announced")],
+        [("A1", "ended"), ("B2", "ended")],
+    ]
+
+
+def test_p3_an_end_does_not_wait_for_a_freeze_but_while_it_lasts(boot):
+    """Few prepare for one, and Azure may announce it days before."""
+    freeze = ("F4", {"EventType": "Freeze"})
+    lasting = ("F4", {"EventType": "freeze", "EventStatus": "Started"})
+    answers = [listing(A, B, freeze), listing(B, freeze), listing(freeze), listing(C, lasting), listing(lasting)]
+    watcher = source.Watcher(Service([], [*answers, NOTHING]), "web-1", 1.0, None)
+    assert [phases(watcher) for _time in range(6)][2:] == [
+        [("A1", "ended"), ("B2", "ended")],
+        [("C3", "announced"), ("F4", "started")],
+        [],
+        [("C3", "ended"), ("F4", "ended")],
+    ]
+
+
+def test_p3_an_end_that_waits_outlives_a_restart_with_its_outcome(boot, tmp_path):
+    state = str(tmp_path / "state.json")
+    watcher = source.Watcher(Service([], [listing(A, B), listing(B)]), "web-1", 1.0, state)
+    assert told(watcher) == [("announced", None), ("announced", None)]
+    assert told(watcher) == []
+    watcher.close()
+    boot("boot-2/22")
+    again = source.Watcher(Service([], [b"", listing(B), NOTHING, NOTHING]), "web-1", 1.0, state)
+    assert [told(again) for _time in range(4)] == [
+        [],
+        [("announced", None)],
+        # A1 was gone before the boot.
+        [("ended", "withdrawn"), ("ended", "withdrawn")],
+        [],
+    ]
+    assert json.loads((tmp_path / "state.json").read_text())["Events"] == []
+
+
+def test_p3_an_end_that_waits_is_not_told_on_a_copy_of_the_disk(boot, tmp_path):
+    state = str(tmp_path / "state.json")
+    watcher = source.Watcher(Service([], [listing(A, B), listing(B)]), "web-1", 1.0, state)
+    told(watcher), told(watcher)
+    watcher.close()
+    assert told(source.Watcher(Service([], [NOTHING]), "web-2", 1.0, state)) == []
+
+
+def test_p9_the_ends_that_wait_are_bounded(boot, caplog, monkeypatch):
+    monkeypatch.setattr(source, "MOST_UNLISTED", 5)
+    answers = [listing(B, *((f"{number}-{each}", {}) for each in range(3))) for number in range(20)]
+    watcher = source.Watcher(Service([], [*answers, NOTHING]), "web-1", 1.0, None)
+    with caplog.at_level(logging.WARNING):
+        for _answer in answers:
+            told(watcher)
+    assert caplog.messages == [
+        "More than 5 events have ended while another one is open. The oldest are forgotten, and their ends are not "
+        "told."
+    ]
+    assert len(told(watcher)) == 5 + 4
+
+
 def test_an_error_that_nobody_foresaw_does_not_end_the_asking(boot, caplog):
     service = Service([], [RuntimeError("odd"), RuntimeError("odd"), LISTED])
     watcher = source.Watcher(service, "web-1", 1.0, None)
