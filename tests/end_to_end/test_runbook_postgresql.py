@@ -365,6 +365,33 @@ def test_p15_postgresql_timeout_counts_the_time_of_the_questions_too(ansible, tm
     assert len(asked.read_text().splitlines()) <= 2
 
 
+def test_p15_a_server_that_takes_the_connection_and_never_answers_is_told_in_one_sentence(ansible, tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "pg_isready").write_text("#!/bin/sh\necho accepting connections\n")
+    (programs / "psql").write_text("#!/bin/sh\nexec sleep 300\n")
+    for program in programs.iterdir():
+        program.chmod(0o755)
+    hosts = {
+        host: {
+            "ansible_become_method": "su",
+            "postgresql_user": "root",
+            "postgresql_peer": peer,
+            "postgresql_programs": str(programs),
+            "postgresql_data": str(tmp_path),
+            "postgresql_start": ["false"],
+            "postgresql_stop": ["false"],
+            "postgresql_timeout": 1,
+        }
+        for host, peer in (("db-1", "db-2"), ("db-2", "db-1"))
+    }
+    begun = time.monotonic()
+    run = Runbook(ansible, Nowhere, tmp_path, "postgresql", hosts).run_files("db-1", "restore")
+    assert time.monotonic() - begun < 200
+    assert run.code == 2, run.out + run.err
+    assert "server of db-1 is cannot be told, so nothing is done: psql had no answer in 11 s." in run.words
+
+
 def one_after_the_other(*commands):
     return ["sh", "-ec", "\n".join(map(shlex.join, commands))]
 
