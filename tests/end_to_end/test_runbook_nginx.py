@@ -323,6 +323,29 @@ def test_p15_a_lock_is_not_waited_for_without_an_end(balanced, monkeypatch):
     assert str(refused.value) == f"Another process has kept {balanced.nginx.folder} locked for 1 s."
 
 
+def test_p15_a_test_of_the_file_that_does_not_end_changes_nothing(balanced, monkeypatch):
+    """A later reload by anybody else would take the server out of service."""
+    slow = balanced.nginx.folder / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    program = runpy.run_path(str(RUNBOOKS / "nginx" / "nginx_server.py"))
+    monkeypatch.setitem(program["main"].__globals__, "RELOAD", 1)
+    before = balanced.nginx.file.read_text()
+    upstream = program["Upstream"](str(balanced.nginx.file), balanced.address, "/", "", [str(slow)])
+    with pytest.raises(program["Refused"]) as refused:
+        program["drain"](upstream, 0)
+    assert str(refused.value) == f"`{slow} -t` did not end within 1 s. {balanced.nginx.file} is as it was."
+    assert balanced.nginx.file.read_text() == before
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1:99999", "[::1"])
+def test_a_server_that_is_no_address_is_told_in_one_sentence(balanced, server):
+    balanced.has(f"server {server};")
+    refused = balanced.ask("settle", 1, server)
+    assert refused.stderr.startswith(f"{server} is not the address of a server: "), refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
 def test_p13_connections_to_an_address_of_ipv6_are_waited_for(balanced):
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as listener:
         port = listener.getsockname()[1]

@@ -109,7 +109,12 @@ class Upstream:
         """Change the line of the server, and let nginx read it; put it back where nginx refuses it."""
         old = self.read()
         self._replace([after if line == before else line for line in old])
-        tested = self._run("-t")
+        try:
+            tested = self._run("-t")
+        except subprocess.TimeoutExpired as error:
+            self._replace(old)
+            command = " ".join(error.cmd)
+            raise Refused(f"`{command}` did not end within {RELOAD} s. {self.path} is as it was.") from error
         if tested.returncode != 0:
             self._replace(old)
             raise Refused(f"nginx refuses {self.path} with this change: {tested.stderr.strip()}")
@@ -152,8 +157,12 @@ class Upstream:
         return {child for child in children if "shutting down" not in title(child)}
 
     def connections(self):
-        parts = urllib.parse.urlsplit(f"//{self.server}")
-        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+        try:
+            parts = urllib.parse.urlsplit(f"//{self.server}")
+            number = parts.port or 80
+        except ValueError as error:
+            raise Refused(f"{self.server} is not the address of a server: {error}.") from error
+        found = socket.getaddrinfo(parts.hostname, number, type=socket.SOCK_STREAM)
         count = 0
         # nginx takes all addresses of a name.
         for family, _type, _proto, _name, (address, port, *_more) in found:
