@@ -11,12 +11,14 @@ import fcntl
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests.beside import PATIENCE, beside, wait_until
@@ -277,6 +279,25 @@ def test_p13_a_server_that_came_back_meanwhile_has_not_left(action, number):
             "web/web-1 takes new sessions again: HAProxy was restarted, or somebody has put it back. Prepare again.\n"
         )
         assert balancer.states()["web-1"] == "UP"
+
+
+@pytest.mark.matrix
+def test_p13_a_server_that_haproxy_has_not_checked_since_its_start_is_not_back():
+    """HAProxy takes it for healthy until the first check has an answer, or none in ten seconds."""
+    silent = socket.create_server(("127.0.0.1", 0))
+    balancer = Balancer(PROGRAM, [SimpleNamespace(name="web-1", port=silent.getsockname()[1])])
+    try:
+        script = [sys.executable, str(RUNBOOK / "haproxy_server.py"), str(balancer.socket), "web", "web-1"]
+        asked = [*script, "refill", "1"]
+        refused = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    finally:
+        # Else the client of the balancer waits for its answer.
+        silent.close()
+        balancer.stop()
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "web/web-1 did not pass HAProxy's health check within 1 s; HAProxy sends it requests by its own checks.\n"
+    )
 
 
 @pytest.mark.matrix

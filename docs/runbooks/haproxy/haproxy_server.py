@@ -33,6 +33,8 @@ MAINTENANCE = 0x01
 UP = ("1", "2")
 # The bit of srv_check_state that says: HAProxy checks its health
 CHECKED = 0x04
+# What srv_check_result is when the last check has passed
+PASSED = ("3", "4")
 # The longest wait for one answer, which HAProxy gives at once, and for others who drain, who take some answers each
 PATIENCE = 10
 LOCKED = 60
@@ -102,6 +104,7 @@ class Server:
             "in_service": in_service(own),
             "in_maintenance": bool(int(own["srv_admin_state"]) & MAINTENANCE),
             "up": own["srv_op_state"] in UP,
+            "passed": own["srv_check_result"] in PASSED,
             "takes_requests": self.name in taking,
             "others": sorted(taking - backups - {self.name, *self.leaving}),
             "checked": bool(int(own["srv_check_state"]) & CHECKED),
@@ -193,12 +196,13 @@ def refill(server, seconds):
         # HAProxy does not check a server in maintenance, and takes one that leaves it for healthy until a check fails.
         # Drained and said to be down, it gets no request, and is up only when the checks have found it so.
         server.order("state drain", "health down")
+    # After its own start HAProxy takes a server for healthy until some checks have failed.
     server.wait(
-        lambda now: now["up"],
+        lambda now: now["up"] and (now["passed"] or not now["checked"]),
         seconds,
         lambda now: (
-            f"{server.backend}/{server.name} did not pass HAProxy's health check within {seconds} s; it stays"
-            " out of service."
+            f"{server.backend}/{server.name} did not pass HAProxy's health check within {seconds} s; "
+            + ("HAProxy sends it requests by its own checks." if now["in_service"] else "it stays out of service.")
         ),
     )
     if server.look()["in_service"]:
