@@ -22,7 +22,7 @@ _SILENT = ("unreachable", "timeout")
 # Azure's word on its control plane for an event that does not take place
 CANCELED = "Canceled"
 _FROM_OUTSIDE = "Its VM could not be asked to approve it, so it was approved from outside, by Azure's control plane."
-OTHER_BATCH = "is in another batch of the play"
+OTHER_BATCH = "is in another batch of the play (serial)"
 _CHANGED = (
     "the event has another type or source now than its hosts are prepared for. Run this again: that prepares for what "
     "it is now."

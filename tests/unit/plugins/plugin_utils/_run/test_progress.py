@@ -290,7 +290,7 @@ def test_a_word_that_nobody_knows_ignores_no_vm():
         ),
         pytest.param(
             host("web-2", make_progress(), lost=approval.OTHER_BATCH),
-            "host-b is in another batch of the play",
+            "host-b is in another batch of the play (serial)",
             id="an earlier batch, which has it",
         ),
         pytest.param(host("web-3", lost=approval.OTHER_BATCH), None, id="an earlier batch, which has it not"),
