@@ -103,9 +103,10 @@ class Questions:
             if self._task_vars["inventory_hostname"] == next(iter(awaited)):
                 progress = {name: known["events"] for name, known in awaited.items()}
                 _tell(format_waiting(progress, float(order["latest"]), time.time()))
-            pause_ends = min(ends, time.time() + pause_between(time.time() - since))
-            while time.time() < pause_ends and not is_needless():
-                time.sleep(min(1.0, max(0.0, pause_ends - time.time())))
+            # The clock may be set back meanwhile.
+            pause_ends = time.monotonic() + min(ends - time.time(), pause_between(time.time() - since))
+            while time.monotonic() < pause_ends and not is_needless():
+                time.sleep(min(1.0, max(0.0, pause_ends - time.monotonic())))
             if time.time() >= ends or is_needless():
                 break
         with_marks = self._read_marks(host, answer)

@@ -105,6 +105,23 @@ def test_the_mark_of_a_run_that_was_killed_long_ago_is_not_looked_at_again_and_a
     assert vm.asked == ["document", "document", "marks"]
 
 
+def test_p15_a_host_is_asked_again_in_time_where_the_clock_of_the_controller_is_set_back(monkeypatch, host):
+    passed, set_back = [0.0], [0.0]
+
+    def sleep(seconds):
+        passed[0] += seconds
+        set_back[0] = 3600.0
+
+    clock = {"time": lambda: 1795255200.0 + passed[0] - set_back[0], "monotonic": lambda: passed[0], "sleep": sleep}
+    monkeypatch.setattr(questions, "time", SimpleNamespace(**clock))
+    vm = Vm(monkeypatch, [document(A1)] * 2 + [document()], [], [])
+    host, _answer = vm.questions.ask(host)
+    order = {"since": clock["time"](), "until": clock["time"]() + 600, "latest": clock["time"]() + 600}
+    host, _answer = vm.questions.wait(host, order, {"host-c": host}, "1_4")
+    assert host["listed"] == []
+    assert passed[0] < 60
+
+
 @pytest.mark.parametrize(
     "found",
     [[], [mark(A1, "another")], [mark(B2, "own")], [mark(B2, "another", counts=False)]],
