@@ -230,3 +230,20 @@ def test_p15_a_program_that_does_not_end_holds_the_event_back(ansible, tmp_path)
     run = Runbook(ansible, Nowhere, tmp_path, "rabbitmq", hosts).run_files("mq-1", "prepare")
     assert run.code == 2, run.out + run.err
     assert "Whether the node of mq-1 runs is not known: no answer in 90 s. Let" in run.words
+
+
+@pytest.mark.release
+def test_p15_a_command_that_does_not_heed_its_own_limit_is_stopped(ansible, tmp_path):
+    programs = {
+        "rabbitmq-diagnostics": "echo '{\"is_under_maintenance\": true}'",
+        "rabbitmqctl": "exec true",
+        "rabbitmq-upgrade": "exec sleep 600",
+    }
+    for name, does in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    hosts = {"mq-1": {"rabbitmq_programs": str(tmp_path), "rabbitmq_timeout": 1}}
+    begun = time.monotonic()
+    run = Runbook(ansible, Nowhere, tmp_path, "rabbitmq", hosts).run_files("mq-1", "restore")
+    assert time.monotonic() - begun < 300
+    assert run.code == 2, run.out + run.err
