@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import time
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.roles.event_checker.files.azure_maintenance.respond.steps import (
@@ -270,3 +271,12 @@ def test_p15_redis_timeout_counts_the_time_of_the_questions_too(ansible, tmp_pat
     assert run.code == 2, run.out + run.err
     # Each takes three seconds and a pause.
     assert len(asked.read_text().splitlines()) <= 2
+
+
+def test_p15_a_client_that_does_not_end_is_stopped(ansible, tmp_path):
+    hosts = {"redis-1": {"redis_cli": ["sh", "-c", "exec sleep 600"], "redis_timeout": 1, "redis_name": NAME}}
+    hosts["redis-1"]["redis_nodes"] = {"redis-1": "127.0.0.1:9"}
+    begun = time.monotonic()
+    run = Runbook(ansible, Nowhere, tmp_path, "redis", hosts).run_files("redis-1", "restore")
+    assert time.monotonic() - begun < 300
+    assert run.code == 2, run.out + run.err
