@@ -14,12 +14,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from ansible_collections.fleetops.azure_maintenance.tests import freeze, redis
 from ansible_collections.fleetops.azure_maintenance.tests.cgroup import can_be_made
-from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Runbook
+from ansible_collections.fleetops.azure_maintenance.tests.end_to_end.runbook import FAR_OFF, Nowhere, Runbook
 from ansible_collections.fleetops.azure_maintenance.tests.programs import (
     leave_out,
     need_network_namespace,
@@ -162,3 +163,12 @@ def test_each_file_alone_can_be_run_again(maintenance):
         assert run.code == 0, run.out + run.err
         assert "changed=1" in run.words
         assert maintenance.timeouts == [timeout] * 3
+
+
+def test_p15_a_client_that_does_not_end_is_stopped(ansible, tmp_path):
+    client = {"freeze_cli": ["sh", "-c", "exec sleep 600"], "freeze_usual_timeout": 6, "freeze_redis_name": "mymaster"}
+    hosts = {"vm-1": {**client, "freeze_sentinels": ["127.0.0.1:9"]}}
+    begun = time.monotonic()
+    run = Runbook(ansible, Nowhere, tmp_path, "freeze", hosts).run_files("vm-1", "restore")
+    assert time.monotonic() - begun < 300
+    assert run.code == 2, run.out + run.err
