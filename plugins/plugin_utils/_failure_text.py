@@ -18,6 +18,8 @@ _SSH_ENDS = re.compile(r"(Shared c|C)onnection to \S+ closed\.")
 _NO_FAIL_MSG = "Assertion failed"
 # The words of ansible-core 2.19 and later in place of the message of a module
 _NO_MESSAGE = "Task failed: "
+# The whole of it, where the module has no message
+_NO_REASON = "Task failed: Action failed: Unknown error."
 # These words, and no more, since ansible-core 2.19, where a program cannot be started
 _NOT_STARTED = "Error executing command."
 _MOST_LINES = 3
@@ -47,7 +49,7 @@ def tell_failure(result: Mapping[str, Any]) -> str:
     elif result.get("rc"):
         words += [f"rc={result['rc']}", *gave_up, str(result.get("stderr") or result.get("stdout") or "")]
     elif gave_up:
-        words += [*gave_up, _last_lines(result)]
+        words = [*(text for text in words if text != _NO_REASON), *gave_up, _last_lines(result)]
     words.append(what_was_printed(result))
     # Before the spaces go: a secret is known by its exact spelling only.
     lines = [line for line in (" ".join(mask_secrets(text).split()) for text in words) if line]

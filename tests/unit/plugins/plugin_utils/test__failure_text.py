@@ -95,6 +95,11 @@ EVALUATED = "A 'failed_when' expression evaluated to 'True'."
             id="until of a module",
         ),
         pytest.param(
+            {"attempts": 2, "msg": "Task failed: Action failed: Unknown error."},
+            "gave up after attempt 2",
+            id="until of a module without a message on ansible-core 2.19",
+        ),
+        pytest.param(
             {
                 "msg": "All items completed",
                 "results": [{"failed": True, "attempts": 2, "stdout": "a"}, {"stdout": "b"}],

@@ -40,6 +40,8 @@ _PREPARES_THE_RUN = {
 _BUILTIN = ("ansible.builtin.", "ansible.legacy.")
 # Characters of a name, and of a line that a task has printed
 _LONGEST = 1000
+# The words of ansible-core 2.19 and later where a module has none of its own
+_NO_REASON = "Task failed: Action failed: Unknown error."
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible has no types.
@@ -128,6 +130,6 @@ def _last_line(told: dict[str, Any]) -> str:
         for name in names:
             # Before the cut: a secret is known only as a whole.
             lines: list[str] = mask_secrets(str(told.get(name) or "")).strip().splitlines()
-            if lines:
+            if lines and lines != [_NO_REASON]:
                 return lines[line].strip() + (f" (gave up after attempt {attempts})" if attempts else "")
     return f"It gave up after attempt {attempts}." if attempts else "It said nothing."
