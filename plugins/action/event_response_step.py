@@ -273,7 +273,7 @@ class ActionModule(ActionBase):
         run = engine.enter_play(run, self._play(), self._vars["ansible_play_hosts"])
         run = engine.decide(run, now, returns=self._is_set(RETURNS))
         kept = self._keep({**run, "lines": []}, run["lines"])
-        # In the playbook rehearse only localhost has none, which is there for Ansible's sake.
+        # In the playbook rehearse localhost has no settings: it takes no part, and is there for Ansible's sake.
         peers = {host: known for host, known in run["hosts"].items() if known["settings"] or not run["rehearsal"]}
         # One for all hosts, of which each leaves out itself where a file asks for it
         kept["peers"] = describe_hosts(peers) if run["do"] in (engine.PREPARE, engine.RESTORE) else {}

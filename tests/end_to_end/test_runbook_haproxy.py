@@ -34,6 +34,10 @@ RUNBOOK = RUNBOOKS / "haproxy"
 VMS = ("web-1", "web-2", "web-3")
 # Hosts that HAProxy does not know
 STRANGERS = ("web-4", "web-5", "web-6")
+NONE_WOULD_STAY = (
+    "web-1 was not taken out of the backend web: no other server would be left to take requests, and"
+    " haproxy_keep is 1.\n"
+)
 
 
 class Site(Runbook):
@@ -247,10 +251,7 @@ def test_two_runs_do_not_take_out_the_last_two_servers_at_the_same_time():
             balancer.order("set server web/web-2 state drain")
             os.close(folder)
             _said, told = second.communicate(timeout=PATIENCE)
-        assert told == (
-            "web-1 was not taken out of the backend web: no other server would be left to take requests, and"
-            " haproxy_keep is 1.\n"
-        )
+        assert told == NONE_WOULD_STAY
         assert balancer.states()["web-1"] == "UP"
 
 
@@ -261,10 +262,7 @@ def test_a_backup_is_no_server_that_stays():
         balancer.order("set server web/web-2 state maint")
         with start("web-1", "drain", 1) as asked:
             _said, told = asked.communicate(timeout=PATIENCE)
-        assert told == (
-            "web-1 was not taken out of the backend web: no other server would be left to take requests, and"
-            " haproxy_keep is 1.\n"
-        )
+        assert told == NONE_WOULD_STAY
         assert balancer.states()["web-1"] == "UP"
 
 

@@ -334,6 +334,23 @@ def test_a_switchover_that_was_cut_off_is_ended_by_the_next_run(maintenance):
     maintenance.assert_whole("db-2", seen)
 
 
+def pair_with(programs, **variables):
+    """Return the variables of two hosts whose PostgreSQL has these programs, and cannot be started."""
+    return {
+        host: {
+            "ansible_become_method": "su",
+            "postgresql_user": "root",
+            "postgresql_peer": peer,
+            "postgresql_programs": str(programs),
+            "postgresql_data": str(programs.parent),
+            "postgresql_start": ["false"],
+            "postgresql_stop": ["false"],
+            **variables,
+        }
+        for host, peer in (("db-1", "db-2"), ("db-2", "db-1"))
+    }
+
+
 def test_p15_postgresql_timeout_counts_the_time_of_the_questions_too(ansible, tmp_path):
     asked, programs = tmp_path / "asked", tmp_path / "programs"
     programs.mkdir()
@@ -344,20 +361,9 @@ def test_p15_postgresql_timeout_counts_the_time_of_the_questions_too(ansible, tm
         f'*) echo "$*" >>{asked}; sleep 3;; esac\n'
     )
     (programs / "psql").chmod(0o755)
-    hosts = {
-        host: {
-            "ansible_become_method": "su",
-            "postgresql_user": "root",
-            "postgresql_peer": peer,
-            "postgresql_programs": str(programs),
-            "postgresql_data": str(tmp_path),
-            "postgresql_environment": {"ROLE": role},
-            "postgresql_start": ["false"],
-            "postgresql_stop": ["false"],
-            "postgresql_timeout": 4,
-        }
-        for host, peer, role in (("db-1", "db-2", "primary"), ("db-2", "db-1", "standby"))
-    }
+    hosts = pair_with(programs, postgresql_timeout=4)
+    for host, role in (("db-1", "primary"), ("db-2", "standby")):
+        hosts[host]["postgresql_environment"] = {"ROLE": role}
     run = Runbook(ansible, Nowhere, tmp_path, "postgresql", hosts).run_files("db-1", "restore")
     assert run.code == 2, run.out + run.err
     assert "db-2 does not stream from the primary." in run.words
@@ -372,19 +378,7 @@ def test_p15_a_server_that_takes_the_connection_and_never_answers_is_told_in_one
     (programs / "psql").write_text("#!/bin/sh\nexec sleep 300\n")
     for program in programs.iterdir():
         program.chmod(0o755)
-    hosts = {
-        host: {
-            "ansible_become_method": "su",
-            "postgresql_user": "root",
-            "postgresql_peer": peer,
-            "postgresql_programs": str(programs),
-            "postgresql_data": str(tmp_path),
-            "postgresql_start": ["false"],
-            "postgresql_stop": ["false"],
-            "postgresql_timeout": 1,
-        }
-        for host, peer in (("db-1", "db-2"), ("db-2", "db-1"))
-    }
+    hosts = pair_with(programs, postgresql_timeout=1)
     begun = time.monotonic()
     run = Runbook(ansible, Nowhere, tmp_path, "postgresql", hosts).run_files("db-1", "restore")
     assert time.monotonic() - begun < 200

@@ -136,8 +136,8 @@ def take_answer(host: Host, answer: Mapping[str, Any], now: float) -> Host:
 
 
 def _date_preparations(events: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:
-    """Return the events without a preparation that began in the future, by a clock that was set back since: by the
-    marks of this answer it is known whether somebody else has put the VM back (P2)."""
+    """Return the events. A preparation that began in the future, by a clock that was set back since, began just now:
+    the marks of this answer are newer, and tell whether somebody else has put the VM back (P2)."""
     return [
         {**each, "prepared_since": now - 0.001} if (each["prepared_since"] or 0.0) > now else each for each in events
     ]

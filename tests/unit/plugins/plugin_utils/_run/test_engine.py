@@ -284,13 +284,7 @@ def test_e2_p2_an_event_that_becomes_one_of_another_type_after_its_preparation_i
     """The files may do less for a Freeze, and the conditions of the run may leave a Reboot out."""
     event = FleetEvent("A1", ["web-1"], event_type="Freeze", notice=90000.0)
     fleet = Fleet(["web-1"], event, event_types=["Freeze"])
-    prepare = fleet._prepare
-
-    def prepare_as_freeze(host, order):
-        event.event_type = "Reboot"
-        return prepare(host, order)
-
-    fleet._prepare = prepare_as_freeze
+    fleet.before = {"prepare": lambda host: setattr(event, "event_type", "Reboot")}
     fleet.go()
     assert fleet.posted == []
     assert "web-1 is not prepared: it was prepared for a Freeze." in fleet.said
@@ -313,13 +307,7 @@ def test_p1_p2_an_event_that_becomes_one_of_another_type_just_before_its_approva
 def test_e2_an_event_that_is_not_wanted_any_more_when_its_turn_comes_is_left_out():
     first, second = (FleetEvent(name, [vm], event_type="Freeze") for name, vm in (("A1", "web-1"), ("B2", "web-2")))
     fleet = Fleet(["web-1", "web-2"], first, second, event_types=["Freeze"], max_unavailable="1")
-    prepare = fleet._prepare
-
-    def prepare_first(host, order):
-        second.event_type = "Reboot"
-        return prepare(host, order)
-
-    fleet._prepare = prepare_first
+    fleet.before = {"prepare": lambda host: setattr(second, "event_type", "Reboot")}
     fleet.go()
     assert [event_id for _host, event_id, _ready in fleet.posted] == ["A1"]
     assert fleet.story["web-2"] == []
